@@ -1,0 +1,57 @@
+"""rhocover plans, runs and certifies exploration of Markov decision processes.
+
+Names load on first use, so that `import rhocover` costs little more than NumPy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rhocover._version import __version__
+
+if TYPE_CHECKING:
+    from rhocover import envs, errors, weights
+    from rhocover.coverage import Coverage
+    from rhocover.layout import Layout
+    from rhocover.mdp import MDP
+    from rhocover.occupancy import Occupancies
+    from rhocover.planning import Plan, plan
+
+_HOME = {
+    "MDP": "rhocover.mdp",
+    "Layout": "rhocover.layout",
+    "Coverage": "rhocover.coverage",
+    "Occupancies": "rhocover.occupancy",
+    "Plan": "rhocover.planning",
+    "plan": "rhocover.planning",
+}
+_MODULES = ("envs", "errors", "weights")
+
+__all__ = [
+    "MDP",
+    "Coverage",
+    "Layout",
+    "Occupancies",
+    "Plan",
+    "__version__",
+    "envs",
+    "errors",
+    "plan",
+    "weights",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"rhocover.{name}")
+    else:
+        raise AttributeError(f"module 'rhocover' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

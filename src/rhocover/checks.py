@@ -1,0 +1,143 @@
+"""Arguments are checked once, at the door; everything behind it may trust what it gets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhocover.errors import InvalidArgumentError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+def float_array(value: Any, name: str, shape: tuple[int | None, ...] | None = None) -> FloatArray:
+    """Returns `value` as a finite float64 array; `None` in `shape` stands for any length."""
+    array = real_array(value, name)
+    if shape is not None:
+        check_shape(array.shape, name, shape)
+    if not np.isfinite(array).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise InvalidArgumentError(
+            f"`{name}` must be finite, got {at(name, place)} = {array[place]}."
+        )
+    return array
+
+
+def real_array(value: Any, name: str) -> FloatArray:
+    """Returns `value` as float64; refuses bool, object, complex and text arrays."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InvalidArgumentError(f"`{name}` must be a rectangular array of numbers.") from error
+    if array.dtype.kind not in "fiu":
+        raise InvalidArgumentError(
+            f"`{name}` must hold real numbers, got dtype {array.dtype}. "
+            f"Convert it first, for example with {name}.astype(float)."
+        )
+    return array.astype(np.float64, copy=False)
+
+
+def check_shape(got: tuple[int, ...], name: str, expected: tuple[int | None, ...]) -> None:
+    """Refuses a shape that does not match, and says both."""
+    fits = len(got) == len(expected) and all(
+        e is None or e == g for g, e in zip(got, expected, strict=True)
+    )
+    if not fits:
+        wanted = "(" + ", ".join("any" if e is None else str(e) for e in expected) + ")"
+        raise InvalidArgumentError(f"`{name}` must have shape {wanted}, got {got}.")
+
+
+def check_nonnegative(array: FloatArray, name: str) -> None:
+    """Refuses negative entries and names the first."""
+    if (array < 0).any():
+        place = tuple(int(i) for i in np.argwhere(array < 0)[0])
+        raise InvalidArgumentError(
+            f"`{name}` must be non-negative, got {at(name, place)} = {array[place]:g}."
+        )
+
+
+def at(name: str, place: tuple[int, ...]) -> str:
+    """Returns the text of an indexed element, `mu[1, 2]`; a scalar is just its name."""
+    return f"{name}[{', '.join(map(str, place))}]" if place else name
+
+
+def number(value: Any, name: str) -> float:
+    """Returns `value` as a float that may be infinite but not NaN; refuses bool and text."""
+    if isinstance(value, bool | np.bool_ | str | bytes) or value is None:
+        raise InvalidArgumentError(f"`{name}` must be a number, got {value!r}.")
+    try:
+        result = float(value)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"`{name}` must be a number, got {value!r}.") from error
+    if math.isnan(result):
+        raise InvalidArgumentError(f"`{name}` must be a number, got nan.")
+    return result
+
+
+def integer(value: Any, name: str, *, least: int) -> int:
+    """Returns `value` as an int of at least `least`; 3.0 is refused so that nothing is rounded."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise InvalidArgumentError(f"`{name}` must be a whole number, got {value!r}.")
+    if value < least:
+        raise InvalidArgumentError(f"`{name}` must be at least {least}, got {value}.")
+    return int(value)
+
+
+def probability(value: Any, name: str, *, open_ends: bool = False) -> float:
+    """Returns `value` in [0, 1], or in (0, 1) with `open_ends`."""
+    result = number(value, name)
+    inside = 0 < result < 1 if open_ends else 0 <= result <= 1
+    if not inside:
+        interval = "(0, 1)" if open_ends else "[0, 1]"
+        raise InvalidArgumentError(f"`{name}` must be in {interval}, got {result:g}.")
+    return result
+
+
+def distribution(value: Any, name: str, length: int) -> FloatArray:
+    """Returns a probability vector, shape `[length]`; an int is the point mass on that index."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_):
+        return _point_mass(int(value), name, length)
+    array = float_array(value, name, (length,)).copy()
+    check_nonnegative(array, name)
+    if abs(array.sum() - 1) > 1e-8:
+        raise InvalidArgumentError(
+            f"`{name}` must sum to 1, got {array.sum():.9g}. Divide it by its sum."
+        )
+    return array / array.sum()
+
+
+def _point_mass(index: int, name: str, length: int) -> FloatArray:
+    if not 0 <= index < length:
+        raise InvalidArgumentError(f"`{name}` must be a state in 0..{length - 1}, got {index}.")
+    array = np.zeros(length)
+    array[index] = 1.0
+    return array
+
+
+def labels(value: Sequence[str] | None, name: str, length: int) -> tuple[str, ...] | None:
+    """Returns the labels as a tuple of the right length, or None."""
+    if value is None:
+        return None
+    result = tuple(str(label) for label in value)
+    if isinstance(value, str) or len(result) != length:
+        raise InvalidArgumentError(f"`{name}` must be {length} labels, got {len(result)}.")
+    return result
+
+
+def frozen(array: Any) -> Any:
+    """Returns the array, made read-only."""
+    array.setflags(write=False)
+    return array
+
+
+def name_some(items: Sequence[Any], limit: int = 8) -> str:
+    """Returns the first items as text and how many more there are."""
+    shown = ", ".join(str(item) for item in items[:limit])
+    rest = len(items) - limit
+    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -1,0 +1,82 @@
+"""What can go wrong, by name.
+
+Every message names the argument as the caller wrote it, what was expected, what came, and the way out.
+All classes derive from `RhocoverError`; those about arguments are also `ValueError`s, so that code which
+does not know this library still catches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rhocover.planning import Plan
+
+
+class RhocoverError(Exception):
+    """Base of everything this library raises on purpose."""
+
+
+class InvalidArgumentError(RhocoverError, ValueError):
+    """An argument is not what was expected."""
+
+
+class InvalidModelError(InvalidArgumentError):
+    """The transition probabilities do not describe a Markov decision process."""
+
+
+class NotCommunicatingError(InvalidArgumentError):
+    """Some weighted pairs cannot be visited for ever by one trajectory."""
+
+    def __init__(self, message: str, pairs: Sequence[tuple[int, ...]] = ()) -> None:
+        super().__init__(message)
+        self.pairs = tuple(pairs)
+
+
+class InfeasibleFloorError(InvalidArgumentError):
+    """No occupancy gives every pair as much as the floor asks for."""
+
+    def __init__(self, message: str, eta_max: float) -> None:
+        super().__init__(message)
+        self.eta_max = eta_max
+
+
+class UnknownNameError(InvalidArgumentError):
+    """A name is not in the registry; the message lists the near ones."""
+
+
+class NotConvergedError(RhocoverError, RuntimeError):
+    """The tolerance was not reached; `plan` holds what was reached."""
+
+    def __init__(self, message: str, plan: Plan | None = None) -> None:
+        super().__init__(message)
+        self.plan = plan
+
+
+class SolverError(RhocoverError, RuntimeError):
+    """A numerical back end failed; nothing it left behind is used."""
+
+
+class FileFormatError(RhocoverError, ValueError):
+    """A file is damaged, foreign, or of a version this library cannot read."""
+
+
+class MissingExtraError(RhocoverError, ImportError):
+    """An optional package is needed; the message gives the exact install line."""
+
+
+def missing_extra(package: str, extra: str) -> MissingExtraError:
+    """Returns the error for `package` of the optional group `extra`."""
+    return MissingExtraError(
+        f"`{package}` is not installed. Install it with: pip install 'rhocover[{extra}]'"
+    )
+
+
+def unknown_name(kind: str, name: Any, known: Sequence[str]) -> UnknownNameError:
+    """Returns an error that names the near matches, or all names if none is near."""
+    import difflib
+
+    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    return UnknownNameError(f"unknown {kind} {name!r}. {hint}Known: {', '.join(sorted(known))}.")

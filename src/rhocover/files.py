@@ -1,0 +1,127 @@
+"""Files that are whole or absent: tensors and a JSON header, written atomically, checked when read.
+
+One format for everything the library saves: a safetensors file whose metadata holds one JSON document
+(kind, format version, library version, SHA-256 of the tensors). Nothing is ever unpickled. A file is
+written under a temporary name in the same folder, fsynced and renamed, so that a reader sees the old
+file or the new one and never a part of either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover._version import __version__
+from rhocover.errors import FileFormatError, InvalidArgumentError
+
+FORMAT_VERSION = 1
+
+
+def write_atomically(path: Path, payload: bytes, *, overwrite: bool = False) -> None:
+    """Writes `payload` to `path` so that a crash leaves the old file or the new one."""
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise InvalidArgumentError(f"`{path}` exists already. Pass overwrite=True to replace it.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the rename itself durable; folders cannot be opened on every system."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def tensor_digest(tensors: Mapping[str, np.ndarray]) -> str:
+    """Returns the SHA-256 of names, types, shapes and bytes, independent of the order given."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
+
+
+def save_tensors(
+    path: Path | str,
+    kind: str,
+    tensors: Mapping[str, np.ndarray],
+    document: Mapping[str, Any],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Writes tensors and a JSON document as one file of the given kind."""
+    from safetensors.numpy import save
+
+    arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
+    header = {
+        "kind": kind,
+        "format": FORMAT_VERSION,
+        "rhocover": __version__,
+        "sha256": tensor_digest(arrays),
+        "document": dict(document),
+    }
+    payload = save(arrays, metadata={"rhocover": json.dumps(header, sort_keys=True)})
+    write_atomically(Path(path), payload, overwrite=overwrite)
+
+
+def load_tensors(path: Path | str, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns (tensors, document) of a file of the given kind; refuses anything else."""
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(path)
+    if not path.is_file():
+        raise InvalidArgumentError(f"`path`: there is no file {str(path)!r}.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {}).get("rhocover", "null"))
+            # safetensors marks the end of its index with `keys()`; it is not a plain mapping.
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, ValueError, OSError, TypeError, KeyError, AttributeError) as error:
+        raise FileFormatError(f"`{path}` is damaged or not a rhocover file ({error}).") from error
+    _check_header(path, kind, header, tensors)
+    return tensors, header["document"]
+
+
+def _check_header(path: Path, kind: str, header: Any, tensors: dict[str, np.ndarray]) -> None:
+    if not isinstance(header, dict) or not isinstance(header.get("document"), dict):
+        raise FileFormatError(f"`{path}` was not written by rhocover: its header is missing.")
+    if header.get("kind") != kind:
+        raise FileFormatError(f"`{path}` holds a {header.get('kind')!r}, expected a {kind!r}.")
+    if header.get("format") != FORMAT_VERSION:
+        raise FileFormatError(
+            f"`{path}` has format {header.get('format')!r}; this rhocover {__version__} reads "
+            f"format {FORMAT_VERSION}. Install the rhocover that wrote it ({header.get('rhocover')})."
+        )
+    if header.get("sha256") != tensor_digest(tensors):
+        raise FileFormatError(f"`{path}` is damaged: its SHA-256 does not match its contents.")

@@ -1,0 +1,54 @@
+"""Where the states of a model lie on paper, so that an occupancy can be drawn on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import FloatArray, float_array, frozen
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Positions `[S, 2]` (x to the right, y down, cells of side 1) and action directions `[A, 2]`.
+
+    An action whose direction is (0, 0), or a layout without directions, is drawn as a bar of the cell;
+    the four compass directions are drawn as the four triangles of the cell.
+    """
+
+    positions: FloatArray
+    directions: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        positions = float_array(self.positions, "positions", (None, 2))
+        object.__setattr__(self, "positions", frozen(positions.copy()))
+        if self.directions is not None:
+            directions = float_array(self.directions, "directions", (None, 2))
+            object.__setattr__(self, "directions", frozen(directions.copy()))
+
+    def subset(self, states: Any) -> Layout:
+        """Returns the layout of the kept states, in the order given."""
+        return Layout(self.positions[np.asarray(states)], self.directions)
+
+
+def line(num_states: int, directions: Any = None) -> Layout:
+    """Returns states side by side on a line."""
+    x = np.arange(num_states, dtype=float)
+    return Layout(np.stack([x, np.zeros_like(x)], axis=1), directions)
+
+
+def rectangle(num_rows: int, num_columns: int, directions: Any = None) -> Layout:
+    """Returns states in reading order on a grid of cells."""
+    y, x = np.divmod(np.arange(num_rows * num_columns), num_columns)
+    return Layout(np.stack([x, y], axis=1).astype(float), directions)
+
+
+def circle(num_states: int, radius: float | None = None, centre: bool = False) -> Layout:
+    """Returns states on a circle, the first at the top; with `centre`, state 0 in the middle."""
+    ring = num_states - 1 if centre else num_states
+    radius = max(1.5, 0.3 * ring) if radius is None else radius
+    angle = 2 * np.pi * np.arange(ring) / max(ring, 1)
+    points = radius * np.stack([np.sin(angle), -np.cos(angle)], axis=1)
+    return Layout(np.vstack([np.zeros((1, 2)), points]) if centre else points)

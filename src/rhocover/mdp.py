@@ -1,0 +1,421 @@
+"""A finite controlled Markov chain as a list of state-action pairs.
+
+A pair i is one action that one state allows; row i of `transitions` holds P(. | s_i, a_i). States may
+have different action sets, so there is no S×A grid inside: n pairs, a sparse `[n, S]` matrix, and two
+index vectors. The model is checked once, here, and never changes afterwards. It knows nothing of
+rewards, coverage or planning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover import checks
+from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
+from rhocover.errors import InvalidArgumentError, InvalidModelError
+from rhocover.files import load_tensors, save_tensors, tensor_digest
+from rhocover.layout import Layout
+
+ROW_SUM_TOLERANCE = 1e-8
+FLOAT32_ROW_SUM_TOLERANCE = 1e-5  # sums of float32 probabilities are off by S times 6e-8
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class MDP:
+    """A finite Markov decision process without rewards.
+
+    `MDP(P)` takes a dense `P[s, a, s_next]`; `MDP(P, num_actions=A)` takes a sparse `[S*A, S]` whose
+    row `s*A + a` is P(. | s, a). `available[s, a] = False` takes an action out of a state's set.
+
+    >>> import rhocover as rc
+    >>> mdp = rc.MDP([[[0.5, 0.5], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]])
+    >>> mdp
+    MDP(2 states, 2 actions, 4 pairs)
+    """
+
+    transitions: sp.csr_array
+    pair_state: IntArray
+    pair_action: IntArray
+    num_states: int
+    num_actions: int
+    start: FloatArray | None
+    state_labels: tuple[str, ...] | None
+    action_labels: tuple[str, ...] | None
+    layout: Layout | None
+    name: str
+
+    def __init__(
+        self,
+        P: Any,
+        *,
+        num_actions: int | None = None,
+        available: Any = None,
+        start: Any = None,
+        state_labels: Sequence[str] | None = None,
+        action_labels: Sequence[str] | None = None,
+        layout: Layout | None = None,
+        name: str = "",
+    ) -> None:
+        rows, num_actions, tolerance = _read_transitions(P, num_actions)
+        mask = _read_available(available, rows.shape[1], num_actions)
+        kept = np.flatnonzero(mask)
+        rows = rows if mask.all() else rows[kept]
+        rows = _checked_rows(rows, kept // num_actions, kept % num_actions, tolerance)
+        self._fill(
+            rows, kept // num_actions, kept % num_actions, num_actions,
+            start, state_labels, action_labels, layout, name,
+        )  # fmt: skip
+
+    def _fill(
+        self, rows: Any, states: Any, actions: Any, num_actions: int,
+        start: Any, state_labels: Any, action_labels: Any, layout: Layout | None, name: str,
+    ) -> None:  # fmt: skip
+        num_states = rows.shape[1]
+        put = object.__setattr__
+        put(self, "transitions", _frozen_matrix(rows))
+        put(self, "pair_state", frozen(np.asarray(states, np.int64)))
+        put(self, "pair_action", frozen(np.asarray(actions, np.int64)))
+        put(self, "num_states", int(num_states))
+        put(self, "num_actions", int(num_actions))
+        start = None if start is None else frozen(checks.distribution(start, "start", num_states))
+        put(self, "start", start)
+        put(self, "state_labels", checks.labels(state_labels, "state_labels", num_states))
+        put(self, "action_labels", checks.labels(action_labels, "action_labels", num_actions))
+        put(self, "layout", _checked_layout(layout, num_states, num_actions))
+        put(self, "name", str(name))
+
+    @classmethod
+    def from_pairs(
+        cls,
+        transitions: Any,
+        states: Any,
+        actions: Any,
+        *,
+        num_actions: int | None = None,
+        start: Any = None,
+        state_labels: Sequence[str] | None = None,
+        action_labels: Sequence[str] | None = None,
+        layout: Layout | None = None,
+        name: str = "",
+    ) -> MDP:
+        """Returns the model whose pair i is (states[i], actions[i]) with row i of `transitions`."""
+        rows, tolerance = _read_sparse(transitions, "transitions")
+        states, actions = _read_pairs(states, actions, rows.shape)
+        num_actions = int(actions.max()) + 1 if num_actions is None else num_actions
+        num_actions = checks.integer(num_actions, "num_actions", least=int(actions.max()) + 1)
+        order = np.lexsort((actions, states))
+        if not np.array_equal(order, np.arange(order.size)):
+            rows, states, actions = rows[order], states[order], actions[order]
+        _check_each_state_once(states, actions, rows.shape[1])
+        rows = _checked_rows(rows, states, actions, tolerance)
+        mdp = object.__new__(cls)
+        mdp._fill(
+            rows, states, actions, num_actions, start, state_labels, action_labels, layout, name
+        )
+        return mdp
+
+    @property
+    def num_pairs(self) -> int:
+        """How many state-action pairs there are."""
+        return int(self.pair_state.size)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of dynamics, pairs and start: two models with one fingerprint behave alike."""
+        return tensor_digest(self._tensors())
+
+    def __repr__(self) -> str:
+        title = f"{self.name}: " if self.name else ""
+        return (
+            f"MDP({title}{self.num_states} states, {self.num_actions} actions, "
+            f"{self.num_pairs} pairs)"
+        )
+
+    def table(self, values: Any, fill: float = 0.0) -> FloatArray:
+        """Returns values per pair `[n]` as an array `[S, A]`; absent pairs hold `fill`."""
+        result = np.full((self.num_states, self.num_actions), fill, dtype=float)
+        result[self.pair_state, self.pair_action] = values
+        return result
+
+    def per_pair(self, values: Any, name: str) -> FloatArray:
+        """Returns `values`, given as `[S, A]` or `[n]`, as finite values per pair `[n]`."""
+        array = checks.float_array(values, name)
+        grid = (self.num_states, self.num_actions)
+        if array.shape == grid:
+            return array[self.pair_state, self.pair_action]
+        if array.shape == (self.num_pairs,):
+            return array
+        raise InvalidArgumentError(
+            f"`{name}` must have shape {grid} (states, actions) or ({self.num_pairs},) "
+            f"(one value a pair), got {array.shape}."
+        )
+
+    def pair_name(self, pair: int) -> str:
+        """Returns `(3, 1)`, or `(state label, action label)` where there are labels."""
+        state, action = int(self.pair_state[pair]), int(self.pair_action[pair])
+        s = self.state_labels[state] if self.state_labels else state
+        a = self.action_labels[action] if self.action_labels else action
+        return f"({s}, {a})"
+
+    def dense(self) -> FloatArray:
+        """Returns `P[s, a, s_next]`; absent pairs are rows of zeros."""
+        shape = (self.num_states, self.num_actions, self.num_states)
+        check_fits_in_memory("P", 8 * int(np.prod([float(k) for k in shape])))
+        result = np.zeros(shape)
+        result[self.pair_state, self.pair_action] = self.transitions.toarray()
+        return result
+
+    def subset(self, pairs: BoolArray) -> tuple[MDP, IntArray]:
+        """Returns the model of the marked pairs alone, and the old number of each kept state.
+
+        The marked pairs must be closed: they lead only to states that keep a pair.
+        """
+        states = np.unique(self.pair_state[pairs])
+        renumber = np.full(self.num_states, -1, np.int64)
+        renumber[states] = np.arange(states.size)
+        rows = self.transitions[pairs]
+        if (renumber[rows.indices] < 0).any():
+            raise InvalidArgumentError(
+                "`pairs` must be closed: a marked pair leaves the marked set."
+            )
+        rows = sp.csr_array((rows.data, renumber[rows.indices], rows.indptr),
+                            shape=(rows.shape[0], states.size))  # fmt: skip
+        start = None
+        if self.start is not None and self.start[states].sum() > 0:
+            start = self.start[states] / self.start[states].sum()
+        kept_labels = self.state_labels and [self.state_labels[s] for s in states]
+        return MDP.from_pairs(
+            rows, renumber[self.pair_state[pairs]], self.pair_action[pairs],
+            num_actions=self.num_actions, start=start, state_labels=kept_labels,
+            action_labels=self.action_labels, name=self.name,
+            layout=self.layout and self.layout.subset(states),
+        ), states  # fmt: skip
+
+    def save(self, path: Path | str, *, overwrite: bool = False) -> None:
+        """Writes the model to one file (see `rhocover.files`)."""
+        document = {
+            "num_states": self.num_states,
+            "num_actions": self.num_actions,
+            "state_labels": self.state_labels,
+            "action_labels": self.action_labels,
+            "name": self.name,
+        }
+        save_tensors(path, "mdp", self._tensors() | self._layout_tensors(), document,
+                     overwrite=overwrite)  # fmt: skip
+
+    @classmethod
+    def load(cls, path: Path | str) -> MDP:
+        """Returns the model that `save` wrote; it is validated again."""
+        tensors, document = load_tensors(path, "mdp")
+        try:
+            return cls._from_file(tensors, document)
+        except (KeyError, TypeError, IndexError, ValueError) as error:
+            raise InvalidModelError(f"`{path}` does not hold a valid model: {error}") from error
+
+    @classmethod
+    def _from_file(cls, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> MDP:
+        shape = (tensors["pair_state"].size, int(document["num_states"]))
+        rows = sp.csr_array((tensors["data"], tensors["indices"], tensors["indptr"]), shape=shape)
+        rows.check_format(full_check=True)
+        layout = None
+        if "positions" in tensors:
+            layout = Layout(tensors["positions"], tensors.get("directions"))
+        return cls.from_pairs(
+            rows, tensors["pair_state"], tensors["pair_action"],
+            num_actions=document["num_actions"], start=tensors.get("start"),
+            state_labels=document["state_labels"], action_labels=document["action_labels"],
+            layout=layout, name=document["name"],
+        )  # fmt: skip
+
+    def _tensors(self) -> dict[str, np.ndarray]:
+        tensors = {
+            "data": self.transitions.data,
+            "indices": self.transitions.indices.astype(np.int64),
+            "indptr": self.transitions.indptr.astype(np.int64),
+            "pair_state": self.pair_state,
+            "pair_action": self.pair_action,
+        }
+        return tensors if self.start is None else tensors | {"start": self.start}
+
+    def _layout_tensors(self) -> dict[str, np.ndarray]:
+        if self.layout is None:
+            return {}
+        tensors = {"positions": self.layout.positions}
+        if self.layout.directions is not None:
+            tensors["directions"] = self.layout.directions
+        return tensors
+
+
+def check_fits_in_memory(name: str, num_bytes: int) -> None:
+    """Refuses a dense array larger than this machine's memory, and says the sparse route."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return
+    if num_bytes > 0.8 * total:
+        raise InvalidArgumentError(
+            f"`{name}` as a dense array takes {num_bytes / 2**30:.1f} GiB, this machine has "
+            f"{total / 2**30:.1f} GiB. Pass a scipy.sparse matrix of shape [S*A, S] with num_actions=A."
+        )
+
+
+def _read_transitions(P: Any, num_actions: int | None) -> tuple[sp.csr_array, int, float]:
+    if sp.issparse(P):
+        rows, tolerance = _read_sparse(P, "P")
+        return rows, _read_num_actions(rows.shape, num_actions), tolerance
+    return _read_dense(P, num_actions)
+
+
+def _read_dense(P: Any, num_actions: int | None) -> tuple[sp.csr_array, int, float]:
+    try:
+        array = np.asarray(P)
+    except ValueError as error:
+        raise InvalidModelError("`P` must be a rectangular array `P[s, a, s_next]`.") from error
+    if array.ndim != 3 or array.shape[0] != array.shape[2] or 0 in array.shape:
+        raise InvalidModelError(
+            f"`P` must have shape (S, A, S) with P[s, a, s_next], got {array.shape}. "
+            "A sparse matrix of shape [S*A, S] goes with num_actions=A."
+        )
+    if num_actions not in (None, array.shape[1]):
+        raise InvalidModelError(
+            f"`num_actions` is {num_actions}, but P has {array.shape[1]} actions."
+        )
+    check_fits_in_memory("P", array.nbytes)
+    _check_real(array.dtype, "P")
+    tolerance = _row_tolerance(array.dtype)
+    S, A, _ = array.shape
+    rows = sp.csr_array(array.reshape(S * A, S).astype(np.float64, copy=False))
+    return rows, A, tolerance
+
+
+def _read_sparse(P: Any, name: str) -> tuple[sp.csr_array, float]:
+    """Returns a canonical copy; the caller's matrix is not touched."""
+    if not sp.issparse(P):
+        P = sp.csr_array(checks.real_array(P, name))
+    if P.ndim != 2 or 0 in P.shape:
+        raise InvalidModelError(f"`{name}` must be a matrix [pairs, states], got shape {P.shape}.")
+    _check_real(P.dtype, name)
+    rows = sp.csr_array(P, dtype=np.float64, copy=True)
+    rows.sum_duplicates()
+    return rows, _row_tolerance(P.dtype)
+
+
+def _check_real(dtype: np.dtype, name: str) -> None:
+    if dtype.kind not in "fiu":
+        raise InvalidModelError(f"`{name}` must hold real numbers, got dtype {dtype}.")
+
+
+def _row_tolerance(dtype: np.dtype) -> float:
+    return ROW_SUM_TOLERANCE if dtype.itemsize >= 8 or dtype.kind in "iu" else (
+        FLOAT32_ROW_SUM_TOLERANCE
+    )  # fmt: skip
+
+
+def _read_num_actions(shape: tuple[int, ...], num_actions: int | None) -> int:
+    if num_actions is None:
+        raise InvalidModelError(
+            f"`num_actions` is needed with a sparse P of shape {shape}: rows are s*A + a."
+        )
+    num_actions = checks.integer(num_actions, "num_actions", least=1)
+    if shape[0] != shape[1] * num_actions:
+        raise InvalidModelError(
+            f"`P` must have shape (S*A, S); {shape} with num_actions={num_actions} has "
+            f"{shape[0]} rows, expected {shape[1] * num_actions}."
+        )
+    return num_actions
+
+
+def _read_available(available: Any, num_states: int, num_actions: int) -> BoolArray:
+    if available is None:
+        return np.ones(num_states * num_actions, bool)
+    mask = np.asarray(available)
+    checks.check_shape(mask.shape, "available", (num_states, num_actions))
+    if mask.dtype != bool:
+        raise InvalidArgumentError(f"`available` must be a boolean array, got dtype {mask.dtype}.")
+    if not mask.any(axis=1).all():
+        state = int(np.flatnonzero(~mask.any(axis=1))[0])
+        raise InvalidModelError(f"state {state} has no action; every state needs at least one.")
+    return mask.ravel()
+
+
+def _read_pairs(states: Any, actions: Any, shape: tuple[int, ...]) -> tuple[IntArray, IntArray]:
+    result = []
+    for value, name in ((states, "states"), (actions, "actions")):
+        array = np.asarray(value)
+        checks.check_shape(array.shape, name, (shape[0],))
+        if array.dtype.kind not in "iu" or (array < 0).any():
+            raise InvalidArgumentError(f"`{name}` must hold whole numbers of at least 0.")
+        result.append(array.astype(np.int64))
+    if result[0].max() >= shape[1]:
+        raise InvalidArgumentError(
+            f"`states` must be below {shape[1]} (columns of `transitions`), got {result[0].max()}."
+        )
+    return result[0], result[1]
+
+
+def _check_each_state_once(states: IntArray, actions: IntArray, num_states: int) -> None:
+    missing = np.setdiff1d(np.arange(num_states), states)
+    if missing.size:
+        raise InvalidModelError(
+            f"state {missing[0]} has no action; every state needs at least one pair."
+        )
+    twice = (np.diff(states) == 0) & (np.diff(actions) == 0)
+    if twice.any():
+        i = int(np.flatnonzero(twice)[0])
+        raise InvalidModelError(f"pair ({states[i]}, {actions[i]}) is given twice.")
+
+
+def _checked_rows(
+    rows: sp.csr_array, states: IntArray, actions: IntArray, tolerance: float
+) -> sp.csr_array:
+    """Returns rows without stored zeros that sum to 1 to the last bit or so; refuses anything else."""
+    _refuse_entries(rows, ~np.isfinite(rows.data), "must be finite", states, actions)
+    _refuse_entries(rows, rows.data < 0, "must be non-negative", states, actions)
+    sums = np.asarray(rows.sum(axis=1)).ravel()
+    wrong = np.flatnonzero(np.abs(sums - 1) > tolerance)
+    if wrong.size:
+        i = int(wrong[0])
+        more = f" {wrong.size - 1} more rows are wrong too." if wrong.size > 1 else ""
+        raise InvalidModelError(
+            f"P[{states[i]}, {actions[i]}] sums to {sums[i]:.9g}, expected 1 "
+            f"(tolerance {tolerance:g}).{more}"
+        )
+    rows.eliminate_zeros()
+    rows.data /= np.repeat(sums, np.diff(rows.indptr))
+    return rows
+
+
+def _refuse_entries(
+    rows: sp.csr_array, bad: BoolArray, rule: str, states: IntArray, actions: IntArray
+) -> None:
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        i = int(np.searchsorted(rows.indptr, place, side="right")) - 1
+        raise InvalidModelError(
+            f"`P` {rule}, got P[{states[i]}, {actions[i]}, {rows.indices[place]}] = "
+            f"{rows.data[place]:g}."
+        )
+
+
+def _checked_layout(layout: Layout | None, num_states: int, num_actions: int) -> Layout | None:
+    if layout is None:
+        return None
+    if not isinstance(layout, Layout):
+        raise InvalidArgumentError(f"`layout` must be a Layout, got {type(layout).__name__}.")
+    checks.check_shape(layout.positions.shape, "layout.positions", (num_states, 2))
+    if layout.directions is not None:
+        checks.check_shape(layout.directions.shape, "layout.directions", (num_actions, 2))
+    return layout
+
+
+def _frozen_matrix(rows: sp.csr_array) -> sp.csr_array:
+    for array in (rows.data, rows.indices, rows.indptr):
+        frozen(array)
+    return rows

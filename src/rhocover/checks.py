@@ -23,9 +23,7 @@ def float_array(value: Any, name: str, shape: tuple[int | None, ...] | None = No
         check_shape(array.shape, name, shape)
     if not np.isfinite(array).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise InvalidArgumentError(
-            f"`{name}` must be finite, got {at(name, place)} = {array[place]}."
-        )
+        raise InvalidArgumentError(f"`{name}` must be finite, got {at(name, place)} = {array[place]}.")
     return array
 
 
@@ -45,9 +43,7 @@ def real_array(value: Any, name: str) -> FloatArray:
 
 def check_shape(got: tuple[int, ...], name: str, expected: tuple[int | None, ...]) -> None:
     """Refuses a shape that does not match, and says both."""
-    fits = len(got) == len(expected) and all(
-        e is None or e == g for g, e in zip(got, expected, strict=True)
-    )
+    fits = len(got) == len(expected) and all(e is None or e == g for g, e in zip(got, expected, strict=True))
     if not fits:
         wanted = "(" + ", ".join("any" if e is None else str(e) for e in expected) + ")"
         raise InvalidArgumentError(f"`{name}` must have shape {wanted}, got {got}.")
@@ -106,9 +102,7 @@ def distribution(value: Any, name: str, length: int) -> FloatArray:
     array = float_array(value, name, (length,)).copy()
     check_nonnegative(array, name)
     if abs(array.sum() - 1) > 1e-8:
-        raise InvalidArgumentError(
-            f"`{name}` must sum to 1, got {array.sum():.9g}. Divide it by its sum."
-        )
+        raise InvalidArgumentError(f"`{name}` must sum to 1, got {array.sum():.9g}. Divide it by its sum.")
     return array / array.sum()
 
 

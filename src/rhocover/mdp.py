@@ -8,7 +8,6 @@ rewards, coverage or planning.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,15 @@ from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
 from rhocover.errors import InvalidArgumentError, InvalidModelError
 from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.layout import Layout
-
-ROW_SUM_TOLERANCE = 1e-8
-FLOAT32_ROW_SUM_TOLERANCE = 1e-5  # sums of float32 probabilities are off by S times 6e-8
+from rhocover.transitions import (
+    check_each_state_once,
+    check_fits_in_memory,
+    checked_rows,
+    read_available,
+    read_pairs,
+    read_sparse,
+    read_transitions,
+)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -63,11 +68,11 @@ class MDP:
         layout: Layout | None = None,
         name: str = "",
     ) -> None:
-        rows, num_actions, tolerance = _read_transitions(P, num_actions)
-        mask = _read_available(available, rows.shape[1], num_actions)
+        rows, num_actions, tolerance = read_transitions(P, num_actions)
+        mask = read_available(available, rows.shape[1], num_actions)
         kept = np.flatnonzero(mask)
         rows = rows if mask.all() else rows[kept]
-        rows = _checked_rows(rows, kept // num_actions, kept % num_actions, tolerance)
+        rows = checked_rows(rows, kept // num_actions, kept % num_actions, tolerance)
         self._fill(
             rows, kept // num_actions, kept % num_actions, num_actions,
             start, state_labels, action_labels, layout, name,
@@ -106,19 +111,17 @@ class MDP:
         name: str = "",
     ) -> MDP:
         """Returns the model whose pair i is (states[i], actions[i]) with row i of `transitions`."""
-        rows, tolerance = _read_sparse(transitions, "transitions")
-        states, actions = _read_pairs(states, actions, rows.shape)
+        rows, tolerance = read_sparse(transitions, "transitions")
+        states, actions = read_pairs(states, actions, rows.shape)
         num_actions = int(actions.max()) + 1 if num_actions is None else num_actions
         num_actions = checks.integer(num_actions, "num_actions", least=int(actions.max()) + 1)
         order = np.lexsort((actions, states))
         if not np.array_equal(order, np.arange(order.size)):
             rows, states, actions = rows[order], states[order], actions[order]
-        _check_each_state_once(states, actions, rows.shape[1])
-        rows = _checked_rows(rows, states, actions, tolerance)
+        check_each_state_once(states, actions, rows.shape[1])
+        rows = checked_rows(rows, states, actions, tolerance)
         mdp = object.__new__(cls)
-        mdp._fill(
-            rows, states, actions, num_actions, start, state_labels, action_labels, layout, name
-        )
+        mdp._fill(rows, states, actions, num_actions, start, state_labels, action_labels, layout, name)
         return mdp
 
     @property
@@ -133,10 +136,7 @@ class MDP:
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
-        return (
-            f"MDP({title}{self.num_states} states, {self.num_actions} actions, "
-            f"{self.num_pairs} pairs)"
-        )
+        return f"MDP({title}{self.num_states} states, {self.num_actions} actions, {self.num_pairs} pairs)"
 
     def table(self, values: Any, fill: float = 0.0) -> FloatArray:
         """Returns values per pair `[n]` as an array `[S, A]`; absent pairs hold `fill`."""
@@ -182,9 +182,7 @@ class MDP:
         renumber[states] = np.arange(states.size)
         rows = self.transitions[pairs]
         if (renumber[rows.indices] < 0).any():
-            raise InvalidArgumentError(
-                "`pairs` must be closed: a marked pair leaves the marked set."
-            )
+            raise InvalidArgumentError("`pairs` must be closed: a marked pair leaves the marked set.")
         rows = sp.csr_array((rows.data, renumber[rows.indices], rows.indptr),
                             shape=(rows.shape[0], states.size))  # fmt: skip
         start = None
@@ -251,157 +249,6 @@ class MDP:
         if self.layout.directions is not None:
             tensors["directions"] = self.layout.directions
         return tensors
-
-
-def check_fits_in_memory(name: str, num_bytes: int) -> None:
-    """Refuses a dense array larger than this machine's memory, and says the sparse route."""
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return
-    if num_bytes > 0.8 * total:
-        raise InvalidArgumentError(
-            f"`{name}` as a dense array takes {num_bytes / 2**30:.1f} GiB, this machine has "
-            f"{total / 2**30:.1f} GiB. Pass a scipy.sparse matrix of shape [S*A, S] with num_actions=A."
-        )
-
-
-def _read_transitions(P: Any, num_actions: int | None) -> tuple[sp.csr_array, int, float]:
-    if sp.issparse(P):
-        rows, tolerance = _read_sparse(P, "P")
-        return rows, _read_num_actions(rows.shape, num_actions), tolerance
-    return _read_dense(P, num_actions)
-
-
-def _read_dense(P: Any, num_actions: int | None) -> tuple[sp.csr_array, int, float]:
-    try:
-        array = np.asarray(P)
-    except ValueError as error:
-        raise InvalidModelError("`P` must be a rectangular array `P[s, a, s_next]`.") from error
-    if array.ndim != 3 or array.shape[0] != array.shape[2] or 0 in array.shape:
-        raise InvalidModelError(
-            f"`P` must have shape (S, A, S) with P[s, a, s_next], got {array.shape}. "
-            "A sparse matrix of shape [S*A, S] goes with num_actions=A."
-        )
-    if num_actions not in (None, array.shape[1]):
-        raise InvalidModelError(
-            f"`num_actions` is {num_actions}, but P has {array.shape[1]} actions."
-        )
-    check_fits_in_memory("P", array.nbytes)
-    _check_real(array.dtype, "P")
-    tolerance = _row_tolerance(array.dtype)
-    S, A, _ = array.shape
-    rows = sp.csr_array(array.reshape(S * A, S).astype(np.float64, copy=False))
-    return rows, A, tolerance
-
-
-def _read_sparse(P: Any, name: str) -> tuple[sp.csr_array, float]:
-    """Returns a canonical copy; the caller's matrix is not touched."""
-    if not sp.issparse(P):
-        P = sp.csr_array(checks.real_array(P, name))
-    if P.ndim != 2 or 0 in P.shape:
-        raise InvalidModelError(f"`{name}` must be a matrix [pairs, states], got shape {P.shape}.")
-    _check_real(P.dtype, name)
-    rows = sp.csr_array(P, dtype=np.float64, copy=True)
-    rows.sum_duplicates()
-    return rows, _row_tolerance(P.dtype)
-
-
-def _check_real(dtype: np.dtype, name: str) -> None:
-    if dtype.kind not in "fiu":
-        raise InvalidModelError(f"`{name}` must hold real numbers, got dtype {dtype}.")
-
-
-def _row_tolerance(dtype: np.dtype) -> float:
-    return ROW_SUM_TOLERANCE if dtype.itemsize >= 8 or dtype.kind in "iu" else (
-        FLOAT32_ROW_SUM_TOLERANCE
-    )  # fmt: skip
-
-
-def _read_num_actions(shape: tuple[int, ...], num_actions: int | None) -> int:
-    if num_actions is None:
-        raise InvalidModelError(
-            f"`num_actions` is needed with a sparse P of shape {shape}: rows are s*A + a."
-        )
-    num_actions = checks.integer(num_actions, "num_actions", least=1)
-    if shape[0] != shape[1] * num_actions:
-        raise InvalidModelError(
-            f"`P` must have shape (S*A, S); {shape} with num_actions={num_actions} has "
-            f"{shape[0]} rows, expected {shape[1] * num_actions}."
-        )
-    return num_actions
-
-
-def _read_available(available: Any, num_states: int, num_actions: int) -> BoolArray:
-    if available is None:
-        return np.ones(num_states * num_actions, bool)
-    mask = np.asarray(available)
-    checks.check_shape(mask.shape, "available", (num_states, num_actions))
-    if mask.dtype != bool:
-        raise InvalidArgumentError(f"`available` must be a boolean array, got dtype {mask.dtype}.")
-    if not mask.any(axis=1).all():
-        state = int(np.flatnonzero(~mask.any(axis=1))[0])
-        raise InvalidModelError(f"state {state} has no action; every state needs at least one.")
-    return mask.ravel()
-
-
-def _read_pairs(states: Any, actions: Any, shape: tuple[int, ...]) -> tuple[IntArray, IntArray]:
-    result = []
-    for value, name in ((states, "states"), (actions, "actions")):
-        array = np.asarray(value)
-        checks.check_shape(array.shape, name, (shape[0],))
-        if array.dtype.kind not in "iu" or (array < 0).any():
-            raise InvalidArgumentError(f"`{name}` must hold whole numbers of at least 0.")
-        result.append(array.astype(np.int64))
-    if result[0].max() >= shape[1]:
-        raise InvalidArgumentError(
-            f"`states` must be below {shape[1]} (columns of `transitions`), got {result[0].max()}."
-        )
-    return result[0], result[1]
-
-
-def _check_each_state_once(states: IntArray, actions: IntArray, num_states: int) -> None:
-    missing = np.setdiff1d(np.arange(num_states), states)
-    if missing.size:
-        raise InvalidModelError(
-            f"state {missing[0]} has no action; every state needs at least one pair."
-        )
-    twice = (np.diff(states) == 0) & (np.diff(actions) == 0)
-    if twice.any():
-        i = int(np.flatnonzero(twice)[0])
-        raise InvalidModelError(f"pair ({states[i]}, {actions[i]}) is given twice.")
-
-
-def _checked_rows(
-    rows: sp.csr_array, states: IntArray, actions: IntArray, tolerance: float
-) -> sp.csr_array:
-    """Returns rows without stored zeros that sum to 1 to the last bit or so; refuses anything else."""
-    _refuse_entries(rows, ~np.isfinite(rows.data), "must be finite", states, actions)
-    _refuse_entries(rows, rows.data < 0, "must be non-negative", states, actions)
-    sums = np.asarray(rows.sum(axis=1)).ravel()
-    wrong = np.flatnonzero(np.abs(sums - 1) > tolerance)
-    if wrong.size:
-        i = int(wrong[0])
-        more = f" {wrong.size - 1} more rows are wrong too." if wrong.size > 1 else ""
-        raise InvalidModelError(
-            f"P[{states[i]}, {actions[i]}] sums to {sums[i]:.9g}, expected 1 "
-            f"(tolerance {tolerance:g}).{more}"
-        )
-    rows.eliminate_zeros()
-    rows.data /= np.repeat(sums, np.diff(rows.indptr))
-    return rows
-
-
-def _refuse_entries(
-    rows: sp.csr_array, bad: BoolArray, rule: str, states: IntArray, actions: IntArray
-) -> None:
-    if bad.any():
-        place = int(np.flatnonzero(bad)[0])
-        i = int(np.searchsorted(rows.indptr, place, side="right")) - 1
-        raise InvalidModelError(
-            f"`P` {rule}, got P[{states[i]}, {actions[i]}, {rows.indices[place]}] = "
-            f"{rows.data[place]:g}."
-        )
 
 
 def _checked_layout(layout: Layout | None, num_states: int, num_actions: int) -> Layout | None:

@@ -14,6 +14,7 @@ from rhocover.errors import InvalidArgumentError
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+Matrix = Any  # a scipy.sparse.csr_array; SciPy carries no types that a checker can follow
 
 
 def float_array(value: Any, name: str, shape: tuple[int | None, ...] | None = None) -> FloatArray:

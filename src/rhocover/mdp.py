@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rhocover import checks
-from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
 from rhocover.errors import InvalidArgumentError, InvalidModelError
 from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.layout import Layout
@@ -45,7 +45,7 @@ class MDP:
     MDP(2 states, 2 actions, 4 pairs)
     """
 
-    transitions: sp.csr_array
+    transitions: Matrix
     pair_state: IntArray
     pair_action: IntArray
     num_states: int
@@ -262,7 +262,7 @@ def _checked_layout(layout: Layout | None, num_states: int, num_actions: int) ->
     return layout
 
 
-def _frozen_matrix(rows: sp.csr_array) -> sp.csr_array:
+def _frozen_matrix(rows: Matrix) -> Matrix:
     for array in (rows.data, rows.indices, rows.indptr):
         frozen(array)
     return rows

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rhocover import checks
-from rhocover.checks import BoolArray, IntArray
+from rhocover.checks import BoolArray, IntArray, Matrix
 from rhocover.errors import InvalidArgumentError, InvalidModelError
 
 ROW_SUM_TOLERANCE = 1e-8
@@ -33,14 +33,15 @@ def check_fits_in_memory(name: str, num_bytes: int) -> None:
         )
 
 
-def read_transitions(P: Any, num_actions: int | None) -> tuple[sp.csr_array, int, float]:
+def read_transitions(P: Any, num_actions: int | None) -> tuple[Matrix, int, float]:
+    """Returns rows `[S*A, S]`, the number of actions, and how far a row sum may be off."""
     if sp.issparse(P):
         rows, tolerance = read_sparse(P, "P")
         return rows, _read_num_actions(rows.shape, num_actions), tolerance
     return _read_dense(P, num_actions)
 
 
-def _read_dense(P: Any, num_actions: int | None) -> tuple[sp.csr_array, int, float]:
+def _read_dense(P: Any, num_actions: int | None) -> tuple[Matrix, int, float]:
     try:
         array = np.asarray(P)
     except ValueError as error:
@@ -60,7 +61,7 @@ def _read_dense(P: Any, num_actions: int | None) -> tuple[sp.csr_array, int, flo
     return rows, A, tolerance
 
 
-def read_sparse(P: Any, name: str) -> tuple[sp.csr_array, float]:
+def read_sparse(P: Any, name: str) -> tuple[Matrix, float]:
     """Returns a canonical copy; the caller's matrix is not touched."""
     if not sp.issparse(P):
         P = sp.csr_array(checks.real_array(P, name))
@@ -98,6 +99,7 @@ def _read_num_actions(shape: tuple[int, ...], num_actions: int | None) -> int:
 
 
 def read_available(available: Any, num_states: int, num_actions: int) -> BoolArray:
+    """Returns which rows `s*A + a` are pairs, shape `[S*A]`."""
     if available is None:
         return np.ones(num_states * num_actions, bool)
     mask = np.asarray(available)
@@ -111,6 +113,7 @@ def read_available(available: Any, num_states: int, num_actions: int) -> BoolArr
 
 
 def read_pairs(states: Any, actions: Any, shape: tuple[int, ...]) -> tuple[IntArray, IntArray]:
+    """Returns the state and the action of each row, as checked index vectors."""
     result = []
     for value, name in ((states, "states"), (actions, "actions")):
         array = np.asarray(value)
@@ -126,6 +129,7 @@ def read_pairs(states: Any, actions: Any, shape: tuple[int, ...]) -> tuple[IntAr
 
 
 def check_each_state_once(states: IntArray, actions: IntArray, num_states: int) -> None:
+    """Refuses states without a pair and pairs given twice; the pairs come sorted."""
     missing = np.setdiff1d(np.arange(num_states), states)
     if missing.size:
         raise InvalidModelError(f"state {missing[0]} has no action; every state needs at least one pair.")
@@ -135,7 +139,7 @@ def check_each_state_once(states: IntArray, actions: IntArray, num_states: int) 
         raise InvalidModelError(f"pair ({states[i]}, {actions[i]}) is given twice.")
 
 
-def checked_rows(rows: sp.csr_array, states: IntArray, actions: IntArray, tolerance: float) -> sp.csr_array:
+def checked_rows(rows: Matrix, states: IntArray, actions: IntArray, tolerance: float) -> Matrix:
     """Returns rows without stored zeros that sum to 1 to the last bit or so; refuses anything else."""
     _refuse_entries(rows, ~np.isfinite(rows.data), "must be finite", states, actions)
     _refuse_entries(rows, rows.data < 0, "must be non-negative", states, actions)
@@ -152,9 +156,7 @@ def checked_rows(rows: sp.csr_array, states: IntArray, actions: IntArray, tolera
     return rows
 
 
-def _refuse_entries(
-    rows: sp.csr_array, bad: BoolArray, rule: str, states: IntArray, actions: IntArray
-) -> None:
+def _refuse_entries(rows: Matrix, bad: BoolArray, rule: str, states: IntArray, actions: IntArray) -> None:
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
         i = int(np.searchsorted(rows.indptr, place, side="right")) - 1

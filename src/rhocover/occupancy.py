@@ -1,0 +1,324 @@
+"""The set D of achievable occupancies, for three criteria, with or without a floor.
+
+An occupancy d says how often each pair is visited; it sums to 1. D is a polytope {F d = g, d >= 2 eta}:
+
+- average:     (F d)(s) = sum_a d(s,a) - sum_i P(s|i) d_i = 0, and sum d = 1 (long-run frequencies);
+- discounted:  the same with gamma P, and g = (1-gamma) start (visits before a geometric restart);
+- horizon:     one block of rows for each step h, d_0(s,.) = start/H, d_h(s,.) = sum_i P(s|i) d_{h-1,i};
+               only the steps and states that can be reached from the start are in the set.
+
+The last two imply sum d = 1. With a floor this is the paper's D_eta = {d in D: d >= 2 eta}, which is
+non-empty iff 2 eta <= t*, the largest floor. Nothing here knows of coverage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover import chains, checks
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
+from rhocover.errors import InfeasibleFloorError, InvalidArgumentError
+from rhocover.linear_program import LinearProgram
+from rhocover.mdp import MDP
+
+
+@dataclass(frozen=True)
+class Membership:
+    """How far a vector is from an occupancy set; all four are zero for a member."""
+
+    flow: float  # largest |F d - g|
+    mass: float  # |sum d - 1|
+    negativity: float  # largest -d
+    floor_shortage: float  # largest 2 eta - d
+
+
+@dataclass(frozen=True, eq=False)
+class Occupancies:
+    """The polytope of occupancies of a model; build it with `average`, `discounted`, `horizon`, or `of`.
+
+    Vectors over its pairs have length `num_pairs`; `table` lays them out as `[S, A]` or `[H, S, A]`.
+
+    >>> import rhocover as rc
+    >>> members = rc.Occupancies.average(rc.envs.river_swim())
+    >>> round(members.max_floor()[0], 6)
+    0.043374
+    """
+
+    mdp: MDP
+    criterion: str
+    flow: Matrix  # F, [rows, pairs]
+    inflow: FloatArray  # g, [rows]
+    pair: IntArray  # the model's pair behind each entry
+    step: IntArray  # its time step; 0 unless the criterion is "horizon"
+    eta: float = 0.0
+    discount: float | None = None
+    num_steps: int | None = None
+    start: FloatArray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        mdp: MDP,
+        *,
+        discount: float | None = None,
+        horizon: int | None = None,
+        start: Any = None,
+        eta: float = 0.0,
+    ) -> Occupancies:
+        """Returns the set that the arguments describe: neither `discount` nor `horizon` is average."""
+        if discount is not None and horizon is not None:
+            raise InvalidArgumentError("pass `discount` or `horizon`, not both.")
+        if discount is not None:
+            return cls.discounted(mdp, discount, start=start, eta=eta)
+        if horizon is not None:
+            return cls.horizon(mdp, horizon, start=start, eta=eta)
+        return cls.average(mdp, eta=eta)
+
+    @classmethod
+    def average(cls, mdp: MDP, *, eta: float = 0.0) -> Occupancies:
+        """Returns the stationary occupancies, {A d = 0, 1'd = 1, d >= 2 eta}."""
+        flow = (_state_indicator(mdp) - mdp.transitions).T.tocsr()
+        return cls(mdp, "average", flow, np.zeros(mdp.num_states), *_all_pairs(mdp), eta=_checked_eta(eta))
+
+    @classmethod
+    def discounted(cls, mdp: MDP, discount: float, *, start: Any = None, eta: float = 0.0) -> Occupancies:
+        """Returns the occupancies of runs from `start` that end with probability 1 - discount a step."""
+        discount = checks.probability(discount, "discount", open_ends=True)
+        start = checked_start(mdp, start)
+        flow = (_state_indicator(mdp) - discount * mdp.transitions).T.tocsr()
+        return cls(
+            mdp, "discounted", flow, (1 - discount) * start, *_all_pairs(mdp),
+            eta=_checked_eta(eta), discount=discount, start=start,
+        )  # fmt: skip
+
+    @classmethod
+    def horizon(cls, mdp: MDP, horizon: int, *, start: Any = None, eta: float = 0.0) -> Occupancies:
+        """Returns the occupancies of episodes of `horizon` steps from `start`; each step has mass 1/H."""
+        horizon = checks.integer(horizon, "horizon", least=1)
+        start = checked_start(mdp, start)
+        flow, inflow, pair, step = _time_expanded(mdp, horizon, start)
+        return cls(
+            mdp, "horizon", flow, inflow, pair, step,
+            eta=_checked_eta(eta), num_steps=horizon, start=start,
+        )  # fmt: skip
+
+    @property
+    def num_pairs(self) -> int:
+        """How many entries an occupancy has."""
+        return int(self.pair.size)
+
+    @property
+    def floor(self) -> float:
+        """What every pair must at least get, 2 eta."""
+        return 2 * self.eta
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of an occupancy as a table: `[S, A]`, or `[H, S, A]` for a horizon."""
+        grid = (self.mdp.num_states, self.mdp.num_actions)
+        return grid if self.num_steps is None else (self.num_steps, *grid)
+
+    def table(self, d: FloatArray, fill: float = 0.0) -> FloatArray:
+        """Returns the entries laid out as `shape`; places without a pair hold `fill`."""
+        result = np.full(self.shape, fill, dtype=float)
+        result[self._places] = d
+        return result
+
+    def flatten(self, values: Any, name: str) -> FloatArray:
+        """Returns `values` per entry: given as `shape`, per entry, or `[S, A]` repeated over steps."""
+        array = checks.float_array(values, name)
+        if array.shape == (self.num_pairs,):
+            return array
+        if array.shape == self.shape:
+            return array[self._places]
+        if self.num_steps is not None and array.shape == self.shape[1:]:
+            return array[self._places[1:]]
+        if self.num_steps is None or array.shape == (self.mdp.num_pairs,):
+            return self.mdp.per_pair(array, name)[self.pair]
+        raise InvalidArgumentError(
+            f"`{name}` must have shape {self.shape} or {self.shape[1:]}, got {array.shape}."
+        )
+
+    @cached_property
+    def _places(self) -> tuple[IntArray, ...]:
+        grid = (self.mdp.pair_state[self.pair], self.mdp.pair_action[self.pair])
+        return grid if self.num_steps is None else (self.step, *grid)
+
+    @cached_property
+    def node(self) -> IntArray:
+        """The state, or (step, state), where each entry is chosen, numbered `[0, rows)`."""
+        return _row_of_pairs(self.mdp, self.pair, self.step)
+
+    def membership(self, d: Any) -> Membership:
+        """Returns how far `d` (per entry or as a table) is from this set, in four numbers."""
+        d = self.flatten(d, "d")
+        return Membership(
+            flow=float(np.abs(self.flow @ d - self.inflow).max()),
+            mass=abs(float(d.sum()) - 1),
+            negativity=max(0.0, float(-d.min())),
+            floor_shortage=max(0.0, self.floor - float(d.min())),
+        )
+
+    def contains(self, d: Any, tol: float = 1e-9) -> bool:
+        """Returns whether `d` is in the set up to `tol` in each of the four residuals."""
+        found = self.membership(d)
+        return max(found.flow, found.mass, found.negativity, found.floor_shortage) <= tol
+
+    def to_policy(self, d: Any) -> FloatArray:
+        """Returns the policy that visits pairs as `d` does, as a table; uniform where d never comes."""
+        d = np.maximum(self.flatten(d, "d"), 0.0)
+        mass = np.bincount(self.node, weights=d, minlength=self.flow.shape[0])
+        count = np.bincount(self.node, minlength=self.flow.shape[0])
+        seen = mass[self.node] > 0
+        policy = np.where(seen, d / np.where(seen, mass[self.node], 1.0), 1.0 / count[self.node])
+        return self.table(policy)
+
+    def from_policy(self, policy: Any) -> FloatArray:
+        """Returns the occupancy of a policy, per entry; `policy` is a table or per entry."""
+        policy = self._checked_policy(policy)
+        if self.criterion == "average":
+            weight = chains.stationary_distribution(chains.policy_chain(self.mdp, policy))
+        elif self.criterion == "discounted":
+            weight = self._discounted_states(policy)
+        else:
+            weight = self._states_over_time(policy)
+        return weight[self.node] * policy
+
+    def _checked_policy(self, policy: Any) -> FloatArray:
+        policy = self.flatten(policy, "policy")
+        checks.check_nonnegative(policy, "policy")
+        sums = np.bincount(self.node, weights=policy, minlength=self.flow.shape[0])
+        wrong = np.flatnonzero(np.abs(sums - 1) > 1e-8)
+        if wrong.size:
+            place = self._node_name(int(wrong[0]))
+            raise InvalidArgumentError(
+                f"`policy` must sum to 1 in every state, got {sums[wrong[0]]:.9g} in {place}."
+            )
+        return policy / sums[self.node]
+
+    def _node_name(self, node: int) -> str:
+        entry = int(np.flatnonzero(self.node == node)[0])
+        state = int(self.mdp.pair_state[self.pair[entry]])
+        return f"state {state}" + (f" at step {self.step[entry]}" if self.num_steps else "")
+
+    def _discounted_states(self, policy: FloatArray) -> FloatArray:
+        from scipy.sparse.linalg import spsolve
+
+        chain = chains.policy_chain(self.mdp, policy)
+        system = sp.eye_array(self.mdp.num_states, format="csc") - self.discount * chain.T.tocsc()
+        return np.maximum(spsolve(system, self.inflow), 0.0)
+
+    def _states_over_time(self, policy: FloatArray) -> FloatArray:
+        """Returns the mass of each (step, state); rows come step by step, so one sweep fills all."""
+        mass = self.inflow.copy()
+        first = np.searchsorted(self.step, np.arange(self.num_steps + 1))  # pyright: ignore
+        columns = self.flow.tocsc()
+        for h in range(len(first) - 2):
+            entries = slice(first[h], first[h + 1])
+            block = columns[:, entries]
+            moved = -(block @ (mass[self.node[entries]] * policy[entries]))
+            here = np.unique(self.node[entries])
+            moved[here] = 0.0
+            mass += moved
+        return mass
+
+    def max_floor(self) -> tuple[float, FloatArray]:
+        """Returns t* = max_d min_i d_i over the set without its floor, and a d that attains it."""
+        matrix, right_side = self.equations()
+        shift = matrix @ np.ones(self.num_pairs)
+        program = LinearProgram(sp.hstack([matrix, shift[:, None]], format="csr"), right_side, 0.0)
+        costs = np.zeros(self.num_pairs + 1)
+        costs[-1] = 1.0
+        solution = program.solve(costs)
+        t_star = float(solution.x[-1])
+        return t_star, solution.x[:-1] + t_star
+
+    def equations(self) -> tuple[Matrix, FloatArray]:
+        """Returns (B, b) with {d: B d = b} the set's affine hull, the mass row included."""
+        if self.criterion != "average":
+            return self.flow, self.inflow
+        ones = sp.csr_array(np.ones((1, self.num_pairs)))
+        return sp.vstack([self.flow, ones], format="csr"), np.append(self.inflow, 1.0)
+
+    def check_floor(self) -> None:
+        """Refuses an eta that no occupancy satisfies, and names the largest that one does."""
+        if self.eta == 0:
+            return
+        t_star, _ = self.max_floor()
+        if self.floor > t_star * (1 + 1e-9):
+            raise InfeasibleFloorError(
+                f"eta={self.eta:g} asks every pair for {self.floor:g} of the visits; this MDP allows "
+                f"at most {t_star:.4g} (eta <= {t_star / 2:.4g}).",
+                eta_max=t_star / 2,
+            )
+
+
+def checked_start(mdp: MDP, start: Any) -> FloatArray:
+    """Returns the start distribution: the argument, or the model's own."""
+    if start is None:
+        start = mdp.start
+    if start is None:
+        raise InvalidArgumentError(
+            "`start` is needed with `discount` or `horizon`: a state, or a distribution over states."
+        )
+    return frozen(checks.distribution(start, "start", mdp.num_states))
+
+
+def _checked_eta(eta: Any) -> float:
+    eta = checks.number(eta, "eta")
+    if not 0 <= eta < 0.5:
+        raise InvalidArgumentError(f"`eta` must be in [0, 1/2), got {eta:g}.")
+    return eta
+
+
+def _all_pairs(mdp: MDP) -> tuple[IntArray, IntArray]:
+    return np.arange(mdp.num_pairs), np.zeros(mdp.num_pairs, np.int64)
+
+
+def _state_indicator(mdp: MDP) -> Matrix:
+    """Returns E `[n, S]`, E[i, s] = 1 iff pair i belongs to state s."""
+    n = mdp.num_pairs
+    return sp.csr_array((np.ones(n), mdp.pair_state, np.arange(n + 1)), shape=(n, mdp.num_states))
+
+
+def _row_of_pairs(mdp: MDP, pair: IntArray, step: IntArray) -> IntArray:
+    """Returns the rank of each entry's (step, state) among those that occur."""
+    key = step * mdp.num_states + mdp.pair_state[pair]
+    return np.unique(key, return_inverse=True)[1].astype(np.int64)
+
+
+def _reached_by_step(mdp: MDP, horizon: int, start: FloatArray) -> BoolArray:
+    """Returns which states can be occupied at each step, `[H, S]`."""
+    reached = np.zeros((horizon, mdp.num_states), bool)
+    reached[0] = start > 0
+    for h in range(1, horizon):
+        rows = mdp.transitions[reached[h - 1][mdp.pair_state]]
+        reached[h][rows.indices] = True
+    return reached
+
+
+def _time_expanded(
+    mdp: MDP, horizon: int, start: FloatArray
+) -> tuple[Matrix, FloatArray, IntArray, IntArray]:
+    """Returns (F, g, pair, step) of the horizon set: one row for each step and reachable state."""
+    reached = _reached_by_step(mdp, horizon, start)
+    row = np.full(reached.shape, -1, np.int64)
+    row[reached] = np.arange(reached.sum())
+    step, pair = np.nonzero(reached[:, mdp.pair_state])
+    entries = np.arange(pair.size)
+    own = row[step, mdp.pair_state[pair]]
+    inner = step < horizon - 1
+    moves = mdp.transitions[pair[inner]]
+    later = np.repeat(step[inner] + 1, np.diff(moves.indptr))
+    rows = np.concatenate([own, row[later, moves.indices]])
+    columns = np.concatenate([entries, np.repeat(entries[inner], np.diff(moves.indptr))])
+    values = np.concatenate([np.ones(pair.size), -moves.data])
+    flow = sp.csr_array((values, (rows, columns)), shape=(int(reached.sum()), pair.size))
+    inflow = np.zeros(flow.shape[0])
+    inflow[row[0][start > 0]] = start[start > 0] / horizon
+    return flow, inflow, pair.astype(np.int64), step.astype(np.int64)

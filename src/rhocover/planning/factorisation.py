@@ -1,0 +1,120 @@
+"""Solves with K diag(w) K', the one linear system of a Newton step: dense when small, sparse when not.
+
+Both back ends scale the matrix to a unit diagonal, add a relative 1e-13 to it (the system may be
+singular to working precision near a face of the polytope), and refine against the matrix itself, so that
+the addition does not bias the answer. A pivot that still fails is met with a larger addition.
+BLAS runs on one thread: the blocks are small, and the same bits come out on every machine load.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
+from threadpoolctl import threadpool_limits
+
+from rhocover.checks import FloatArray, Matrix
+from rhocover.errors import SolverError
+
+DENSE_ROWS = 400  # up to here a dense factorisation beats any sparse one
+DENSE_SHARE = 0.25  # a sparse factor with more of the dense triangle than this is slower than dense
+REGULARISATION = (1e-13, 1e-11, 1e-9, 1e-7)
+REFINEMENTS = 3
+
+
+class NotPositiveDefiniteError(SolverError):
+    """A pivot of the factorisation is not positive."""
+
+
+class Backend(Protocol):
+    """Factorises K diag(w) K' scaled to a unit diagonal plus `extra`, and solves with it."""
+
+    def factorise(self, w: FloatArray, extra: float) -> None: ...  # noqa: D102
+
+    def solve(self, right: FloatArray) -> FloatArray: ...  # noqa: D102
+
+
+class NormalEquations:
+    """Factorises K diag(w) K' for one fixed K and many w; `solve` refines to working precision."""
+
+    def __init__(self, K: Matrix) -> None:
+        self._K = K
+        self._KT = K.T.tocsr()
+        self._backend = choose_backend(K)
+        self._w = np.ones(K.shape[1])
+
+    @property
+    def name(self) -> str:
+        """Which back end was chosen."""
+        return type(self._backend).__name__
+
+    def factorise(self, w: FloatArray) -> None:
+        """Takes new weights; raises `SolverError` if no admissible addition makes the pivots positive."""
+        self._w = w
+        for extra in REGULARISATION:
+            try:
+                with threadpool_limits(1, "blas"):
+                    self._backend.factorise(w, extra)
+                return
+            except NotPositiveDefiniteError:
+                continue
+        raise SolverError("the Newton system is singular to working precision.")
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Returns the solution; stops refining when the residual no longer falls."""
+        with threadpool_limits(1, "blas"):
+            x = self._backend.solve(right)
+            best = np.inf
+            for _ in range(REFINEMENTS):
+                residual = right - self._K @ (self._w * (self._KT @ x))
+                size = float(np.abs(residual).max())
+                if not size < 0.5 * best:
+                    break
+                best = size
+                x = x + self._backend.solve(residual)
+        return x
+
+
+def choose_backend(K: Matrix) -> Backend:
+    """Returns the back end for this K: by size, then by how much a sparse factor would fill in."""
+    if K.shape[0] <= DENSE_ROWS:
+        return DenseBackend(K)
+    from rhocover.planning.sparse_backend import SparseBackend
+
+    sparse = SparseBackend.try_analyse(K, DENSE_SHARE)
+    return DenseBackend(K) if sparse is None else sparse
+
+
+class DenseBackend:
+    """LAPACK's Cholesky on the full matrix."""
+
+    def __init__(self, K: Matrix) -> None:
+        self._K = K
+        self._KT = K.T.tocsr()
+        self._K_dense = K.toarray() if K.shape[0] * K.shape[1] <= 200_000 else None
+
+    def factorise(self, w: FloatArray, extra: float) -> None:
+        """Factorises for these weights."""
+        M = self._product(w)
+        diagonal = M.diagonal().copy()
+        if not (np.isfinite(diagonal).all() and (diagonal > 0).all()):
+            raise NotPositiveDefiniteError("a diagonal entry is not positive.")
+        self._scale = 1 / np.sqrt(diagonal)
+        M *= self._scale[:, None]
+        M *= self._scale
+        M.flat[:: M.shape[0] + 1] += extra
+        self._factor, info = dpotrf(M.T, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            raise NotPositiveDefiniteError(f"pivot {info} is not positive.")
+
+    def _product(self, w: FloatArray) -> FloatArray:
+        if self._K_dense is not None:
+            return (self._K_dense * w) @ self._K_dense.T
+        scaled = self._K.copy()
+        scaled.data = scaled.data * w[scaled.indices]
+        return (scaled @ self._KT).toarray()
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Returns one triangular solve, not refined."""
+        return self._scale * dpotrs(self._factor, self._scale * right, lower=1)[0]

@@ -1,0 +1,56 @@
+"""What a solver sees of a planning problem: {K d = k0 theta, d >= floor theta} and weights that sum to 1.
+
+theta is the mass of d. Divergences do not depend on the scale of d, so a solver may work on the cone
+and divide by the mass at the end. For the average criterion K is the flow matrix without its last row
+(the rows add up to zero) and k0 = 0; the mass row stands apart because it is dense. The discounted
+and the horizon criterion have k0 = inflow and imply the mass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rhocover.checks import FloatArray, Matrix
+from rhocover.coverage import Coverage
+from rhocover.occupancy import Occupancies
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Maximise coverage over an occupancy set, in the solver's form."""
+
+    K: Matrix  # [m, N]
+    KT: Matrix  # its transpose, also by rows
+    k0: FloatArray  # [m]
+    has_mass_row: bool  # the row 1'd = theta stands apart (average criterion)
+    coverage: Coverage
+    mu_bar: FloatArray  # [N]
+    floor: float
+
+    @property
+    def rho(self) -> float:
+        """The order of the divergence."""
+        return self.coverage.rho
+
+    @property
+    def num_pairs(self) -> int:
+        """The number of unknowns N."""
+        return int(self.K.shape[1])
+
+    def start_potential(self) -> FloatArray:
+        """Returns nu with K'nu (+ 1, where the mass row stands apart) = 1: every pair costs the same."""
+        if self.has_mass_row:
+            return np.zeros(self.K.shape[0])
+        from scipy.sparse.linalg import lsqr
+
+        return lsqr(self.KT, np.ones(self.num_pairs), atol=1e-14, btol=1e-14)[0]
+
+
+def make_program(members: Occupancies, coverage: Coverage) -> Program:
+    """Returns the program of an occupancy set and an objective over its pairs."""
+    average = members.criterion == "average"
+    K = members.flow[:-1] if average else members.flow
+    k0 = members.inflow[:-1] if average else members.inflow
+    return Program(K, K.T.tocsr(), k0, average, coverage, coverage.mu_bar, members.floor)

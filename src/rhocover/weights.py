@@ -1,0 +1,86 @@
+"""Builders of mu: which pairs matter, and how much.
+
+Each returns non-negative weights `[S, A]`; only their proportions count. Absent pairs hold zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.checks import FloatArray
+from rhocover.coverage import checked_weights
+from rhocover.errors import InvalidArgumentError
+from rhocover.mdp import MDP
+
+
+def uniform(mdp: MDP) -> FloatArray:
+    """Returns weight 1 for every pair."""
+    return mdp.table(np.ones(mdp.num_pairs))
+
+
+def target(mdp: MDP, distribution: Any) -> FloatArray:
+    """Returns a target distribution over pairs, given as `[S, A]` or `[n]`, divided by its sum."""
+    weights = checked_weights(mdp.per_pair(distribution, "distribution"), "distribution")
+    return mdp.table(weights / weights.sum())
+
+
+def per_state(mdp: MDP, values: Any) -> FloatArray:
+    """Returns weights that share each state's value `[S]` equally among its actions."""
+    values = checked_weights(checks.float_array(values, "values", (mdp.num_states,)), "values")
+    num_actions = np.bincount(mdp.pair_state, minlength=mdp.num_states)
+    return mdp.table((values / num_actions)[mdp.pair_state])
+
+
+def mask(mdp: MDP, pairs: Any) -> FloatArray:
+    """Returns weight 1 for the marked pairs and 0 for the rest; `pairs` is `[S, A]`, `[S]` or `[n]`.
+
+    A pair of zero weight is out of the objective; it may still be used on the way.
+    """
+    marks = np.asarray(pairs)
+    if marks.dtype != bool:
+        raise InvalidArgumentError(f"`pairs` must be a boolean array, got dtype {marks.dtype}.")
+    if marks.shape == (mdp.num_states,):
+        marks = marks[mdp.pair_state]
+    weights = mdp.per_pair(marks.astype(float), "pairs")
+    return mdp.table(checked_weights(weights, "pairs"))
+
+
+def transition_std(mdp: MDP, *, min_weight: float = 0.0) -> FloatArray:
+    """Returns sqrt(c), c(s,a) = sum_s' P(1-P): with rho = 2 the paper's model-estimation case.
+
+    U_2 is then -n times the expected squared error of the estimated transitions. Deterministic pairs
+    get weight 0, because one visit tells all; `min_weight` keeps them in the objective.
+    """
+    return _floored(mdp, np.sqrt(_row_sums(mdp, _variance)), min_weight)
+
+
+def model_error(mdp: MDP, *, min_weight: float = 0.0) -> FloatArray:
+    """Returns V^(2/3), V(s,a) = sum_s' sqrt(P(1-P)): with rho = 3/2 the L1 model error.
+
+    This is the asymptotic loss of Tarbouriech et al. (2020), sum V/sqrt(d), up to a factor.
+    """
+    return _floored(mdp, _row_sums(mdp, lambda p: np.sqrt(_variance(p))) ** (2 / 3), min_weight)
+
+
+def _variance(p: FloatArray) -> FloatArray:
+    """Returns P(1-P); a row normalised to the last bit may hold 1 - 1e-16, which is 1."""
+    return np.where(p > 1 - 1e-15, 0.0, p * (1 - p))
+
+
+def _row_sums(mdp: MDP, function: Any) -> FloatArray:
+    return np.add.reduceat(function(mdp.transitions.data), mdp.transitions.indptr[:-1])
+
+
+def _floored(mdp: MDP, weights: FloatArray, min_weight: float) -> FloatArray:
+    min_weight = checks.number(min_weight, "min_weight")
+    if not 0 <= min_weight < np.inf:
+        raise InvalidArgumentError(f"`min_weight` must be in [0, inf), got {min_weight:g}.")
+    weights = np.maximum(weights, min_weight)
+    if weights.max() == 0:
+        raise InvalidArgumentError(
+            "every pair is deterministic, so all weights are zero. Pass min_weight=1 or use uniform weights."
+        )
+    return mdp.table(weights)

@@ -245,6 +245,16 @@ class Occupancies:
         ones = sp.csr_array(np.ones((1, self.num_pairs)))
         return sp.vstack([self.flow, ones], format="csr"), np.append(self.inflow, 1.0)
 
+    def unit_potential(self) -> FloatArray:
+        """Returns h with F'h = 1 for every pair, for the criteria that imply the mass."""
+        if self.criterion == "discounted":
+            return np.full(self.flow.shape[0], 1 / (1 - self.discount))  # pyright: ignore
+        if self.criterion == "horizon":
+            steps = np.zeros(self.flow.shape[0])
+            steps[self.node] = self.step
+            return self.num_steps - steps  # pyright: ignore
+        raise InvalidArgumentError("the average criterion has no potential with F'h = 1.")
+
     def check_floor(self) -> None:
         """Refuses an eta that no occupancy satisfies, and names the largest that one does."""
         if self.eta == 0:

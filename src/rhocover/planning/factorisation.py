@@ -3,7 +3,6 @@
 Both back ends scale the matrix to a unit diagonal, add a relative 1e-13 to it (the system may be
 singular to working precision near a face of the polytope), and refine against the matrix itself, so that
 the addition does not bias the answer. A pivot that still fails is met with a larger addition.
-BLAS runs on one thread: the blocks are small, and the same bits come out on every machine load.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import Protocol
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
-from threadpoolctl import threadpool_limits
 
 from rhocover.checks import FloatArray, Matrix
 from rhocover.errors import SolverError
@@ -21,6 +19,7 @@ DENSE_ROWS = 400  # up to here a dense factorisation beats any sparse one
 DENSE_SHARE = 0.25  # a sparse factor with more of the dense triangle than this is slower than dense
 REGULARISATION = (1e-13, 1e-11, 1e-9, 1e-7)
 REFINEMENTS = 3
+ENOUGH = 1e-12  # residual over right side; later Newton steps correct what is left
 
 
 class NotPositiveDefiniteError(SolverError):
@@ -54,25 +53,23 @@ class NormalEquations:
         self._w = w
         for extra in REGULARISATION:
             try:
-                with threadpool_limits(1, "blas"):
-                    self._backend.factorise(w, extra)
+                self._backend.factorise(w, extra)
                 return
             except NotPositiveDefiniteError:
                 continue
         raise SolverError("the Newton system is singular to working precision.")
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """Returns the solution; stops refining when the residual no longer falls."""
-        with threadpool_limits(1, "blas"):
-            x = self._backend.solve(right)
-            best = np.inf
-            for _ in range(REFINEMENTS):
-                residual = right - self._K @ (self._w * (self._KT @ x))
-                size = float(np.abs(residual).max())
-                if not size < 0.5 * best:
-                    break
-                best = size
-                x = x + self._backend.solve(residual)
+        """Returns the solution, refined until the residual is rounding or no longer falls."""
+        x = self._backend.solve(right)
+        last = np.inf
+        for _ in range(REFINEMENTS):
+            residual = right - self._K @ (self._w * (self._KT @ x))
+            size = float(np.abs(residual).max(initial=0.0))
+            if size <= ENOUGH * float(np.abs(right).max(initial=0.0)) or not size < 0.5 * last:
+                break
+            last = size
+            x = x + self._backend.solve(residual)
         return x
 
 

@@ -15,7 +15,7 @@ import itertools
 
 import numpy as np
 from numba import njit
-from scipy.linalg.blas import dgemv, dsyrk, dtrsm, dtrsv
+from scipy.linalg.blas import dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from rhocover.checks import FloatArray, IntArray
@@ -27,37 +27,44 @@ class MultifrontalFactor:
     """The factor of one matrix; `indptr`, `indices` are its lower triangle by columns, in factor order."""
 
     def __init__(self, symbolic: Symbolic, indptr: IntArray, indices: IntArray, values: FloatArray) -> None:
-        self._rows = np.split(symbolic.rows, symbolic.start[1:-1])
-        self._spans = list(itertools.pairwise(symbolic.first.tolist()))
-        self._blocks: list[tuple[FloatArray, FloatArray]] = []
+        self._symbolic = symbolic
+        self._offset = _block_offsets(symbolic)
+        self._entries = np.zeros(int(self._offset[-1]))
+        spans = list(itertools.pairwise(symbolic.first.tolist()))
+        rows = np.split(symbolic.rows, symbolic.start[1:-1])
         children = _children(symbolic.parent)
         local = np.empty(symbolic.order.size, np.int64)
         updates: dict[int, FloatArray] = {}
-        for k, ((low, high), rows) in enumerate(zip(self._spans, self._rows, strict=True)):
-            top, below, rest = _empty_blocks(high - low, rows.size)
-            _gather(low, high, rows, indptr, indices, values, local, top, below)
+        for k, (low, high) in enumerate(spans):
+            top, below = self._blocks(k, high - low, rows[k].size)
+            rest = np.zeros((rows[k].size, rows[k].size), order="F")
+            _gather(low, high, rows[k], indptr, indices, values, local, top, below)
             for child in children[k]:
-                _extend_add(low, high, self._rows[child], local, updates.pop(child), top, below, rest)
-            top, below = _eliminate(low, top, below)
-            self._blocks.append((top, below))
-            if rows.size:
+                _extend_add(low, high, rows[child], local, updates.pop(child), top, below, rest)
+            _eliminate(low, top, below)
+            if rows[k].size:
                 updates[k] = dsyrk(-1.0, below, beta=1.0, c=rest, lower=1, overwrite_c=1)
+
+    def _blocks(self, k: int, width: int, height: int) -> tuple[FloatArray, FloatArray]:
+        """Returns views of the k-th supernode's blocks L11 and L21."""
+        begin = int(self._offset[k])
+        middle = begin + width * width
+        top = self._entries[begin:middle].reshape((width, width), order="F")
+        below = self._entries[middle : middle + height * width].reshape((height, width), order="F")
+        return top, below
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Returns M^-1 right for a vector, in factor order."""
         x = right.copy()
-        for (low, high), rows, (top, below) in zip(self._spans, self._rows, self._blocks, strict=True):
-            part = dtrsv(top, x[low:high], lower=1)
-            x[low:high] = part
-            if rows.size:
-                x[rows] -= dgemv(1.0, below, part)
-        for k in range(len(self._blocks) - 1, -1, -1):
-            (low, high), rows, (top, below) = self._spans[k], self._rows[k], self._blocks[k]
-            part = x[low:high]
-            if rows.size:
-                part = part - dgemv(1.0, below, x[rows], trans=1)
-            x[low:high] = dtrsv(top, part, lower=1, trans=1)
+        symbolic = self._symbolic
+        _substitute(symbolic.first, symbolic.start, symbolic.rows, self._offset, self._entries, x)
         return x
+
+
+def _block_offsets(symbolic: Symbolic) -> IntArray:
+    """Returns where each supernode's numbers begin, and their total at the end."""
+    width, height = np.diff(symbolic.first), np.diff(symbolic.start)
+    return np.concatenate([[0], np.cumsum(width * (width + height))])
 
 
 def _children(parent: IntArray) -> list[list[int]]:
@@ -68,22 +75,13 @@ def _children(parent: IntArray) -> list[list[int]]:
     return children
 
 
-def _empty_blocks(width: int, height: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    return (
-        np.zeros((width, width), order="F"),
-        np.zeros((height, width), order="F"),
-        np.zeros((height, height), order="F"),
-    )
-
-
-def _eliminate(low: int, top: FloatArray, below: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns (L11, L21): the supernode's own columns of the factor."""
-    top, info = dpotrf(top, lower=1, clean=0, overwrite_a=1)
+def _eliminate(low: int, top: FloatArray, below: FloatArray) -> None:
+    """Turns the gathered blocks into L11 and L21, in place."""
+    _, info = dpotrf(top, lower=1, clean=0, overwrite_a=1)
     if info != 0:
         raise NotPositiveDefiniteError(f"pivot {low + info - 1} is not positive.")
     if below.size:
-        below = dtrsm(1.0, top, below, side=1, lower=1, trans_a=1, overwrite_b=1)
-    return top, below
+        dtrsm(1.0, top, below, side=1, lower=1, trans_a=1, overwrite_b=1)
 
 
 @njit(cache=True)
@@ -122,3 +120,39 @@ def _extend_add(low, high, child_rows, local, update, top, below, rest):
         c = place[j]
         for i in range(j, count):
             rest[place[i], c] += update[i, j]
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def _substitute(first, start, rows, offset, entries, x):
+    """Solves L L' x = x in place: forward through the supernodes, then backward."""
+    most = 0
+    for k in range(first.size - 1):
+        most = max(most, start[k + 1] - start[k])
+    buffer = np.empty(most)
+    for k in range(first.size - 1):
+        low, width, height = first[k], first[k + 1] - first[k], start[k + 1] - start[k]
+        below = offset[k] + width * width
+        buffer[:height] = 0.0
+        for j in range(width):
+            column = offset[k] + j * width
+            value = x[low + j] / entries[column + j]
+            x[low + j] = value
+            for i in range(j + 1, width):
+                x[low + i] -= entries[column + i] * value
+            for i in range(height):
+                buffer[i] += entries[below + j * height + i] * value
+        for i in range(height):
+            x[rows[start[k] + i]] -= buffer[i]
+    for k in range(first.size - 2, -1, -1):
+        low, width, height = first[k], first[k + 1] - first[k], start[k + 1] - start[k]
+        below = offset[k] + width * width
+        for i in range(height):
+            buffer[i] = x[rows[start[k] + i]]
+        for j in range(width - 1, -1, -1):
+            column = offset[k] + j * width
+            value = x[low + j]
+            for i in range(height):
+                value -= entries[below + j * height + i] * buffer[i]
+            for i in range(j + 1, width):
+                value -= entries[column + i] * x[low + i]
+            x[low + j] = value / entries[column + j]

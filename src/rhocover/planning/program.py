@@ -25,6 +25,7 @@ class Program:
     KT: Matrix  # its transpose, also by rows
     k0: FloatArray  # [m]
     has_mass_row: bool  # the row 1'd = theta stands apart (average criterion)
+    unit_potential: FloatArray  # nu with K'nu = 1, or 0 where the mass row stands apart
     coverage: Coverage
     mu_bar: FloatArray  # [N]
     floor: float
@@ -39,18 +40,11 @@ class Program:
         """The number of unknowns N."""
         return int(self.K.shape[1])
 
-    def start_potential(self) -> FloatArray:
-        """Returns nu with K'nu (+ 1, where the mass row stands apart) = 1: every pair costs the same."""
-        if self.has_mass_row:
-            return np.zeros(self.K.shape[0])
-        from scipy.sparse.linalg import lsqr
-
-        return lsqr(self.KT, np.ones(self.num_pairs), atol=1e-14, btol=1e-14)[0]
-
 
 def make_program(members: Occupancies, coverage: Coverage) -> Program:
     """Returns the program of an occupancy set and an objective over its pairs."""
     average = members.criterion == "average"
     K = members.flow[:-1] if average else members.flow
     k0 = members.inflow[:-1] if average else members.inflow
-    return Program(K, K.T.tocsr(), k0, average, coverage, coverage.mu_bar, members.floor)
+    unit = np.zeros(K.shape[0]) if average else members.unit_potential()
+    return Program(K, K.T.tocsr(), k0, average, unit, coverage, coverage.mu_bar, members.floor)

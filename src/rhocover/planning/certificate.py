@@ -1,0 +1,90 @@
+"""Lower bounds on the optimum that hold whatever the solver did.
+
+Any multipliers (nu, alpha, z >= 0) give y = K'nu + alpha - z with <y, d> <= Y for every d of the set,
+Y = k0'nu + alpha - floor sum z. By Hölder's inequality every such d has
+
+    D_rho(mubar || d) >= rho/(rho-1) log sum mubar y^((rho-1)/rho) - log Y,      y >= 0,
+
+sum mubar log y - log Y at rho = 1, log sum mubar y - log Y at rho = inf. At rho = 0 Gibbs' variational
+inequality gives KL(d || mubar) >= -Y - log sum mubar exp(-y), y of any sign.
+
+Floating point: y is computed with an error of at most `_rounding`, and negative entries are raised to 0.
+Both make <y, d> at most that much larger, because d sums to 1, so they are added to Y.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rhocover.checks import FloatArray
+from rhocover.coverage import log_sum_exp
+from rhocover.planning.program import Program
+
+EPSILON = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """What a bound is made of: nu for the rows of K, alpha for the mass, z >= 0 for the floor."""
+
+    nu: FloatArray
+    alpha: float
+    z: FloatArray | float = 0.0
+
+
+def dual_bound(program: Program, multipliers: Multipliers) -> float:
+    """Returns a number that no achievable divergence is below; -inf when the multipliers prove nothing."""
+    nu, alpha, z = multipliers.nu, multipliers.alpha, np.maximum(multipliers.z, 0.0)
+    y = program.KT @ nu + alpha - z
+    total = float(program.k0 @ nu) + alpha - program.floor * float(np.sum(z))
+    error = _rounding(program, nu, alpha, float(np.max(z)))
+    if not (np.isfinite(total) and np.isfinite(y).all()):
+        return -np.inf
+    if program.rho == 0:
+        return -total - log_sum_exp(program.coverage.log_mu_bar - y) - 2 * error
+    slack = max(0.0, -float(y.min())) + error
+    if total + slack <= 0:
+        return -np.inf
+    return _power_mean_log(program, np.maximum(y, 0.0)) - float(np.log(total + slack)) - 4 * EPSILON
+
+
+def _power_mean_log(program: Program, y: FloatArray) -> float:
+    """Returns rho/(rho-1) log sum mubar y^((rho-1)/rho) and its limits at 1 and inf."""
+    rho, k = program.rho, program.coverage.support
+    with np.errstate(divide="ignore"):
+        log_y = np.log(y[k])
+    log_mu = program.coverage.log_mu_bar[k]
+    if rho == 1:
+        return float(np.sum(np.exp(log_mu) * log_y))
+    power = 1.0 if rho == np.inf else (rho - 1) / rho
+    total = np.log1p(np.sum(np.exp(log_mu) * np.expm1(power * log_y))) if _is_flat(power * log_y) else (
+        log_sum_exp(log_mu + power * log_y)
+    )  # fmt: skip
+    return float(total) / power
+
+
+def _is_flat(exponent: FloatArray) -> bool:
+    """Whether expm1 is the accurate way: near rho = 1 the sum is 1 plus little."""
+    return bool(np.abs(exponent).max() < 0.5)
+
+
+def _rounding(program: Program, nu: FloatArray, alpha: float, z: float) -> float:
+    """Returns a bound on the error of an entry of K'nu + alpha - z: columns of K have 1-norm <= 2."""
+    terms = int(np.diff(program.KT.indptr).max()) + 3
+    size = 2 * float(np.abs(nu).max(initial=0.0)) + abs(alpha) + z
+    return terms * EPSILON * size
+
+
+def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) -> float:
+    """Returns what to add to D(d) for d's own errors: missed equations, and rounding in the sums.
+
+    To first order, moving d onto K d = k0 changes its divergence by nu'(K d - k0). The sums of N
+    terms are pairwise, so they lose at most log2 N units in the last place.
+    """
+    missed = np.abs(program.K @ d - program.k0)
+    repair = float(np.abs(multipliers.nu) @ missed) + abs(float(d.sum()) - 1)
+    digits = 4 + np.log2(program.num_pairs)
+    size = 1 + abs(program.coverage.divergence(d))
+    return repair + float(digits) * EPSILON * size

@@ -18,6 +18,7 @@ from rhocover.errors import InvalidArgumentError, InvalidModelError
 
 ROW_SUM_TOLERANCE = 1e-8
 FLOAT32_ROW_SUM_TOLERANCE = 1e-5  # sums of float32 probabilities are off by S times 6e-8
+MAX_NUMBER = 2**31 - 2  # of a state or an action; tables have a place for every number up to the largest
 
 
 def check_fits_in_memory(name: str, num_bytes: int) -> None:
@@ -42,35 +43,48 @@ def read_transitions(P: Any, num_actions: int | None) -> tuple[Matrix, int, floa
 
 
 def _read_dense(P: Any, num_actions: int | None) -> tuple[Matrix, int, float]:
-    try:
-        array = np.asarray(P)
-    except ValueError as error:
-        raise InvalidModelError("`P` must be a rectangular array `P[s, a, s_next]`.") from error
+    array = checks.any_array(P, "P")
     if array.ndim != 3 or array.shape[0] != array.shape[2] or 0 in array.shape:
         raise InvalidModelError(
             f"`P` must have shape (S, A, S) with P[s, a, s_next], got {array.shape}. "
             "A sparse matrix of shape [S*A, S] goes with num_actions=A."
         )
-    if num_actions not in (None, array.shape[1]):
+    if num_actions is not None and checks.integer(num_actions, "num_actions", least=1) != array.shape[1]:
         raise InvalidModelError(f"`num_actions` is {num_actions}, but P has {array.shape[1]} actions.")
-    check_fits_in_memory("P", array.nbytes)
-    _check_real(array.dtype, "P")
-    tolerance = _row_tolerance(array.dtype)
+    check_fits_in_memory("P", 8 * array.size)
     S, A, _ = array.shape
-    rows = sp.csr_array(array.reshape(S * A, S).astype(np.float64, copy=False))
-    return rows, A, tolerance
+    _check_real(array.dtype, "P")
+    rows = sp.csr_array(checks.real_array(array.reshape(S * A, S), "P"))
+    return rows, A, _row_tolerance(array.dtype)
 
 
 def read_sparse(P: Any, name: str) -> tuple[Matrix, float]:
     """Returns a canonical copy; the caller's matrix is not touched."""
-    if not sp.issparse(P):
-        P = sp.csr_array(checks.real_array(P, name))
+    P = P if sp.issparse(P) else checks.any_array(P, name)
     if P.ndim != 2 or 0 in P.shape:
         raise InvalidModelError(f"`{name}` must be a matrix [pairs, states], got shape {P.shape}.")
     _check_real(P.dtype, name)
-    rows = sp.csr_array(P, dtype=np.float64, copy=True)
+    tolerance = _row_tolerance(P.dtype)
+    if sp.issparse(P):
+        _check_indices(P, name)
+    else:
+        check_fits_in_memory(name, 8 * P.size)
+        P = checks.real_array(P, name)  # float16 has no sparse form
+    with np.errstate(over="ignore"):
+        rows = sp.csr_array(P, dtype=np.float64, copy=True)
     rows.sum_duplicates()
-    return rows, _row_tolerance(P.dtype)
+    return rows, tolerance
+
+
+def _check_indices(P: Matrix, name: str) -> None:
+    """Refuses a compressed matrix whose indices point outside it: SciPy reads past its arrays there."""
+    if P.format not in ("csr", "csc", "bsr"):
+        return
+    try:  # the check tidies up what it checks, so it gets a shell around the caller's arrays
+        shell = type(P)((P.data, P.indices, P.indptr), shape=P.shape, copy=False)
+        shell.check_format(full_check=True)
+    except ValueError as error:
+        raise InvalidModelError(f"`{name}` is not a valid {P.format} matrix: {error}.") from error
 
 
 def _check_real(dtype: np.dtype, name: str) -> None:
@@ -102,7 +116,7 @@ def read_available(available: Any, num_states: int, num_actions: int) -> BoolArr
     """Returns which rows `s*A + a` are pairs, shape `[S*A]`."""
     if available is None:
         return np.ones(num_states * num_actions, bool)
-    mask = np.asarray(available)
+    mask = checks.any_array(available, "available")
     checks.check_shape(mask.shape, "available", (num_states, num_actions))
     if mask.dtype != bool:
         raise InvalidArgumentError(f"`available` must be a boolean array, got dtype {mask.dtype}.")
@@ -116,10 +130,10 @@ def read_pairs(states: Any, actions: Any, shape: tuple[int, ...]) -> tuple[IntAr
     """Returns the state and the action of each row, as checked index vectors."""
     result = []
     for value, name in ((states, "states"), (actions, "actions")):
-        array = np.asarray(value)
+        array = checks.any_array(value, name)
         checks.check_shape(array.shape, name, (shape[0],))
-        if array.dtype.kind not in "iu" or (array < 0).any():
-            raise InvalidArgumentError(f"`{name}` must hold whole numbers of at least 0.")
+        if array.dtype.kind not in "iu" or (array < 0).any() or (array > MAX_NUMBER).any():
+            raise InvalidArgumentError(f"`{name}` must hold whole numbers from 0 to {MAX_NUMBER}.")
         result.append(array.astype(np.int64))
     if result[0].max() >= shape[1]:
         raise InvalidArgumentError(
@@ -130,9 +144,10 @@ def read_pairs(states: Any, actions: Any, shape: tuple[int, ...]) -> tuple[IntAr
 
 def check_each_state_once(states: IntArray, actions: IntArray, num_states: int) -> None:
     """Refuses states without a pair and pairs given twice; the pairs come sorted."""
-    missing = np.setdiff1d(np.arange(num_states), states)
-    if missing.size:
-        raise InvalidModelError(f"state {missing[0]} has no action; every state needs at least one pair.")
+    present = np.append(np.unique(states), -1)
+    missing = int(np.flatnonzero(present != np.arange(present.size))[0])
+    if missing < num_states:
+        raise InvalidModelError(f"state {missing} has no action; every state needs at least one pair.")
     twice = (np.diff(states) == 0) & (np.diff(actions) == 0)
     if twice.any():
         i = int(np.flatnonzero(twice)[0])
@@ -143,7 +158,8 @@ def checked_rows(rows: Matrix, states: IntArray, actions: IntArray, tolerance: f
     """Returns rows without stored zeros that sum to 1 to the last bit or so; refuses anything else."""
     _refuse_entries(rows, ~np.isfinite(rows.data), "must be finite", states, actions)
     _refuse_entries(rows, rows.data < 0, "must be non-negative", states, actions)
-    sums = np.asarray(rows.sum(axis=1)).ravel()
+    with np.errstate(over="ignore"):
+        sums = np.asarray(rows.sum(axis=1)).ravel()
     wrong = np.flatnonzero(np.abs(sums - 1) > tolerance)
     if wrong.size:
         i = int(wrong[0])
@@ -152,7 +168,9 @@ def checked_rows(rows: Matrix, states: IntArray, actions: IntArray, tolerance: f
             f"P[{states[i]}, {actions[i]}] sums to {sums[i]:.9g}, expected 1 (tolerance {tolerance:g}).{more}"
         )
     rows.eliminate_zeros()
-    rows.data /= np.repeat(sums, np.diff(rows.indptr))
+    off = np.abs(sums - 1) > 1e-14  # a row that was divided once stays as it is, to the bit
+    if off.any():
+        rows.data /= np.repeat(np.where(off, sums, 1.0), np.diff(rows.indptr))
     return rows
 
 

@@ -77,7 +77,7 @@ def _labels(length: int) -> list[str]:
 
 
 def _positions(length: int) -> FloatArray:
-    """Returns the spring at half height and the rivers one above the other, `[S, 2]`."""
+    """Returns the spring at half height, the rivers above and below with room between them, `[S, 2]`."""
     x = np.arange(1.0, length)
-    rivers = [np.stack([x, np.full_like(x, y)], axis=1) for y in (0.0, 1.0)]
-    return np.vstack([[[0.0, 0.5]], *rivers])
+    rivers = [np.stack([x, np.full_like(x, y)], axis=1) for y in (0.0, 1.5)]
+    return np.vstack([[[0.0, 0.75]], *rivers])

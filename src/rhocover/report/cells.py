@@ -50,6 +50,12 @@ class Cells:
         """Whether all states lie in one row; a strip may be stretched without loss."""
         return bool(np.ptp(self.positions[:, 1]) == 0 and len(self.positions) > 1)
 
+    @property
+    def has_room_below(self) -> bool:
+        """Whether a line of text fits under every cell without touching another."""
+        dx, dy = (self.positions[:, None] - self.positions[None]).T
+        return not ((np.abs(dx) < 1) & (dy > 0) & (dy < 1.4)).any()
+
     def squares(self, states: np.ndarray) -> FloatArray:
         """Returns the outlines of these cells, `[len(states), 4, 2]`."""
         return self.positions[states][:, None, :] + SQUARE

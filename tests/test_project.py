@@ -1,0 +1,331 @@
+"""What the project says about itself is true: its rooms, its locks, its prose and its version."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import importlib
+import importlib.metadata
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import rhocover
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "rhocover"
+MODULES = sorted(path.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+# A module may import what stands above its room in this list, and its own room.
+ROOMS = (
+    "_version", "errors", "checks", "files", "layout", "transitions", "mdp", "chains", "structure",
+    "coverage", "weights", "linear_program", "occupancy", "oracles", "planning", "theory", "exploring",
+    "baselines", "envs", "adapters", "data", "report", "experiments", "cli", "__main__",
+)  # fmt: skip
+HEAVY = {
+    "numba", "highspy", "matplotlib", "typer", "rich", "safetensors", "scipy.sparse.linalg", "gymnasium",
+    "pydantic",
+}  # fmt: skip
+LOCKS = {"run": (), "test": ("test",), "bench": ("bench", "fast")}  # lock file: the extras it holds
+
+
+# Rooms.
+
+
+def room_of(path: Path) -> str:
+    return path.parts[0].removesuffix(".py")
+
+
+def rooms_imported(source: str, path: Path) -> Iterator[tuple[int, str]]:
+    """Yields (line, room) for each import at run time, at the top or inside a function."""
+    waiting: list[ast.AST] = [ast.parse(source)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            waiting += node.orelse
+            continue
+        waiting += ast.iter_child_nodes(node)
+        for name in imported_names(node, path):
+            head, _, rest = name.partition(".")
+            if head == "rhocover":
+                yield getattr(node, "lineno", 0), first_room(rest)
+
+
+def imported_names(node: ast.AST, path: Path) -> list[str]:
+    """Returns the full dotted names that one statement or call imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        package = ("rhocover", *path.parent.parts)
+        base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+        module = ".".join(filter(None, (base, node.module)))
+        return [f"{module}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.Call) and re.search(r"\b(import_module|__import__)$", ast.unparse(node.func)):
+        text = node.args[0] if node.args else None
+        text = text.values[0] if isinstance(text, ast.JoinedStr) and text.values else text
+        return [text.value] if isinstance(text, ast.Constant) and isinstance(text.value, str) else []
+    return []
+
+
+def first_room(rest: str) -> str:
+    """Returns the room of `rest`, a dotted name below rhocover; a public name counts as its home."""
+    name = rest.partition(".")[0]
+    if name == "__version__":
+        return "_version"
+    return rhocover._HOME.get(name, f"rhocover.{name}").split(".")[1]
+
+
+def test_layers() -> None:
+    """A module imports only its own room and the rooms above it; every module has a room."""
+    wrong = []
+    for path in MODULES:
+        if path == Path("__init__.py"):
+            continue
+        if room_of(path) not in ROOMS:
+            wrong.append(f"{path}: not in ROOMS; say there what it may import")
+            continue
+        above = ROOMS[: ROOMS.index(room_of(path)) + 1]
+        for line, room in rooms_imported((SOURCE / path).read_text("utf-8"), path):
+            if room not in above:
+                wrong.append(f"{path}:{line}: imports {room or 'rhocover itself'}, which is not above it")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("line", "room"),
+    [
+        ("import rhocover", ""),
+        ("from rhocover import plan", "planning"),
+        ("from rhocover import cli, errors", "cli"),
+        ("from .. import cli", "cli"),
+        ("from .solver import solve", "planning"),
+        ("def f():\n    from rhocover.report.page import page", "report"),
+        ("importlib.import_module(f'rhocover.envs.{name}')", "envs"),
+        ("if TYPE_CHECKING:\n    import rhocover.data\nelse:\n    import rhocover.cli", "cli"),
+        ("from rhocover import __version__", "_version"),
+    ],
+)
+def test_the_layer_test_sees_an_import_in_every_spelling(line: str, room: str) -> None:
+    found = [room for _, room in rooms_imported(line, Path("planning/x.py"))]
+    assert room in found
+    assert "data" not in found
+
+
+def test_nothing_is_unpickled_or_evaluated() -> None:
+    """Files and texts are data: loading one can never run code."""
+    wrong = [
+        f"{path}:{getattr(node, 'lineno', '?')}: {ast.unparse(node)}"
+        for path in MODULES
+        for node in ast.walk(ast.parse((SOURCE / path).read_text("utf-8")))
+        if runs_foreign_code(node)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def runs_foreign_code(node: ast.AST) -> bool:
+    words: list[str] = []
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        words = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+    elif isinstance(node, ast.Attribute):
+        words = [node.attr]
+    elif isinstance(node, ast.keyword):
+        refused = isinstance(node.value, ast.Constant) and node.value.value is False
+        words = [] if refused else [node.arg or ""]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in ("eval", "exec", "compile", "__import__")
+    return any(re.search(r"pickle|\b(dill|joblib|marshal|shelve)\b", word) for word in words)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import pickle", "from dill import load", "load(f, allow_pickle=True)", "pd.read_pickle(f)", "eval(x)"],
+)
+def test_the_pickle_test_sees_each_way_in(line: str) -> None:
+    assert any(runs_foreign_code(node) for node in ast.walk(ast.parse(line)))
+    assert not any(runs_foreign_code(node) for node in ast.walk(ast.parse("np.load(f, allow_pickle=False)")))
+
+
+def test_importing_rhocover_is_light() -> None:
+    """Names load on first use, so the import brings in none of the heavy packages."""
+    code = "import json, sys, rhocover; print(json.dumps(sorted(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(json.loads(result.stdout))
+
+
+# Locks.
+
+
+def lock_text(name: str) -> str:
+    return (ROOT / "requirements" / f"{name}.txt").read_text("utf-8")
+
+
+def pins(name: str) -> dict[str, str]:
+    found = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;]+)", lock_text(name), re.MULTILINE)
+    return {canonicalize_name(package): version for package, version in found}
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_names_no_place(name: str) -> None:
+    """A lock says what, not from where: no host, no index option, no path of the machine that made it."""
+    places = r"://|^-(?!-hash=)|\bfile:/|[\w-]+\.(org|com|net|io|dev)\b|(^|[\s\"'=@(])(/|~/|[A-Za-z]:\\)"
+    lines = [line.strip().removeprefix("#").strip() for line in lock_text(name).splitlines()]
+    assert [line for line in lines if re.search(places, line) and line != "-c requirements/run.txt"] == []
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_pins_every_package_with_hashes(name: str) -> None:
+    logical = lock_text(name).replace("\\\n", " ").splitlines()
+    packages = [line for line in logical if line.strip() and not line.lstrip().startswith("#")]
+    assert packages
+    for line in packages:
+        assert re.match(r"[\w.-]+==\S+( ; [^#]*)?(\s+--hash=sha256:[0-9a-f]{64})+\s*$", line), line[:80]
+
+
+@pytest.mark.parametrize(("name", "extras"), LOCKS.items())
+def test_a_lock_satisfies_what_the_project_declares(name: str, extras: tuple[str, ...]) -> None:
+    pinned = pins(name)
+    declared = [*PROJECT["dependencies"], *(r for e in extras for r in PROJECT["optional-dependencies"][e])]
+    for requirement in map(Requirement, declared):
+        version = pinned.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement} is not in requirements/{name}.txt. Run: make lock"
+        assert requirement.specifier.contains(version, prereleases=True), f"{requirement}, pinned {version}"
+
+
+@pytest.mark.parametrize("name", ["test", "bench"])
+def test_locks_agree_with_the_runtime_lock(name: str) -> None:
+    """What is tested and measured is what is run."""
+    assert pins("run").items() <= pins(name).items()
+    assert "torch" not in pins(name)
+
+
+# Prose.
+
+
+def fenced_blocks(text: str) -> list[tuple[int, str, str]]:
+    """Returns (line of the first row, language, body) of every fenced block."""
+    blocks = re.finditer(r"^```([\w-]*)[^\n]*\n(.*?)^```\s*$", text, re.MULTILINE | re.DOTALL)
+    return [(text.count("\n", 0, b.start(2)) + 1, b[1], b[2]) for b in blocks]
+
+
+def run_python(body: str, line: int, names: dict[str, object]) -> None:
+    """Runs a block as a script, or as a doctest if it shows a prompt."""
+    if ">>>" in body:
+        check_examples(doctest.DocTestParser().get_doctest(body, names, "README.md", "README.md", line - 1))
+        return
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile("\n" * (line - 1) + body, "README.md", "exec"), names)
+
+
+def check_examples(test: doctest.DocTest) -> None:
+    report = io.StringIO()
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    runner = doctest.DocTestRunner(optionflags=flags, verbose=False)
+    failed, _ = runner.run(test, out=report.write, clear_globs=False)
+    assert not failed, report.getvalue()
+
+
+def commands(body: str) -> list[tuple[str, str]]:
+    """Returns (command, output shown below it) for each `$ ` line of a console block."""
+    body = body.replace("\\\n", " ")
+    parts = re.split(r"^\$ (.*)\n?", body, flags=re.MULTILINE)[1:]
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def run_command(command: str, shown: str, line: int) -> None:
+    """Runs a `rhocover` command; output that is shown must be its output, `...` standing for anything."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    env = os.environ | {"PATH": path, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    result = subprocess.run(command, shell=True, env=env, capture_output=True, text=True)
+    assert result.returncode == 0, f"README.md:{line}: {command}\n{result.stdout}{result.stderr}"
+    same = doctest.OutputChecker().check_output(
+        shown, result.stdout, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    )
+    assert same or not shown.strip(), (
+        f"README.md:{line}: {command}\nshows\n{shown}\nbut prints\n{result.stdout}"
+    )
+
+
+def run_blocks(text: str) -> int:
+    """Runs the Python blocks in one namespace and the `$ rhocover` lines, in order; returns how many."""
+    names: dict[str, object] = {"__name__": "readme"}
+    count = 0
+    for line, language, body in fenced_blocks(text):
+        if language in ("python", "pycon"):
+            run_python(body, line, names)
+            count += 1
+        elif language in ("console", "sh"):
+            ours = [pair for pair in commands(body) if pair[0].startswith("rhocover")]
+            for command, shown in ours:
+                run_command(command, shown, line)
+            count += len(ours)
+    return count
+
+
+@pytest.mark.timeout(300)
+def test_everything_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    run_blocks((ROOT / "README.md").read_text("utf-8"))
+
+
+def test_the_readme_test_notices_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    good = "```python\nx = 1\n```\ntext\n```python\nassert x == 1\n```\n```pycon\n>>> x + 1\n2\n```\n"
+    assert run_blocks(good) == 3
+    with pytest.raises(AssertionError, match="Expected"):
+        run_blocks(good.replace("\n2\n", "\n3\n"))
+    with pytest.raises(NameError):
+        run_blocks("```python\ny\n```\n")
+    assert commands("$ rhocover a \\\n  b\nout 1\n\nout 2\n$ make\n") == [
+        ("rhocover a    b", "out 1\n\nout 2\n"),
+        ("make", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if ">>>" in (SOURCE / p).read_text("utf-8")], ids=lambda p: p.as_posix()
+)
+def test_docstring_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = path.with_suffix("").parts
+    module = importlib.import_module(".".join(("rhocover", *parts)).removesuffix(".__init__"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    tests = [test for test in doctest.DocTestFinder().find(module) if test.examples]
+    assert tests, f"{path} shows `>>>` where nothing runs it: move the example into a public docstring"
+    for test in tests:
+        check_examples(test)
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run"])
+def test_prose_names_only_targets_that_the_makefile_has(name: str) -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = re.findall(r"(?:`|^|\$ )make ([a-z]+)", (ROOT / name).read_text("utf-8"), re.MULTILINE)
+    assert set(named) <= targets
+
+
+# Version.
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    """If it is not, the installed metadata is stale: `make test` reinstalls when the version changes."""
+    assert importlib.metadata.version("rhocover") == rhocover.__version__
+    assert PROJECT["dynamic"] == ["version"]
+
+
+def test_the_changelog_tells_about_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    sections = re.findall(r"^## \[?([^\]\s]+)\]?.*\n((?:(?!## ).*\n?)*)", text, re.MULTILINE)
+    told = {name for name, body in sections if re.search(r"^- \S", body, re.MULTILINE)}
+    assert told & {"Unreleased", rhocover.__version__}

@@ -30,16 +30,22 @@ def float_array(value: Any, name: str, shape: tuple[int | None, ...] | None = No
 
 def real_array(value: Any, name: str) -> FloatArray:
     """Returns `value` as float64; refuses bool, object, complex and text arrays."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise InvalidArgumentError(f"`{name}` must be a rectangular array of numbers.") from error
+    array = any_array(value, name)
     if array.dtype.kind not in "fiu":
         raise InvalidArgumentError(
             f"`{name}` must hold real numbers, got dtype {array.dtype}. "
             f"Convert it first, for example with {name}.astype(float)."
         )
-    return array.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, which is refused later
+        return array.astype(np.float64, copy=False)
+
+
+def any_array(value: Any, name: str) -> NDArray[Any]:
+    """Returns `value` as an array of whatever type; refuses nested lists of different lengths."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise InvalidArgumentError(f"`{name}` must be a rectangular array.") from error
 
 
 def check_shape(got: tuple[int, ...], name: str, expected: tuple[int | None, ...]) -> None:
@@ -65,11 +71,13 @@ def at(name: str, place: tuple[int, ...]) -> str:
 
 
 def number(value: Any, name: str) -> float:
-    """Returns `value` as a float that may be infinite but not NaN; refuses bool and text."""
-    if isinstance(value, bool | np.bool_ | str | bytes) or value is None:
+    """Returns `value` as a float that may be infinite but not NaN; refuses bool, complex and text."""
+    if not _is_real(value):
         raise InvalidArgumentError(f"`{name}` must be a number, got {value!r}.")
     try:
         result = float(value)
+    except OverflowError as error:
+        raise InvalidArgumentError(f"`{name}` must be a number that float64 can hold.") from error
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"`{name}` must be a number, got {value!r}.") from error
     if math.isnan(result):
@@ -77,13 +85,25 @@ def number(value: Any, name: str) -> float:
     return result
 
 
+def _is_real(value: Any) -> bool:
+    """Returns whether float() may read `value`; by itself it would read text, and cut complex numbers."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.dtype.kind in "fiu"
+    return not isinstance(value, bool) and (hasattr(value, "__float__") or hasattr(value, "__index__"))
+
+
 def integer(value: Any, name: str, *, least: int) -> int:
     """Returns `value` as an int of at least `least`; 3.0 is refused so that nothing is rounded."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+    if not _is_whole(value):
         raise InvalidArgumentError(f"`{name}` must be a whole number, got {value!r}.")
     if value < least:
         raise InvalidArgumentError(f"`{name}` must be at least {least}, got {value}.")
     return int(value)
+
+
+def _is_whole(value: Any) -> bool:
+    """Returns whether `value` is an integer; bool and NumPy's time spans are kinds of integers too."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def probability(value: Any, name: str, *, open_ends: bool = False) -> float:
@@ -98,13 +118,15 @@ def probability(value: Any, name: str, *, open_ends: bool = False) -> float:
 
 def distribution(value: Any, name: str, length: int) -> FloatArray:
     """Returns a probability vector, shape `[length]`; an int is the point mass on that index."""
-    if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_):
+    if _is_whole(value):
         return _point_mass(int(value), name, length)
     array = float_array(value, name, (length,)).copy()
     check_nonnegative(array, name)
-    if abs(array.sum() - 1) > 1e-8:
-        raise InvalidArgumentError(f"`{name}` must sum to 1, got {array.sum():.9g}. Divide it by its sum.")
-    return array / array.sum()
+    with np.errstate(over="ignore"):
+        total = array.sum()
+    if abs(total - 1) > 1e-8:
+        raise InvalidArgumentError(f"`{name}` must sum to 1, got {total:.9g}. Divide it by its sum.")
+    return array if abs(total - 1) <= 1e-14 else array / total  # divided once, it stays as it is, to the bit
 
 
 def _point_mass(index: int, name: str, length: int) -> FloatArray:
@@ -119,7 +141,10 @@ def labels(value: Sequence[str] | None, name: str, length: int) -> tuple[str, ..
     """Returns the labels as a tuple of the right length, or None."""
     if value is None:
         return None
-    result = tuple(str(label) for label in value)
+    try:
+        result = tuple(str(label) for label in value)
+    except TypeError as error:
+        raise InvalidArgumentError(f"`{name}` must be {length} labels, got {value!r}.") from error
     if isinstance(value, str) or len(result) != length:
         raise InvalidArgumentError(f"`{name}` must be {length} labels, got {len(result)}.")
     return result

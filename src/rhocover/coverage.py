@@ -92,17 +92,18 @@ class Coverage:
         """Returns U_rho(d) as the paper defines it; ±inf where float64 ends (see `log_abs_value`)."""
         if self.rho == 0:
             return -self.divergence(d)
-        if self.rho == np.inf:
-            return -float(np.exp(self.log_v(d)))
         if self.rho == 1:
             return self._cross_entropy(self._occupancy(d))
         with np.errstate(over="ignore"):
+            if self.rho == np.inf:
+                return -float(np.exp(self.log_v(d)))
             return float(np.sign(1 - self.rho) * np.exp(self.log_abs_value(d)))
 
     def log_abs_value(self, d: Any) -> float:
         """Returns log |U_rho(d)| for rho other than 0, 1, inf: finite where U itself overflows."""
         if self.rho in (0, 1, np.inf):
-            return float(np.log(abs(self.value(d))))
+            with np.errstate(divide="ignore"):
+                return float(np.log(abs(self.value(d))))
         d = self._occupancy(d)
         return self._log_sum(d) - float(np.log(abs(1 - self.rho)))
 
@@ -165,9 +166,10 @@ class Coverage:
         if self.rho == np.inf:
             raise InvalidArgumentError("`log_curvature` needs rho < inf: the worst case has no curvature.")
         with np.errstate(divide="ignore"):
-            if self.rho == 0:
-                return np.where(self.support, -np.log(d), -np.inf)
-            return np.log(self.rho) + self.rho * self.log_ratio(d) - np.log(d)
+            log_d = np.log(np.where(self.support, d, 1.0))  # no weight, no curvature: at d = 0 neither
+        if self.rho == 0:
+            return np.where(self.support, -log_d, -np.inf)
+        return np.log(self.rho) + self.rho * self.log_ratio(d) - log_d
 
     def hessian_diagonal(self, d: Any) -> FloatArray:
         """Returns the diagonal of U_rho's Hessian (all other entries are zero)."""
@@ -204,7 +206,7 @@ class Coverage:
         return log_sum_exp(self.rho * self.log_mu[k] + (1 - self.rho) * log_d)
 
     def _cross_entropy(self, d: FloatArray) -> float:
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return float(np.sum(self.mu[self.support] * np.log(d[self.support])))
 
 
@@ -229,13 +231,15 @@ def _renyi(rho: float, log_mu_bar: FloatArray, log_ratio: FloatArray) -> float:
     """Returns D_rho from u = log(mubar/d): log(sum mubar e^((rho-1)u)) / (rho-1).
 
     Near rho = 1 the sum is 1 plus little; expm1 and log1p keep what a plain logarithm would cancel.
+    A sum near 0 (d hardly meets mu) is the reverse: there 1 + excess cancels, and the logarithm is exact.
     """
     if rho == 1:
         return float(np.sum(np.exp(log_mu_bar) * log_ratio))
     exponent = (rho - 1) * log_ratio
     if exponent.max() < 1:
         excess = float(np.sum(np.exp(log_mu_bar) * np.expm1(exponent)))
-        return float(np.log1p(excess)) / (rho - 1) if excess > -1 else np.inf
+        if excess > -0.5:
+            return float(np.log1p(excess)) / (rho - 1)
     return log_sum_exp(log_mu_bar + exponent) / (rho - 1)
 
 
@@ -246,7 +250,9 @@ def _small_order(rho: float, d: FloatArray, log_ratio: FloatArray) -> float:
     if d.size == 0:
         return np.inf
     if exponent.max() < 1:
-        return float(np.log1p(d.sum() - 1 + np.sum(d * np.expm1(exponent)))) / (rho - 1)
+        excess = float(d.sum() - 1 + np.sum(d * np.expm1(exponent)))
+        if excess > -0.5:
+            return float(np.log1p(excess)) / (rho - 1)
     return log_sum_exp(np.log(d) + exponent) / (rho - 1)
 
 

@@ -1,7 +1,7 @@
 """Files that are whole or absent: tensors and a JSON header, written atomically, checked when read.
 
 One format for everything the library saves: a safetensors file whose metadata holds one JSON document
-(kind, format version, library version, SHA-256 of the tensors). Nothing is ever unpickled. A file is
+(kind, format version, library version, SHA-256 of all of it). Nothing is ever unpickled. A file is
 written under a temporary name in the same folder, fsynced and renamed, so that a reader sees the old
 file or the new one and never a part of either.
 """
@@ -27,10 +27,12 @@ FORMAT_VERSION = 1
 def write_atomically(path: Path, payload: bytes, *, overwrite: bool = False) -> None:
     """Writes `payload` to `path` so that a crash leaves the old file or the new one."""
     path = Path(path)
+    if path.is_dir():
+        raise InvalidArgumentError(f"`{path}` is a folder, expected the name of a file.")
     if path.exists() and not overwrite:
         raise InvalidArgumentError(f"`{path}` exists already. Pass overwrite=True to replace it.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)  # names end at 255 bytes
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(payload)
@@ -72,6 +74,12 @@ def tensor_digest(tensors: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
+def _seal(header: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> str:
+    """Returns the SHA-256 of everything that a file says: its header and its tensors."""
+    text = json.dumps({key: value for key, value in header.items() if key != "sha256"}, sort_keys=True)
+    return hashlib.sha256(f"{text}|{tensor_digest(tensors)}".encode()).hexdigest()
+
+
 def save_tensors(
     path: Path | str,
     kind: str,
@@ -88,9 +96,10 @@ def save_tensors(
         "kind": kind,
         "format": FORMAT_VERSION,
         "rhocover": __version__,
-        "sha256": tensor_digest(arrays),
         "document": dict(document),
     }
+    header = json.loads(json.dumps(header))  # as a reader will see it: tuples are lists, keys are text
+    header["sha256"] = _seal(header, arrays)
     payload = save(arrays, metadata={"rhocover": json.dumps(header, sort_keys=True)})
     write_atomically(Path(path), payload, overwrite=overwrite)
 
@@ -107,7 +116,9 @@ def load_tensors(path: Path | str, kind: str) -> tuple[dict[str, np.ndarray], di
             header = json.loads((file.metadata() or {}).get("rhocover", "null"))
             # safetensors marks the end of its index with `keys()`; it is not a plain mapping.
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, ValueError, OSError, TypeError, KeyError, AttributeError) as error:
+    except (
+        SafetensorError, ValueError, OSError, TypeError, KeyError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
         raise FileFormatError(f"`{path}` is damaged or not a rhocover file ({error}).") from error
     _check_header(path, kind, header, tensors)
     return tensors, header["document"]
@@ -123,5 +134,5 @@ def _check_header(path: Path, kind: str, header: Any, tensors: dict[str, np.ndar
             f"`{path}` has format {header.get('format')!r}; this rhocover {__version__} reads "
             f"format {FORMAT_VERSION}. Install the rhocover that wrote it ({header.get('rhocover')})."
         )
-    if header.get("sha256") != tensor_digest(tensors):
+    if header.get("sha256") != _seal(header, tensors):
         raise FileFormatError(f"`{path}` is damaged: its SHA-256 does not match its contents.")

@@ -141,6 +141,8 @@ class MDP:
     def table(self, values: Any, fill: float = 0.0) -> FloatArray:
         """Returns values per pair `[n]` as an array `[S, A]`; absent pairs hold `fill`."""
         result = np.full((self.num_states, self.num_actions), fill, dtype=float)
+        if np.ndim(values) > 0:
+            checks.check_shape(np.shape(values), "values", (self.num_pairs,))
         result[self.pair_state, self.pair_action] = values
         return result
 
@@ -177,6 +179,10 @@ class MDP:
 
         The marked pairs must be closed: they lead only to states that keep a pair.
         """
+        pairs = checks.any_array(pairs, "pairs")
+        checks.check_shape(pairs.shape, "pairs", (self.num_pairs,))
+        if pairs.dtype != bool or not pairs.any():
+            raise InvalidArgumentError("`pairs` must be a boolean array that marks at least one pair.")
         states = np.unique(self.pair_state[pairs])
         renumber = np.full(self.num_states, -1, np.int64)
         renumber[states] = np.arange(states.size)
@@ -214,7 +220,7 @@ class MDP:
         tensors, document = load_tensors(path, "mdp")
         try:
             return cls._from_file(tensors, document)
-        except (KeyError, TypeError, IndexError, ValueError) as error:
+        except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
             raise InvalidModelError(f"`{path}` does not hold a valid model: {error}") from error
 
     @classmethod

@@ -26,6 +26,8 @@ from rhocover.errors import InfeasibleFloorError, InvalidArgumentError
 from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP
 
+MAX_ENTRIES = 2**31 - 1  # of an occupancy: sparse solvers number them with 32 bits
+
 
 @dataclass(frozen=True)
 class Membership:
@@ -77,6 +79,8 @@ class Occupancies:
             return cls.discounted(mdp, discount, start=start, eta=eta)
         if horizon is not None:
             return cls.horizon(mdp, horizon, start=start, eta=eta)
+        if start is not None:
+            checked_start(mdp, start)  # long-run frequencies do not need it, but a wrong one is a mistake
         return cls.average(mdp, eta=eta)
 
     @classmethod
@@ -100,6 +104,11 @@ class Occupancies:
     def horizon(cls, mdp: MDP, horizon: int, *, start: Any = None, eta: float = 0.0) -> Occupancies:
         """Returns the occupancies of episodes of `horizon` steps from `start`; each step has mass 1/H."""
         horizon = checks.integer(horizon, "horizon", least=1)
+        if horizon > MAX_ENTRIES // mdp.num_pairs:
+            raise InvalidArgumentError(
+                f"`horizon` must be at most {MAX_ENTRIES // mdp.num_pairs} for {mdp.num_pairs} pairs. "
+                "For longer runs pass discount=, or neither for long-run frequencies."
+            )
         start = checked_start(mdp, start)
         flow, inflow, pair, step = _time_expanded(mdp, horizon, start)
         return cls(

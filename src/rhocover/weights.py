@@ -24,6 +24,7 @@ def uniform(mdp: MDP) -> FloatArray:
 def target(mdp: MDP, distribution: Any) -> FloatArray:
     """Returns a target distribution over pairs, given as `[S, A]` or `[n]`, divided by its sum."""
     weights = checked_weights(mdp.per_pair(distribution, "distribution"), "distribution")
+    weights = weights / weights.max()  # so that the sum of large weights does not overflow
     return mdp.table(weights / weights.sum())
 
 
@@ -39,7 +40,7 @@ def mask(mdp: MDP, pairs: Any) -> FloatArray:
 
     A pair of zero weight is out of the objective; it may still be used on the way.
     """
-    marks = np.asarray(pairs)
+    marks = checks.any_array(pairs, "pairs")
     if marks.dtype != bool:
         raise InvalidArgumentError(f"`pairs` must be a boolean array, got dtype {marks.dtype}.")
     if marks.shape == (mdp.num_states,):

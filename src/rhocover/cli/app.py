@@ -1,0 +1,98 @@
+"""The application: its commands, its help, and what it exits with."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from rhocover._version import __version__
+from rhocover.cli.demo import demo
+from rhocover.cli.envs import envs
+from rhocover.cli.plan import plan
+from rhocover.cli.tables import say
+from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError
+
+FAILED, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 1, 2, 3, 130
+UsageError: Any = typer.BadParameter.__base__  # what the parser raises; typer gives it no public name
+OPTIONS = "rho|mu|discount|horizon|start|eta|restrict|method|tol|max_steps|out"
+SPELLINGS = {
+    "`path`": "ENV",
+    "restrict=True": "--restrict",
+    "Pass min_weight=1 or use uniform weights": "Use --mu uniform",
+}
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+app.command("plan")(plan)
+app.command("envs")(envs)
+app.command("demo")(demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rhocover {__version__}")
+        raise typer.Exit()
+
+
+@app.callback(invoke_without_command=True)
+def _rhocover(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Plans and certifies exploration of Markov decision processes.
+
+    You say which state-action pairs matter (the weights *mu*) and how much the worst of them counts
+    (*rho*, from 0 to inf). You get the policy whose visits match that best, and a certificate of how far
+    it is from the best that any policy can do.
+
+    * `rhocover demo`  shows it on two models, with tables and pictures
+    * `rhocover envs`  lists the models that have a name
+    * `rhocover plan river_swim --rho 2`  finds the best coverage of one of them
+    * `rhocover plan --help`  explains a command, with examples
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Runs one command and exits with 0, or with the code of what went wrong."""
+    try:
+        code = app(args, prog_name="rhocover", standalone_mode=False) or 0
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except (RhocoverError, UsageError, OSError, MemoryError) as error:
+        say(f"error: {_message(error)}", style="bold red")
+        code = _code(error)
+    if code == INTERRUPTED:  # the parser, too, turns Ctrl-C into this code
+        say("interrupted")
+    sys.exit(code)
+
+
+def _code(error: Exception) -> int:
+    if isinstance(error, InvalidArgumentError | UsageError):
+        return BAD_INPUT
+    return NOT_CONVERGED if isinstance(error, NotConvergedError) else FAILED
+
+
+def _message(error: Any) -> str:
+    """Returns what went wrong in one line, in the words of the command line."""
+    if isinstance(error, UsageError):
+        command = error.ctx.command_path if error.ctx else "rhocover"
+        return f"{error.format_message().rstrip('.')}. Try: {command} --help"
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory. {error}"
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+    return _as_typed(str(error))
+
+
+def _as_typed(text: str) -> str:
+    """Returns a message of the library with its arguments spelled as options."""
+    for python, typed in SPELLINGS.items():
+        text = text.replace(python, typed)
+    return re.sub(rf"`({OPTIONS})`", lambda found: f"`--{found[1].replace('_', '-')}`", text)

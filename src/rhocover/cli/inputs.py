@@ -1,0 +1,109 @@
+"""Texts into values: which model, which weights, which orders. Whatever is wrong is said by its option."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks, envs, weights
+from rhocover.checks import FloatArray
+from rhocover.coverage import Coverage, checked_weights
+from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.mdp import MDP
+
+WEIGHTS = {
+    "uniform": weights.uniform,
+    "transition_std": weights.transition_std,
+    "model_error": weights.model_error,
+}
+LEAST_RANDOM = 0.1  # of a random weight; the largest is 1
+
+
+def read_model(env: str, settings: Sequence[str]) -> tuple[MDP, dict[str, Any]]:
+    """Returns the model and all its parameters: a name of the registry, or a file that `MDP.save` wrote."""
+    if env in envs.names() or not _is_path(env):
+        parameters = envs.parameters(env) | envs.parse_parameters(env, settings)
+        return _make(env, parameters), parameters
+    if settings:
+        raise InvalidArgumentError(f"--set goes with a named environment; {env!r} is a file.")
+    return MDP.load(env), {}
+
+
+def _is_path(text: str) -> bool:
+    return os.sep in text or "." in text or Path(text).is_file()
+
+
+def _make(env: str, parameters: dict[str, Any]) -> MDP:
+    try:
+        return envs.make(env, **parameters)
+    except InvalidArgumentError:
+        raise
+    except (ValueError, OverflowError) as error:  # what NumPy says to sizes that it cannot index
+        raise InvalidArgumentError(f"{env} cannot be built with these parameters: {error}.") from error
+
+
+def read_orders(texts: Sequence[float]) -> list[float]:
+    """Returns the values of rho, each in [0, inf] and given once."""
+    orders = [Coverage(rho, np.ones(1)).rho + 0.0 for rho in texts]  # + 0.0 makes 0 of -0
+    twice = [rho for k, rho in enumerate(orders) if rho in orders[:k]]
+    if twice:
+        raise InvalidArgumentError(f"--rho {order_text(twice[0])} is given twice.")
+    return orders
+
+
+def order_text(rho: float) -> str:
+    """Returns rho as it is typed, exactly: 2, 0.5, inf."""
+    return repr(rho).removesuffix(".0")
+
+
+def read_weights(spec: str, mdp: MDP) -> FloatArray:
+    """Returns the weights `[S, A]` that `--mu` describes."""
+    if spec in WEIGHTS:
+        return WEIGHTS[spec](mdp)
+    name, _, seed = spec.partition(":")
+    if name == "random":
+        return _random_weights(seed, mdp)
+    if Path(spec).suffix.lower() in (".npy", ".csv"):
+        table = checks.float_array(_read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
+        return checked_weights(table, "mu")
+    raise unknown_name("weights for --mu", spec, [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"])
+
+
+def _random_weights(seed: str, mdp: MDP) -> FloatArray:
+    """Returns weights uniform in [0.1, 1], drawn pair by pair."""
+    try:
+        rng = np.random.default_rng(int(seed))
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"--mu random:SEED needs a whole number of 0 or more, got {seed!r}."
+        ) from error
+    return mdp.table(rng.uniform(LEAST_RANDOM, 1.0, mdp.num_pairs))
+
+
+def _read_array(path: Path) -> Any:
+    if not path.is_file():
+        raise InvalidArgumentError(f"`mu`: there is no file {str(path)!r}.")
+    read = _read_npy if path.suffix.lower() == ".npy" else _read_csv
+    try:
+        return read(path)
+    except ValueError as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise InvalidArgumentError(
+            f"`mu`: {str(path)!r} does not hold an array of numbers: {reason}."
+        ) from error
+
+
+def _read_npy(path: Path) -> Any:
+    with path.open("rb") as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _read_csv(path: Path) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of an empty file; its shape is refused later
+        return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")

@@ -1,0 +1,80 @@
+"""`rhocover plan`: the best coverage that a model allows, for one or more values of rho."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rhocover.cli import options as o
+from rhocover.cli.outputs import check_free, write_all
+from rhocover.cli.tables import plan_table, print_json, say, show
+from rhocover.errors import InvalidArgumentError, NotConvergedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rhocover.planning import Plan
+
+
+def plan(
+    env: o.Env,
+    rho: o.Rho,
+    mu: o.Mu = "uniform",
+    settings: o.Set = None,
+    discount: o.Discount = None,
+    horizon: o.Horizon = None,
+    start: o.Start = None,
+    eta: o.Eta = 0.0,
+    restrict: o.Restrict = False,
+    method: o.Method = "interior_point",
+    tol: o.Tol = 1e-8,
+    max_steps: o.MaxSteps = None,
+    json: o.Json = False,
+    out: o.Out = None,
+    force: o.Force = False,
+) -> None:
+    """Finds the policy whose visits cover the weights best, and proves how good it is.
+
+    For each rho there is a row: the *divergence* from the weights to the visits (0 is a perfect match),
+    the *certified gap* (no policy has a divergence below divergence - gap), and the *worst ratio* (the
+    pair that falls shortest gets 1/ratio of what it was to get).
+
+    * `rhocover plan river_swim --rho 2`
+    * `rhocover plan river_swim --set num_states=20 --rho 0 --rho 1 --rho inf --out results`
+    * `rhocover plan grid_world --rho 2 --mu random:7 --json`
+    * `rhocover plan four_rooms --rho 1 --discount 0.99 --start 0`
+    * `rhocover plan model.safetensors --rho 1.5 --mu model_error --restrict`
+    """
+    from rhocover.cli.request import plan_files, read_request
+
+    if start is not None and discount is None and horizon is None:
+        raise InvalidArgumentError("`start` goes with --discount or --horizon: long-run visits have none.")
+    request = read_request(
+        env, settings or [], rho, mu,
+        {"discount": discount, "horizon": horizon, "start": start, "eta": eta, "restrict": restrict,
+         "method": method, "tol": tol, "max_steps": max_steps},
+    )  # fmt: skip
+    if out is not None:
+        check_free(out, plan_files(request), force=force)
+    plans = request.solve()
+    if json:
+        print_json(request.document(plans))
+    else:
+        show(plan_table(request.title, plans))
+    if out is not None:
+        say(f"wrote {len(write_all(out, plan_files(request, plans), force=force))} files to {out}")
+    _check_converged(plans, tol)
+
+
+def _check_converged(plans: Sequence[Plan], tol: float) -> None:
+    """Refuses to end well if a plan missed its tolerance; what was reached has been shown by then."""
+    from rhocover.planning import PlanStatus
+
+    missed = [plan for plan in plans if plan.status is not PlanStatus.SOLVED]
+    if missed:
+        worst = max(missed, key=lambda plan: plan.gap)
+        raise NotConvergedError(
+            f"{len(missed)} of {len(plans)} plans missed --tol {tol:g}. At rho = {worst.rho:g} "
+            f"{worst.status.value}: gap {worst.gap:.2g}, flow residual {worst.residuals.flow:.2g}. "
+            "Raise --tol, --max-steps, or the smallest weights.",
+            worst,
+        )

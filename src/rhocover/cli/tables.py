@@ -1,0 +1,100 @@
+"""What is printed: tables and JSON on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rhocover.envs import EnvInfo
+    from rhocover.planning import Plan
+
+NARROW, PAGE = 76, 100  # letters: a table needs the first, a line longer than the second is hard to read
+AT_ZERO = "At rho = 0 the divergence is KL(visits || weights)."
+
+
+def say(text: str, *, style: str = "") -> None:
+    """Prints one line on stderr; `style` colours its first word on a terminal."""
+    line = Text(" ".join(text.split()))
+    line.stylize(style, 0, line.plain.find(" "))
+    Console(stderr=True).print(line, soft_wrap=True)
+
+
+def show(*parts: Any) -> None:
+    """Prints tables and paragraphs on stdout, as wide as the terminal where that loses no numbers."""
+    console = Console(highlight=False)
+    console.width = min(max(console.width, NARROW), PAGE)
+    for part in parts:
+        console.print(part, markup=False)
+
+
+def print_json(document: Any) -> None:
+    """Prints one JSON document on stdout."""
+    sys.stdout.write(json_text(document))
+
+
+def json_text(document: Any) -> str:
+    """Returns strict JSON, which every reader accepts: numbers that are not finite become text."""
+    return json.dumps(_plain(document), indent=2, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def plan_table(title: str, plans: Sequence[Plan]) -> Group:
+    """Returns one row for each plan, below the title and above what has to be known about them."""
+    table = _table()
+    for heading in ("rho", "divergence", "certified gap", "worst ratio", "steps", "time"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    for plan in plans:
+        table.add_row(
+            f"{plan.rho:g}", f"{plan.divergence:.6f}", f"{plan.gap:.1e}", f"{plan.worst_ratio:.4f}",
+            str(plan.steps), _duration(plan.seconds), plan.status.name.lower().replace("_", " "),
+        )  # fmt: skip
+    notes = [AT_ZERO] * any(plan.rho == 0 for plan in plans) + [plan.restriction for plan in plans]
+    return Group(Text(title, "bold"), table, *(Text(note) for note in dict.fromkeys(notes) if note))
+
+
+def _duration(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def env_table(entries: Iterable[EnvInfo]) -> Table:
+    """Returns one row for each environment: its name and parameters above what it is."""
+    table = _table()
+    table.add_column("environment, parameters and their defaults")
+    table.add_column("states", justify="right", no_wrap=True)
+    table.add_column("pairs", justify="right", no_wrap=True)
+    for entry in entries:
+        name = Text.assemble((entry.name, "bold"), "  ", (settings(entry.parameters), "cyan"))
+        about = Group(name, Padding(Text(entry.summary.replace("`", "")), (0, 0, 0, 2)))
+        table.add_row(about, str(entry.num_states), str(entry.num_pairs))
+    return table
+
+
+def settings(parameters: Mapping[str, Any]) -> str:
+    """Returns parameters as they are given to --set."""
+    return " ".join(f"{key}={_setting(value)}" for key, value in parameters.items())
+
+
+def _setting(value: Any) -> str:
+    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False)

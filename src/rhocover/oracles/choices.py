@@ -1,0 +1,80 @@
+"""A set of occupancies seen as decisions: nodes, the entries to choose from in each, where they lead.
+
+A node is a state, or a (step, state) with a horizon. The flow matrix is F' = E - K: E says which node
+an entry belongs to, row i of K what it leads to (P, gamma P, or P into the next step). One step of
+dynamic programming is then h <- max over the entries of each node of reward + K h, for every criterion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import csgraph
+
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix
+from rhocover.occupancy import Occupancies
+
+
+class Choices:
+    """The nodes of a set, and K; entries are sorted by node, so that each node's are one run."""
+
+    def __init__(self, members: Occupancies) -> None:
+        self.members = members
+        self.node = members.node
+        self.num_nodes = int(members.flow.shape[0])
+        self.first = np.searchsorted(self.node, np.arange(self.num_nodes))
+        self.onward = _onward(members)
+        self.num_terms = int(np.diff(self.onward.indptr).max(initial=0)) + 4
+
+    def best(self, q: FloatArray) -> FloatArray:
+        """Returns the largest value among each node's entries, `[rows]`."""
+        return np.maximum.reduceat(q, self.first)
+
+    def greedy(self, q: FloatArray) -> IntArray:
+        """Returns the first entry that attains each node's largest value, `[rows]`."""
+        entries = np.flatnonzero(q == self.best(q)[self.node])[::-1]
+        chosen = np.empty(self.num_nodes, np.int64)
+        chosen[self.node[entries]] = entries
+        return chosen
+
+    def chain(self, chosen: IntArray) -> Matrix:
+        """Returns the rows of K that the policy takes, `[rows, rows]`."""
+        return self.onward[chosen]
+
+    def one_hot(self, chosen: IntArray) -> FloatArray:
+        """Returns the policy per entry that takes the chosen ones."""
+        policy = np.zeros(self.node.size)
+        policy[chosen] = 1.0
+        return policy
+
+    def chosen(self, policy: Any) -> IntArray:
+        """Returns the likeliest entry of each node under a policy per entry, `[rows]`."""
+        return self.greedy(np.asarray(policy, float))
+
+    def toward(self, home: BoolArray) -> IntArray:
+        """Returns an entry of each node that may lead one step nearer to the nodes marked `home`.
+
+        Among those it is the one that is nearest on average.
+        """
+        leads = np.diff(self.onward.indptr)
+        edges = (np.ones(self.onward.nnz), (self.onward.indices, np.repeat(self.node, leads)))
+        back = sp.csr_array(edges, shape=(self.num_nodes, self.num_nodes))
+        depth = csgraph.dijkstra(back, unweighted=True, indices=np.flatnonzero(home), min_only=True)
+        depth = np.minimum(depth, self.num_nodes)  # what cannot come home at all is farthest
+        nearest = np.minimum.reduceat(depth[self.onward.indices], self.onward.indptr[:-1])
+        return self.greedy(-nearest - self.onward @ depth / (2 * self.num_nodes))
+
+
+def _onward(members: Occupancies) -> Matrix:
+    """Returns K = E - F', without the zeros that the subtraction leaves behind."""
+    if members.criterion == "average":
+        return members.mdp.transitions
+    if members.discount is not None:
+        return members.discount * members.mdp.transitions
+    count = members.num_pairs
+    own = sp.csr_array((np.ones(count), members.node, np.arange(count + 1)), shape=members.flow.shape[::-1])
+    onward = sp.csr_array(own - members.flow.T.tocsr())
+    onward.eliminate_zeros()
+    return onward

@@ -1,0 +1,153 @@
+"""What a chain earns: sparse direct solves with I - P, and the occupancies that follow.
+
+The average reward of a chain with one recurrent class is a renewal theorem. Fix one state, the anchor,
+and let u, w be the expected reward and time until the chain is back there:
+
+    M u = reward, M w = 1, M = I - P without the anchor's row and column;
+    gain = (reward + P u)(anchor) / (1 + P w)(anchor),   bias h = u - gain w,   h(anchor) = 0,
+
+and M'x = P(anchor, .) holds the expected visits in between, so that one factorisation gives the gain,
+the bias and the stationary distribution. `restart` > 0 sends the chain back to the anchor with that
+probability a step: then there is one recurrent class whatever the chain, and no time exceeds 1/restart.
+
+M is an M-matrix: its diagonal is summed from what leaves a state rather than subtracted from 1, which
+keeps states that are hardly ever left accurate, and it needs no pivoting, so that SuperLU may order it
+by its symmetric pattern. On a 100×100 grid: 18 ms, against 44 ms with COLAMD and its pivoting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import splu
+
+from rhocover.chains import recurrent_classes, stationary_distribution
+from rhocover.checks import FloatArray, IntArray, Matrix
+from rhocover.errors import SolverError
+
+BALANCE = 1e-12  # what a stationary distribution may miss its balance by; solves leave 1e-16 to 1e-14
+RARE = 1e-3  # an anchor visited this much less than the likeliest state is exchanged for that state
+
+
+class Factor:
+    """LU of I - (1 - restart) P, the rows and columns of the `anchors` replaced by the identity's."""
+
+    def __init__(self, chain: Matrix, restart: float = 0.0, anchors: IntArray | None = None) -> None:
+        size = chain.shape[0]
+        pinned = np.zeros(size, bool)
+        pinned[anchors if anchors is not None else []] = True
+        rows = np.repeat(np.arange(size), np.diff(chain.indptr))
+        leaves = chain.indices != rows
+        out = np.bincount(rows[leaves], chain.data[leaves], size)
+        diagonal = np.where(pinned, 1.0, restart + (1 - restart) * out)
+        kept = leaves & ~pinned[rows] & ~pinned[chain.indices]
+        values = np.concatenate([diagonal, -(1 - restart) * chain.data[kept]])
+        places = np.arange(size)
+        columns = np.concatenate([places, rows[kept]])  # transposed: SuperLU takes columns
+        rows = np.concatenate([places, chain.indices[kept]])
+        self._lu = _factor(sp.csc_array((values, (rows, columns)), shape=(size, size)))
+
+    def solve(self, right: FloatArray) -> FloatArray:
+        """Returns the solution of M y = right; `right` is `[S]` or `[S, k]`."""
+        return self._lu.solve(right, trans="T")
+
+    def solve_transposed(self, right: FloatArray) -> FloatArray:
+        """Returns the solution of M'y = right."""
+        return self._lu.solve(right)
+
+
+def _factor(matrix: Matrix) -> Any:
+    try:
+        return splu(
+            matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True, "Equil": False},
+        )  # fmt: skip
+    except RuntimeError as error:
+        raise SolverError(f"a chain's equations could not be factorised: {error}.") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The gain of a chain that restarts at its anchor, and its bias."""
+
+    gain: float
+    bias: FloatArray  # zero at the anchor, [S]
+    time: FloatArray  # expected, until the anchor or a restart, [S]
+    factor: Factor
+    leaving: FloatArray  # where the anchor leads, itself left out, [S]
+    anchor: int
+
+    def likeliest(self) -> int:
+        """Returns the state that is visited most."""
+        visits = self.factor.solve_transposed(self.leaving)
+        visits[self.anchor] = 1.0
+        return int(np.argmax(visits))
+
+
+def evaluate(chain: Matrix, reward: FloatArray, anchor: int, restart: float) -> Evaluation:
+    """Returns what a chain with `restart` > 0 earns for `reward` `[S]`."""
+    factor = Factor(chain, restart, np.array([anchor]))
+    right = np.stack([reward, np.ones_like(reward)], axis=1)
+    right[anchor] = 0.0
+    until = factor.solve(right)
+    leaving = (1 - restart) * _row(chain, anchor)
+    earned, lasted = leaving @ until
+    gain = float((reward[anchor] + earned) / (1 + lasted))
+    leaving[anchor] = 0.0
+    return Evaluation(gain, until[:, 0] - gain * until[:, 1], until[:, 1], factor, leaving, anchor)
+
+
+def _row(chain: Matrix, state: int) -> FloatArray:
+    row = np.zeros(chain.shape[0])
+    run = slice(chain.indptr[state], chain.indptr[state + 1])
+    row[chain.indices[run]] = chain.data[run]
+    return row
+
+
+def distribution(mass: FloatArray) -> FloatArray:
+    """Returns non-negative masses that sum to 1: a solve leaves 1e-16 times the mean time to a restart."""
+    mass = np.maximum(mass, 0.0)
+    return mass / mass.sum()
+
+
+def best_class(chain: Matrix, reward: FloatArray, potential: FloatArray) -> FloatArray:
+    """Returns the stationary distribution `[S]` of the recurrent class that earns most.
+
+    Anchors are where the potential is highest. A state that is visited once in 1e16 steps would be one
+    on paper only: the visits in between would be lost in rounding. Then the balance shows it, and the
+    class is eliminated state by state instead (`chains.stationary_distribution`).
+    """
+    classes = recurrent_classes(chain)
+    states = np.concatenate(classes)
+    label = np.repeat(np.arange(len(classes)), [c.size for c in classes])
+    among = sp.csr_array(chain[states][:, states])
+    mass = _visits(among, label, _highest(potential[states], label))
+    mass /= np.bincount(label, mass)[label]
+    missed = np.bincount(label, np.abs(mass @ among - mass))
+    for k in np.flatnonzero(~(missed <= BALANCE)):
+        mass[label == k] = stationary_distribution(among[label == k][:, label == k])
+    best = label == np.argmax(np.bincount(label, mass * reward[states]))
+    result = np.zeros(chain.shape[0])
+    result[states[best]] = mass[best]
+    return result
+
+
+def _visits(chain: Matrix, label: IntArray, anchors: IntArray, tries: int = 3) -> FloatArray:
+    """Returns the visits to each state between two of its class's anchor, for all classes at once."""
+    leaving = np.asarray(chain[anchors].sum(axis=0)).ravel()
+    leaving[anchors] = 0.0
+    visits = np.maximum(Factor(chain, 0.0, anchors).solve_transposed(leaving), 0.0)
+    visits[anchors] = 1.0
+    likeliest = _highest(visits, label)
+    if tries > 1 and (visits[likeliest] * RARE > 1).any():
+        return _visits(chain, label, likeliest, tries - 1)
+    return visits
+
+
+def _highest(values: FloatArray, label: IntArray) -> IntArray:
+    """Returns the place of the largest value of each class; `label` is sorted."""
+    order = np.lexsort((-values, label))
+    return order[np.searchsorted(label, np.arange(int(label[-1]) + 1))]

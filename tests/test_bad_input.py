@@ -26,7 +26,8 @@ reproducible = settings(max_examples=60, deadline=None, derandomize=True)
 NOT_A_NUMBER = [
     "2", "inf", "", b"2", bytearray(b"2"), memoryview(b"2"), True, False, np.True_, math.nan, 1j,
     np.complex64(1), np.complex128(2), [2.0], (2.0,), {}, {2}, np.array([2.0]), np.array("2"),
-    np.float32("nan"), np.array([]), np.array(True), object(), float, np.datetime64("2020-01-01"), np.timedelta64(1, "s"),
+    np.float32("nan"), np.array([]), np.array(True), object(), float,
+    np.datetime64("2020-01-01"), np.timedelta64(1, "s"),
 ]  # fmt: skip
 # What float() or NumPy would read without complaint, though it is not a real number.
 not_a_number = st.sampled_from([*NOT_A_NUMBER, 10**400]) | st.text() | st.binary() | st.complex_numbers()

@@ -316,7 +316,7 @@ def test_the_ratio_map_leaves_out_what_was_dropped(model):
         ("plan river_swim --rho 2 --horizon 0", "`--horizon` must be at least 1"),
         ("plan river_swim --rho 2 --horizon 2.5", "expected a whole number, got '2.5'"),
         ("plan river_swim --rho 2 --discount 0.9 --horizon 3", "not both"),
-        ("plan river_swim --rho 2 --horizon 3", "pass --restrict"),
+        ("plan river_swim --rho 2 --horizon 3", "Pass --restrict"),
         ("plan river_swim --rho 2 --start 0", "--discount or --horizon"),
         ("plan river_swim --rho 2 --discount 0.9 --start 6", "`--start` must be a state in 0..5, got 6"),
         ("plan garnet --rho 2 --discount 0.9", "`--start` is needed"),

@@ -351,12 +351,14 @@ def is_communicating(mdp: MDP) -> bool:
 def stationary_distribution(chain: Any) -> FloatArray:
     """Returns the stationary distribution of a chain with one recurrent class, shape `[S]`.
 
-    Transient states get 0, periodic chains are welcome, and so are weak couplings: the elimination has no
-    subtraction, so each entry is right to about 1e-14 of itself, whatever its size. Entries below the
-    smallest float64 are 0. Two limits raise `SolverError`: parts coupled more weakly than float64 can
-    say (1e-308), and chains of more than about 10^4 states that no small set of states separates
-    (random graphs, not grids) and that mix slowly too. Those that mix fast are iterated from three
-    starts until all agree to 1e-13 in every entry, which is evidence and not a proof.
+    The moves to other states are taken as given, the probability to stay is what they leave. Transient
+    states get 0, periodic chains are welcome, and so are weak couplings: nothing is subtracted, so each
+    entry is right to about 1e-14 of itself, whatever its size; entries below 1e-308 are 0.
+
+    Two cases have less to offer. Where parts are coupled by less than 1e-303, logarithms take over (1e-12)
+    up to 500 states, and `SolverError` is raised above. Where no 4,000 states or fewer separate the chain
+    (large random graphs, not grids) it is iterated from three starts until all agree to 1e-13 in every
+    entry, which is evidence but no proof; if it mixes too slowly for that, `SolverError` is raised.
     """
     rows = _read_chain(chain)
     states, part = _recurrent_part(rows)
@@ -455,30 +457,29 @@ class _Fronts:
 
 
 def _dissect(graph: Matrix, root: int) -> _Fronts | None:
-    """Returns a nested dissection of a connected symmetric graph, or None if a separator is too large.
+    """Returns a nested dissection of a symmetric graph, or None if a separator is too large.
 
-    All parts are cut at once: each by the middle level of a breadth-first search from its far end.
+    The root comes first, with the hubs. Then all parts are cut at once, again and again; `owner` is the
+    front that cut a state's part off.
     """
     pieces = [_hubs(graph, root)]
     sizes, parents = [np.array([pieces[0].size])], [np.array([-1])]
-    keep = np.ones(graph.shape[0], bool)
-    keep[pieces[0]] = False
-    states, owner, num_fronts = np.flatnonzero(keep), np.zeros(keep.sum(), np.int64), 1
-    while states.size:
-        graph = graph[keep][:, keep]
+    states = np.setdiff1d(np.arange(graph.shape[0]), pieces[0])
+    graph, owner, num_fronts = graph[states][:, states], np.zeros(states.size, np.int64), 1
+    while sizes[-1].max() <= LARGEST_SEPARATOR:
+        if not states.size:
+            first = np.append(0, np.cumsum(np.concatenate(sizes)))
+            return _Fronts(np.concatenate(pieces), first.tolist(), np.concatenate(parents).tolist())
         count, part = csgraph.connected_components(graph, directed=False)
-        keep = ~_separators(graph, part, count)
-        cut = np.flatnonzero(~keep)
+        is_cut = _separators(graph, part)
+        cut, keep = np.flatnonzero(is_cut), np.flatnonzero(~is_cut)
         cut = cut[np.argsort(part[cut], kind="stable")]
         pieces.append(states[cut])
         sizes.append(np.bincount(part[cut]))
-        parents.append(owner[cut[np.cumsum(sizes[-1]) - sizes[-1]]])
-        if sizes[-1].max() > LARGEST_SEPARATOR:
-            return None
-        states, owner = states[keep], num_fronts + part[keep]
+        parents.append(owner[cut[np.cumsum(sizes[-1]) - 1]])
+        states, graph, owner = states[keep], graph[keep][:, keep], num_fronts + part[keep]
         num_fronts += count
-    first = np.append(0, np.cumsum(np.concatenate(sizes)))
-    return _Fronts(np.concatenate(pieces), first.tolist(), np.concatenate(parents).tolist())
+    return None
 
 
 def _hubs(graph: Matrix, root: int) -> IntArray:
@@ -488,14 +489,13 @@ def _hubs(graph: Matrix, root: int) -> IntArray:
     return np.append(root, hubs[hubs != root])
 
 
-def _separators(graph: Matrix, part: IntArray, count: int) -> BoolArray:
-    """Returns which states to take out of each part: a middle level, or all of a small part."""
+def _separators(graph: Matrix, part: IntArray) -> BoolArray:
+    """Returns which states to take out: of each part a level half-way from its far end, or all if small."""
     size = np.bincount(part)
-    ends = np.unique(part, return_index=True)[1]
-    depth = _depths(graph, ends)
-    ends[part[np.argsort(depth, kind="stable")]] = np.argsort(depth, kind="stable")  # the deepest is last
-    depth = _depths(graph, ends)
-    middle = np.lexsort((depth, part))[np.cumsum(size) - size + size // 2]
+    some = np.unique(part, return_index=True)[1]
+    by_depth = np.lexsort((_depths(graph, some), part))
+    depth = _depths(graph, by_depth[np.cumsum(size) - 1])
+    middle = np.lexsort((depth, part))[np.cumsum(size) - 1 - size // 2]
     return (depth == depth[middle][part]) | (size <= LEAF_STATES)[part]
 
 
@@ -744,7 +744,7 @@ def _gap(largest: float) -> float:
 
 
 def _is_symmetric(M: Matrix) -> bool:
-    return (abs(M - M.T) - 1e-9 * (M + M.T)).max() <= 0
+    return bool((abs(M - M.T) - 1e-9 * (M + M.T)).max() <= 0)
 
 
 def _symmetrised(chain: Any) -> tuple[Matrix, FloatArray]:

@@ -80,7 +80,9 @@ class Occupancies:
         if horizon is not None:
             return cls.horizon(mdp, horizon, start=start, eta=eta)
         if start is not None:
-            checked_start(mdp, start)  # long-run frequencies do not need it, but a wrong one is a mistake
+            raise InvalidArgumentError(
+                "`start` goes with `discount` or `horizon`; long-run visits do not depend on it."
+            )
         return cls.average(mdp, eta=eta)
 
     @classmethod

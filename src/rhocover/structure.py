@@ -1,148 +1,206 @@
-"""Which pairs can carry occupancy at all, and what to do about those that cannot.
+"""Which pairs can carry occupancy, and what becomes of those that cannot.
 
-A pair can be visited for ever iff it lies in an end component: a set of pairs within which a trajectory
-can stay and go anywhere. One trajectory ends up in one of them. So the average criterion needs every
-weighted pair in one end component; the criteria with a start need every weighted pair to be reachable.
-Anything else makes the coverage infinitely bad for rho >= 1, and is refused with the pairs named, or
-dropped on request, with a report.
+Under the average criterion d is a circulation: d_i > 0 is possible exactly when pair i lies in an end
+component, and one trajectory stays in one of them. So all weighted pairs must lie in one maximal end
+component. Under the discounted criterion the trajectory restarts for ever, and what counts is whether
+the start reaches the pair's state. A weighted pair without occupancy makes the divergence infinite for
+every rho >= 1, so it is refused by name or, with `restrict`, dropped and reported. Pairs of no weight
+outside the kept part are dropped without a word: nobody asked for them.
+
+What is kept is closed, so `mdp.subset(structure.kept)` is a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rhocover import chains, checks
-from rhocover.checks import BoolArray, FloatArray, IntArray
-from rhocover.errors import NotCommunicatingError
+from rhocover import checks
+from rhocover.chains import EndComponents, maximal_end_components, reachable_states
+from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
+from rhocover.errors import InvalidArgumentError, NotCommunicatingError
 from rhocover.mdp import MDP
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """Which of a model's pairs are kept `[n]`, and what share of the weight the others carried."""
+    """The pairs to plan on, `kept` `[n]`, and those dropped, with their share of the weight in [0, 1].
+
+    `num_components` counts the maximal end components (1 if restarts join everything), `reason` says in
+    a few words why the dropped pairs carry no occupancy.
+    """
 
     kept: BoolArray
+    dropped_pairs: IntArray
     dropped_weight: float
-    num_components: int = 1
-    reason: str = ""
-
-    @property
-    def dropped_pairs(self) -> IntArray:
-        """The numbers of the pairs that were dropped."""
-        return np.flatnonzero(~self.kept)
+    num_components: int
+    reason: str
 
     def describe(self, mdp: MDP) -> str:
-        """Returns what was dropped and how much weight it carried; empty if nothing was lost."""
-        if self.kept.all() and self.dropped_weight == 0:
+        """Returns a paragraph about what was dropped; empty if nothing was."""
+        if not self.dropped_pairs.size and self.dropped_weight == 0:
             return ""
-        states = np.unique(mdp.pair_state[self.kept])
-        names = checks.name_some([mdp.pair_name(i) for i in self.dropped_pairs])
+        if not self.dropped_pairs.size:
+            return f"Dropped {self.dropped_weight:.3g} of the weight ({self.reason})."
+        num_states = np.unique(mdp.pair_state[self.kept]).size
         return (
-            f"Kept {int(self.kept.sum())} of {mdp.num_pairs} pairs ({states.size} of {mdp.num_states} "
-            f"states); dropped, with {self.dropped_weight:.3g} of the weight, {self.reason}: "
-            f"{names or 'steps at which a pair is out of reach'}."
+            f"Dropped {self.dropped_pairs.size} of {_count(mdp.num_pairs, 'pair')} with "
+            f"{self.dropped_weight:.3g} of the weight ({self.reason}): {_names(mdp, self.dropped_pairs)}. "
+            f"{_count(int(self.kept.sum()), 'pair')} of {_count(num_states, 'state')} remain."
         )
 
 
-def average_structure(mdp: MDP, mu: FloatArray, *, restrict: bool) -> Structure:
-    """Returns the end component to plan on: all weighted pairs must lie in it, unless `restrict`.
+def average_structure(mdp: MDP, mu: Any, *, restrict: bool) -> Structure:
+    """Returns the end component to plan on; raises unless it holds all weight or `restrict` is set.
 
-    With `restrict` it is the one with most weight, among those reachable from the model's start.
+    It is the one with the most weight; among equals the one with more pairs, then with the lowest state.
+    If the model has a start, only components that it reaches count.
     """
-    components = chains.maximal_end_components(mdp)
-    label, count = components.pair_label, components.count
-    chosen = _heaviest(mdp, mu, label, count)
-    kept = label == chosen
-    lost = ~kept & (mu > 0)
-    structure = Structure(kept, _share(mu, lost), count, "which one trajectory cannot keep visiting")
-    if lost.any() and not restrict:
-        raise _refusal(mdp, label, lost, kept, count)
-    return structure
+    mu = _read_weights(mdp, mu)
+    components = maximal_end_components(mdp)
+    reached = _reached_components(mdp, components)
+    best = _heaviest(mu, components, reached)
+    kept = components.pair_label == best
+    if best < 0 or (not restrict and (mu[~kept] > 0).any()):
+        raise _not_communicating(mdp, mu, components, reached, best)
+    causes = _by_cause(components, reached, best)
+    text = {"transient": "in no end component", "elsewhere": "in another", "unreached": "in one out of reach"}
+    reason = ", ".join(f"{where.sum()} {text[cause]}" for cause, where in causes.items() if where.any())
+    return _structure(mu, kept, components.count, reason)
 
 
-def _heaviest(mdp: MDP, mu: FloatArray, label: IntArray, count: int) -> int:
-    """Returns the component with most weight; ties go to more pairs, then to the lowest state."""
-    inside = label >= 0
-    weight = np.bincount(label[inside], weights=(mu / mu.max())[inside], minlength=count)
-    size = np.bincount(label[inside], minlength=count)
-    allowed = np.ones(count, bool)
-    if mdp.start is not None:
-        reached = chains.reachable_states(mdp, mdp.start)[mdp.pair_state]
-        allowed = np.bincount(label[inside & reached], minlength=count) > 0
-    order = np.lexsort((np.arange(count), -size, -weight, ~allowed))
-    return int(order[0])
-
-
-def _refusal(
-    mdp: MDP, label: IntArray, lost: BoolArray, kept: BoolArray, count: int
-) -> NotCommunicatingError:
-    """Returns the error for weighted pairs outside the chosen component."""
-    transient = lost & (label < 0)
-    pairs = np.flatnonzero(transient if transient.any() else lost)
-    states = np.unique(mdp.pair_state[kept]).size
-    way_out = f"Pass restrict=True to plan on the end component of {states} states."
-    names = checks.name_some([mdp.pair_name(i) for i in pairs])
-    if transient.any():
-        text = f"{pairs.size} pairs can never be visited again once left: {names}."
-    else:
-        text = (
-            f"one trajectory stays in one of {count} end components; these pairs lie in another: {names}."
-        )
-        way_out += " Restarts join the components: pass discount= or horizon= with a start."
-    return NotCommunicatingError(f"{text} {way_out}", _as_tuples(mdp, np.flatnonzero(lost)))
-
-
-def reachable_structure(mdp: MDP, mu: FloatArray, start: FloatArray, *, restrict: bool) -> Structure:
-    """Returns the pairs of states that can be reached from `start`, whatever the policy."""
-    kept = chains.reachable_states(mdp, start)[mdp.pair_state]
-    lost = ~kept & (mu > 0)
-    structure = Structure(kept, _share(mu, lost), 1, "which cannot be reached from the start")
-    if lost.any() and not restrict:
-        raise _out_of_reach(mdp, lost, "from the start")
-    return structure
+def reachable_structure(mdp: MDP, mu: Any, start: Any, *, restrict: bool) -> Structure:
+    """Returns the pairs whose state `start` reaches; raises if weight lies elsewhere, unless `restrict`."""
+    mu = _read_weights(mdp, mu)
+    reached = reachable_states(mdp, start)
+    kept = reached[mdp.pair_state]
+    lost = np.flatnonzero((mu > 0) & ~kept)
+    left = bool((mu[kept] > 0).any())
+    if lost.size and not (restrict and left):
+        way_out = f"Pass restrict=True to plan on the {_count(int(reached.sum()), 'state')} within reach."
+        raise _refusal(mdp, lost, f"{_unreached(mdp, lost)} {way_out if left else _NOTHING_LEFT}")
+    return _structure(mu, kept, 1, "out of reach of the start")
 
 
 def horizon_structure(mdp: MDP, mu: Any, reached: BoolArray, *, restrict: bool) -> Structure:
-    """Returns the pairs that can be reached within the horizon; `reached` is `[H, S, A]`.
+    """Returns the pairs that some step of an episode reaches; `reached` is `[H, S, A]`.
 
-    Weights `[S, A]` count a pair as reachable if one step reaches it; weights `[H, S, A]` are held to
-    every step.
+    Weights `[S, A]` ask for a pair at the steps that reach it. Weights `[H, S, A]` ask for it at the
+    steps they name, so weight on a step that is out of reach is refused, or lost and reported.
     """
     ever = reached.any(axis=0)
     weights = np.ones(ever.shape) if mu is None else np.asarray(mu, dtype=float)
     if weights.shape == (mdp.num_pairs,):
         weights = mdp.table(weights)
-    exists = mdp.table(np.ones(mdp.num_pairs)) > 0
     possible = reached if weights.shape == reached.shape else ever
-    if weights.shape != possible.shape:  # one weight for each entry of the set: all can be reached
+    if weights.shape != possible.shape:  # one weight for each entry of the set, all of them reached
         weights = possible.astype(float)
-    lost = exists & (weights > 0) & ~possible
-    kept = ever[mdp.pair_state, mdp.pair_action]
-    reason = f"which cannot be reached within {reached.shape[0]} steps"
+    weights = np.where(mdp.table(np.ones(mdp.num_pairs)) > 0, weights, 0.0)
+    lost = (weights > 0) & ~possible
     if lost.any() and not restrict:
-        anywhere = lost.reshape(-1, *ever.shape).any(axis=0)[mdp.pair_state, mdp.pair_action]
-        raise _out_of_reach(mdp, anywhere, f"within {reached.shape[0]} steps from the start")
-    return Structure(kept, _share(np.where(exists, weights, 0.0), lost), 1, reason)
+        pairs = np.flatnonzero(lost.reshape(-1, *ever.shape).any(axis=0)[mdp.pair_state, mdp.pair_action])
+        where = f"within {_count(len(reached), 'step')} of the start, at the steps that have weight"
+        text = f"{_count(pairs.size, 'pair')} cannot be reached {where}: {_names(mdp, pairs)}."
+        raise _refusal(mdp, pairs, f"{text} Pass restrict=True to leave them out.")
+    share = weights / weights.max()
+    dropped = np.flatnonzero(~ever[mdp.pair_state, mdp.pair_action])
+    weight = float(share[lost].sum() / share.sum())
+    kept = frozen(ever[mdp.pair_state, mdp.pair_action])
+    return Structure(kept, frozen(dropped), weight, 1, "out of reach within the horizon")
 
 
-def _out_of_reach(mdp: MDP, lost: BoolArray, where: str) -> NotCommunicatingError:
-    pairs = np.flatnonzero(lost)
-    names = checks.name_some([mdp.pair_name(i) for i in pairs])
-    return NotCommunicatingError(
-        f"{pairs.size} weighted pairs cannot be reached {where}: {names}. "
-        "Give them weight zero, or pass restrict=True to leave them out.",
-        _as_tuples(mdp, pairs),
+def _read_weights(mdp: MDP, mu: Any) -> FloatArray:
+    mu = mdp.per_pair(mu, "mu")
+    checks.check_nonnegative(mu, "mu")
+    if not (mu > 0).any():
+        raise InvalidArgumentError("`mu` must be positive for at least one pair, got zeros only.")
+    return mu
+
+
+def _structure(mu: FloatArray, kept: BoolArray, num_components: int, reason: str) -> Structure:
+    share = mu / mu.max()  # so that the sum cannot overflow
+    weight = float(share[~kept].sum() / share.sum())
+    return Structure(frozen(kept), frozen(np.flatnonzero(~kept)), weight, num_components, reason)
+
+
+def _reached_components(mdp: MDP, components: EndComponents) -> BoolArray:
+    """Returns which components the model's start reaches, shape `[count]`; without a start, all."""
+    if mdp.start is None:
+        return np.ones(components.count, bool)
+    labels = components.state_label[reachable_states(mdp, mdp.start)]
+    return np.bincount(labels[labels >= 0], minlength=components.count) > 0
+
+
+def _heaviest(mu: FloatArray, components: EndComponents, reached: BoolArray) -> int:
+    """Returns the component to plan on, or -1 if none within reach has weight."""
+    inside = components.pair_label >= 0
+    labels, share = components.pair_label[inside], mu[inside] / mu.max()
+    weight = np.where(reached, np.bincount(labels, share, components.count), 0.0)
+    if not (weight > 0).any():
+        return -1
+    tied = weight >= weight.max() * (1 - 1e-12)  # sums of the same weights in another order
+    size = np.bincount(labels, minlength=components.count)
+    return int(np.argmax(np.where(tied, size, 0)))  # the first maximum: components go by lowest state
+
+
+def _by_cause(components: EndComponents, reached: BoolArray, best: int) -> dict[str, BoolArray]:
+    """Returns, per cause, which pairs `[n]` carry no occupancy because of it."""
+    label = components.pair_label
+    within = (label >= 0) & np.append(reached, False)[label]  # label -1 reads the appended entry
+    return {
+        "transient": label < 0,
+        "elsewhere": within & (label != best),
+        "unreached": (label >= 0) & ~within,
+    }
+
+
+_NOTHING_LEFT = "No other pair has weight: give some to pairs that can be visited for ever."
+
+
+def _not_communicating(
+    mdp: MDP, mu: FloatArray, components: EndComponents, reached: BoolArray, best: int
+) -> NotCommunicatingError:
+    """Returns the refusal that names the weighted pairs, cause by cause, and the ways out."""
+    say = {"transient": _transient, "elsewhere": _elsewhere, "unreached": _unreached}
+    causes = {
+        cause: np.flatnonzero(where & (mu > 0))
+        for cause, where in _by_cause(components, reached, best).items()
+    }
+    sentences = [say[cause](mdp, pairs) for cause, pairs in causes.items() if pairs.size]
+    num_states = int((components.state_label == best).sum())
+    way_out = f"Pass restrict=True to plan on the end component of {_count(num_states, 'state')}."
+    sentences.append(way_out if best >= 0 else _NOTHING_LEFT)
+    return _refusal(mdp, np.sort(np.concatenate(list(causes.values()))), " ".join(sentences))
+
+
+def _transient(mdp: MDP, pairs: IntArray) -> str:
+    return f"{_count(pairs.size, 'pair')} can never be visited again once left: {_names(mdp, pairs)}."
+
+
+def _elsewhere(mdp: MDP, pairs: IntArray) -> str:
+    return (
+        f"The weight lies in several end components, and one trajectory stays in one of them; "
+        f"{_count(pairs.size, 'pair')} outside the heaviest: {_names(mdp, pairs)}. "
+        "Restarts join them: pass discount= or horizon=."
     )
 
 
-def _share(mu: FloatArray, lost: BoolArray) -> float:
-    scaled = mu / mu.max()  # weights near 1e308 must not overflow
-    return float(scaled[lost].sum() / scaled.sum())
+def _unreached(mdp: MDP, pairs: IntArray) -> str:
+    return f"{_count(pairs.size, 'pair')} cannot be reached from the start: {_names(mdp, pairs)}."
 
 
-def _as_tuples(mdp: MDP, pairs: IntArray) -> Sequence[tuple[int, ...]]:
-    return [(int(mdp.pair_state[i]), int(mdp.pair_action[i])) for i in pairs]
+def _refusal(mdp: MDP, pairs: IntArray, message: str) -> NotCommunicatingError:
+    named = zip(mdp.pair_state[pairs].tolist(), mdp.pair_action[pairs].tolist(), strict=True)
+    return NotCommunicatingError(message, list(named))
+
+
+def _names(mdp: MDP, pairs: IntArray, limit: int = 8) -> str:
+    """Returns the names of the first pairs and how many more there are."""
+    shown = ", ".join(mdp.pair_name(int(pair)) for pair in pairs[:limit])
+    return f"{shown} and {pairs.size - limit} more" if pairs.size > limit else shown
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

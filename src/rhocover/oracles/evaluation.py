@@ -29,6 +29,8 @@ from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.errors import SolverError
 
 BALANCE = 1e-12  # what a stationary distribution may miss its balance by; solves leave 1e-16 to 1e-14
+FAR = 10  # times the number of states: the state visited most is back within that number, on average
+MAX_EXCHANGES = 3
 RARE = 1e-3  # an anchor visited this much less than the likeliest state is exchanged for that state
 
 
@@ -66,7 +68,9 @@ def _factor(matrix: Matrix) -> Any:
             options={"SymmetricMode": True, "Equil": False},
         )  # fmt: skip
     except RuntimeError as error:
-        raise SolverError(f"a chain's equations could not be factorised: {error}.") from error
+        raise SolverError(
+            f"a chain's equations could not be factorised: {error}. Use method='lp'."
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +80,10 @@ class Evaluation:
     gain: float
     bias: FloatArray  # zero at the anchor, [S]
     time: FloatArray  # expected, until the anchor or a restart, [S]
+    cycle: float  # the same from one visit of the anchor to the next
+    anchor: int
     factor: Factor
     leaving: FloatArray  # where the anchor leads, itself left out, [S]
-    anchor: int
 
     def likeliest(self) -> int:
         """Returns the state that is visited most."""
@@ -88,7 +93,20 @@ class Evaluation:
 
 
 def evaluate(chain: Matrix, reward: FloatArray, anchor: int, restart: float) -> Evaluation:
-    """Returns what a chain with `restart` > 0 earns for `reward` `[S]`."""
+    """Returns what a chain that restarts at the anchor earns for `reward` `[S]`.
+
+    An anchor that the chain hardly ever returns to is exchanged for the state it visits most: the
+    times and rewards in between would be too long for their difference to have any digits.
+    """
+    result = _evaluate(chain, reward, anchor, restart)
+    for _ in range(MAX_EXCHANGES):
+        if result.cycle <= FAR * reward.size:
+            break
+        result = _evaluate(chain, reward, result.likeliest(), restart)
+    return result
+
+
+def _evaluate(chain: Matrix, reward: FloatArray, anchor: int, restart: float) -> Evaluation:
     factor = Factor(chain, restart, np.array([anchor]))
     right = np.stack([reward, np.ones_like(reward)], axis=1)
     right[anchor] = 0.0
@@ -97,7 +115,8 @@ def evaluate(chain: Matrix, reward: FloatArray, anchor: int, restart: float) -> 
     earned, lasted = leaving @ until
     gain = float((reward[anchor] + earned) / (1 + lasted))
     leaving[anchor] = 0.0
-    return Evaluation(gain, until[:, 0] - gain * until[:, 1], until[:, 1], factor, leaving, anchor)
+    bias = until[:, 0] - gain * until[:, 1]
+    return Evaluation(gain, bias, until[:, 1], 1 + float(lasted), anchor, factor, leaving)
 
 
 def _row(chain: Matrix, state: int) -> FloatArray:

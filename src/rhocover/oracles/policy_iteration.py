@@ -117,6 +117,7 @@ def _howard(
     while True:
         iterations += 1
         result = evaluate(choices.chain(chosen), question.reward[chosen], anchor, restart)
+        anchor = result.anchor
         advantage, error = question.advantage(result.bias)
         perturbed = advantage - restart * (choices.onward @ result.bias)
         better = _better(choices, perturbed, error, chosen)

@@ -1,12 +1,13 @@
 """Solves with K diag(w) K', the one linear system of a Newton step: dense when small, sparse when not.
 
-Both back ends scale the matrix to a unit diagonal, add a relative 1e-13 to it (the system may be
+Both back ends scale the matrix to a unit diagonal, add a relative 1e-14 to it (the system may be
 singular to working precision near a face of the polytope), and refine against the matrix itself, so that
 the addition does not bias the answer. A pivot that still fails is met with a larger addition.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,8 +18,8 @@ from rhocover.errors import SolverError
 
 DENSE_ROWS = 400  # up to here a dense factorisation beats any sparse one
 DENSE_SHARE = 0.25  # a sparse factor with more of the dense triangle than this is slower than dense
-REGULARISATION = (1e-13, 1e-11, 1e-9, 1e-7)
-REFINEMENTS = 3
+REGULARISATION = (1e-14, 1e-12, 1e-10, 1e-8)
+REFINEMENTS = 12
 ENOUGH = 1e-12  # residual over right side; later Newton steps correct what is left
 
 
@@ -32,6 +33,18 @@ class Backend(Protocol):
     def factorise(self, w: FloatArray, extra: float) -> None: ...  # noqa: D102
 
     def solve(self, right: FloatArray) -> FloatArray: ...  # noqa: D102
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """x with K diag(w) K'x = right, and `lift` = K'x.
+
+    The lift is carried along because K'x, computed from x, cancels: where w is 1e8 the rounding of x
+    alone would leave a residual of 1e-9. The residual refers to the lift, and so must its users.
+    """
+
+    x: FloatArray
+    lift: FloatArray
 
 
 class NormalEquations:
@@ -59,20 +72,39 @@ class NormalEquations:
                 continue
         raise SolverError("the Newton system is singular to working precision.")
 
-    def solve(self, right: FloatArray, *, refine: bool = True) -> FloatArray:
-        """Returns the solution, refined until the residual is rounding or no longer falls."""
+    def solve(self, right: FloatArray, *, refine: bool = True) -> Solution:
+        """Returns the solution; `refine` corrects for the addition to the diagonal.
+
+        The factor is that of a slightly different matrix, so it serves as the preconditioner of a
+        conjugate-gradient iteration: near a face of the polytope a handful of directions, which plain
+        refinement would hardly move, are found one by one.
+        """
         x = self._backend.solve(right)
-        if not refine:
-            return x
-        last = np.inf
+        solution = Solution(x, self._KT @ x)
+        return self._refined(right, solution) if refine else solution
+
+    def _refined(self, right: FloatArray, best: Solution) -> Solution:
+        target = ENOUGH * float(np.abs(right).max(initial=0.0))
+        x, lift = best.x, best.lift
+        residual = right - self._K @ (self._w * lift)
+        smallest = float(np.abs(residual).max(initial=0.0))
+        direction, last = np.zeros_like(x), np.inf
         for _ in range(REFINEMENTS):
-            residual = right - self._K @ (self._w * (self._KT @ x))
-            size = float(np.abs(residual).max(initial=0.0))
-            if size <= ENOUGH * float(np.abs(right).max(initial=0.0)) or not size < 0.5 * last:
+            if smallest <= target:
                 break
-            last = size
-            x = x + self._backend.solve(residual)
-        return x
+            step = self._backend.solve(residual)
+            product = float(residual @ step)
+            direction = step + product / last * direction
+            rise = self._KT @ direction
+            curvature = float(rise @ (self._w * rise))
+            if not (product > 0 and curvature > 0):
+                break
+            x, lift = x + product / curvature * direction, lift + product / curvature * rise
+            residual = right - self._K @ (self._w * lift)
+            size, last = float(np.abs(residual).max()), product
+            if size < smallest:
+                best, smallest = Solution(x, lift), size
+        return best
 
 
 def choose_backend(K: Matrix) -> Backend:

@@ -26,6 +26,7 @@ from rhocover.planning.certificate import Multipliers, dual_bound
 from rhocover.planning.newton import Iterate, Newton, point_of, starting_point
 from rhocover.planning.program import Program
 
+PATIENCE = 25  # steps without a better point after which float64 has given what it can
 FLOW_TOLERANCE = 1e-10  # the last projection takes the flow residual from here to rounding
 
 
@@ -66,7 +67,7 @@ def interior_point(
             report(state)
         if best is None or _badness(state) < _badness(best):
             best = state
-        if _is_done(state, tol) or steps == max_steps:
+        if _is_done(state, tol) or steps == max_steps or steps > best.steps + PATIENCE:
             break
         try:
             point = newton.step(point)

@@ -24,7 +24,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.errors import SolverError
-from rhocover.planning.factorisation import NormalEquations
+from rhocover.planning.factorisation import NormalEquations, Solution
 from rhocover.planning.program import Program
 
 STEP_TO_BOUNDARY = 0.99
@@ -122,7 +122,7 @@ class Newton:
             return d
         for _ in range(2):
             residual = program.K @ d - program.k0 * d.sum()
-            d = d - self._W * (program.KT @ self._equations.solve(residual))
+            d = d - self._W * self._equations.solve(residual).lift
             d = d / d.sum()
         return d
 
@@ -163,29 +163,32 @@ class Newton:
                 corner = [[-down]]
         self._corner = np.array(corner)
         self._columns = np.array(columns).T if columns else np.zeros((program.K.shape[0], 0))
-        self._reduced = np.array([self._equations.solve(column) for column in columns]).T
+        solutions = [self._equations.solve(column) for column in columns]
+        self._reduced = np.array([solution.x for solution in solutions]).T
+        self._reduced_lift = np.array([solution.lift for solution in solutions]).T
 
-    def _solve(self, flow: FloatArray, borders: list[float], refine: bool) -> tuple[FloatArray, FloatArray]:
-        """Returns (dnu, border unknowns) of the bordered system, refined once as a whole."""
+    def _solve(self, flow: FloatArray, borders: list[float], refine: bool) -> tuple[Solution, FloatArray]:
+        """Returns (dnu and its lift, border unknowns) of the bordered system, refined as a whole."""
         if not borders:
             return self._equations.solve(flow, refine=refine), np.zeros(0)
         right = np.array(borders)
-        dnu, unknowns = self._solve_borders(flow, right)
+        first, unknowns = self._solve_borders(flow, right)
         if not refine:
-            return dnu, unknowns
-        image = self._program.K @ (self._W * (self._program.KT @ dnu))
-        more_nu, more = self._solve_borders(
+            return first, unknowns
+        image = self._program.K @ (self._W * first.lift)
+        more, extra = self._solve_borders(
             flow - image - self._columns @ unknowns,
-            right - self._columns.T @ dnu - self._corner @ unknowns,
+            right - self._columns.T @ first.x - self._corner @ unknowns,
         )
-        return dnu + more_nu, unknowns + more
+        return Solution(first.x + more.x, first.lift + more.lift), unknowns + extra
 
-    def _solve_borders(self, flow: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _solve_borders(self, flow: FloatArray, right: FloatArray) -> tuple[Solution, FloatArray]:
         """Returns one block elimination of the bordered system."""
-        dnu = self._equations.solve(flow)
+        inner = self._equations.solve(flow)
         schur = self._corner - self._columns.T @ self._reduced
-        unknowns = np.linalg.solve(schur, right - self._columns.T @ dnu)
-        return dnu - self._reduced @ unknowns, unknowns
+        unknowns = np.linalg.solve(schur, right - self._columns.T @ inner.x)
+        x = inner.x - self._reduced @ unknowns
+        return Solution(x, inner.lift - self._reduced_lift @ unknowns), unknowns
 
     def _direction(self, point: Iterate, tau: float, second: Correction, *, refine: bool = True) -> Iterate:
         """Returns the Newton direction towards products tau m, as an iterate of differences."""
@@ -207,10 +210,10 @@ class Newton:
             total = float(program.k0 @ point.nu) + point.alpha - floor * float(np.sum(point.z))
             pull = floor * float(np.sum(rz - self._e * ry - self._e * q))
             borders.append(1 - total + pull)
-        dnu, unknowns = self._solve(flow, borders, refine)
+        solution, unknowns = self._solve(flow, borders, refine)
         dalpha = float(unknowns[0]) if self._has_mass else 0.0
         dtheta = float(unknowns[-1]) if self._has_theta else 0.0
-        lift = rd + program.KT @ dnu + dalpha
+        lift = rd + solution.lift + dalpha
         room, pull = ry + rx - floor * dtheta, 1 + self._w * self._e
         dc = (lift - rz + self._e * room) / pull
         dy = (room - self._w * (lift - rz)) / pull if floor > 0 else 0.0
@@ -219,7 +222,7 @@ class Newton:
         dx = np.zeros_like(dc) if program.rho == 0 else rx - second.bend - (point.x / point.c) * dc
         if program.rho > 0 and not self._has_theta:
             dtheta = float(np.sum(self._dd)) + float(self._d.sum()) - point.theta
-        return Iterate(dnu, dalpha, dtheta, dc, dx, dy, dz)
+        return Iterate(solution.x, dalpha, dtheta, dc, dx, dy, dz)
 
     def _centring(self, point: Iterate, guess: Iterate, tau: float) -> float:
         """Returns sigma: Mehrotra's cube, but tau never falls faster than the flow residual."""
@@ -230,7 +233,7 @@ class Newton:
         sigma = min(1.0, max(0.0, left / tau)) ** 3
         mass = float(self._d.sum())
         flow = float(np.abs(program.K @ self._d - program.k0 * mass).sum())
-        return max(sigma, min(1.0, 0.1 * flow / max(tau * self._scale(), 1e-300)))
+        return max(sigma, min(1.0, flow / max(tau * self._scale(), 1e-300)))
 
     def _moved(self, point: Iterate, move: Iterate, share: float) -> Iterate:
         """Returns the point moved by `share` of the way to the boundary, or by the whole step."""

@@ -78,7 +78,7 @@ def plan(
     (0.293001, True)
     """
     began = time.perf_counter()
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise unknown_name("method", method, METHODS)
     tol = checks.number(tol, "tol")
     if not tol > 0:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray
 from rhocover.coverage import Coverage, checked_weights
 from rhocover.errors import InvalidArgumentError
@@ -65,6 +66,7 @@ def read_problem(
     if not isinstance(mdp, MDP):
         raise InvalidArgumentError(f"`mdp` must be an MDP, got {type(mdp).__name__}. Build one: MDP(P).")
     full = Occupancies.of(mdp, discount=discount, horizon=horizon, start=start, eta=eta)
+    mu = None if mu is None else _read_weights(mdp, mu)
     weights = np.ones(full.num_pairs) if mu is None else full.flatten(mu, "mu")
     Coverage(rho, checked_weights(weights, "mu"))  # refuses before anything is computed
     structure = _structure(full, mu, weights, restrict)
@@ -78,6 +80,13 @@ def read_problem(
     members.check_floor()
     program = make_program(members, coverage)
     return Problem(mdp, members, program, states, structure.kept, structure.describe(mdp))
+
+
+def _read_weights(mdp: MDP, mu: Any) -> FloatArray:
+    """Returns the weights as the caller shaped them; one value a pair becomes `[S, A]`."""
+    mu = checks.float_array(mu, "mu")
+    checks.check_nonnegative(mu, "mu")
+    return mdp.table(mu) if mu.shape == (mdp.num_pairs,) else mu
 
 
 def _structure(full: Occupancies, mu: Any, weights: FloatArray, restrict: bool) -> Structure:

@@ -64,7 +64,7 @@ EVERY_POWER = 32  # pseudo_spectral_gap tries each k up to here, and doubles aft
 def policy_chain(mdp: MDP, policy: Any) -> Matrix:
     """Returns the chain of a policy, sparse `[S, S]`; `policy` holds pi(a | s) as `[n]` or `[S, A]`."""
     choice = mdp.per_pair(policy, "policy")
-    checks.check_nonnegative(choice, "policy")
+    checks.check_nonnegative(checks.float_array(policy, "policy"), "policy")  # named as the caller wrote it
     sums = np.bincount(mdp.pair_state, choice, mdp.num_states)
     wrong = np.flatnonzero(np.abs(sums - 1) > 1e-8)
     if wrong.size:
@@ -353,7 +353,7 @@ def stationary_distribution(chain: Any) -> FloatArray:
 
     The moves to other states are taken as given, the probability to stay is what they leave. Transient
     states get 0, periodic chains are welcome, and so are weak couplings: nothing is subtracted, so each
-    entry is right to about 1e-14 of itself, whatever its size; entries below 1e-308 are 0.
+    entry is right to about 1e-14 of itself, down to 1e-308, where float64 itself ends.
 
     Two cases have less to offer. Where parts are coupled by less than 1e-303, logarithms take over (1e-12)
     up to 500 states, and `SolverError` is raised above. Where no 4,000 states or fewer separate the chain

@@ -112,8 +112,8 @@ def horizon_structure(mdp: MDP, mu: Any, reached: BoolArray, *, restrict: bool) 
 
 
 def _read_weights(mdp: MDP, mu: Any) -> FloatArray:
+    checks.check_nonnegative(checks.float_array(mu, "mu"), "mu")  # named as the caller wrote it
     mu = mdp.per_pair(mu, "mu")
-    checks.check_nonnegative(mu, "mu")
     if not (mu > 0).any():
         raise InvalidArgumentError("`mu` must be positive for at least one pair, got zeros only.")
     return mu

@@ -29,7 +29,7 @@ from rhocover.errors import SolverError
 from rhocover.occupancy import Occupancies
 from rhocover.oracles.backward import backward_induction
 from rhocover.oracles.choices import Choices
-from rhocover.oracles.evaluation import Factor, best_class, distribution, evaluate
+from rhocover.oracles.evaluation import LOST, Factor, best_class, distribution, evaluate
 from rhocover.oracles.response import Question, Response, centred, refuse_floor
 
 NAME = "policy_iteration"
@@ -40,7 +40,6 @@ SWEEPS = 300  # of value iteration before a cold start; each costs 1/60 of a fac
 MAX_ITERATIONS = 200  # of a stage; 3 to 50 are usual
 WARM_ITERATIONS = 8  # a warm start that needs more is slower than a cold one
 WARM_GAP = 1e-10  # a warm start that ends above it is followed by a cold one
-LOST = 1e6  # steps from home: potentials then have an error of 1e-10
 MAX_REDIRECTIONS = 3
 
 
@@ -120,7 +119,8 @@ def _howard(
         anchor = result.anchor
         advantage, error = question.advantage(result.bias)
         perturbed = advantage - restart * (choices.onward @ result.bias)
-        better = _better(choices, perturbed, error, chosen)
+        noise = choices.onward @ result.noise + result.noise[choices.node]
+        better = _better(choices, perturbed, error + noise, chosen)
         done = float((advantage + error).max()) - result.gain <= FINISHED
         if done or iterations >= limit or np.array_equal(better, chosen):
             break

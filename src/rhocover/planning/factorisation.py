@@ -7,6 +7,7 @@ the addition does not bias the answer. A pivot that still fails is met with a la
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,13 +49,18 @@ class Solution:
 
 
 class NormalEquations:
-    """Factorises K diag(w) K' for one fixed K and many w; `solve` refines to working precision."""
+    """Factorises K diag(w) K' for one fixed K and many w; `solve` refines to working precision.
+
+    `seconds` adds up the time spent in each stage.
+    """
 
     def __init__(self, K: Matrix) -> None:
+        began = time.perf_counter()
         self._K = K
         self._KT = K.T.tocsr()
         self._backend = choose_backend(K)
         self._w = np.ones(K.shape[1])
+        self.seconds = {"analyse": time.perf_counter() - began, "factorise": 0.0, "solve": 0.0}
 
     @property
     def name(self) -> str:
@@ -63,14 +69,17 @@ class NormalEquations:
 
     def factorise(self, w: FloatArray) -> None:
         """Takes new weights; raises `SolverError` if no admissible addition makes the pivots positive."""
+        began = time.perf_counter()
         self._w = w
         for extra in REGULARISATION:
             try:
                 self._backend.factorise(w, extra)
-                return
+                break
             except NotPositiveDefiniteError:
                 continue
-        raise SolverError("the Newton system is singular to working precision.")
+        else:
+            raise SolverError("the Newton system is singular to working precision.")
+        self.seconds["factorise"] += time.perf_counter() - began
 
     def solve(self, right: FloatArray, *, refine: bool = True) -> Solution:
         """Returns the solution; `refine` corrects for the addition to the diagonal.
@@ -79,9 +88,12 @@ class NormalEquations:
         conjugate-gradient iteration: near a face of the polytope a handful of directions, which plain
         refinement would hardly move, are found one by one.
         """
+        began = time.perf_counter()
         x = self._backend.solve(right)
         solution = Solution(x, self._KT @ x)
-        return self._refined(right, solution) if refine else solution
+        solution = self._refined(right, solution) if refine else solution
+        self.seconds["solve"] += time.perf_counter() - began
+        return solution
 
     def _refined(self, right: FloatArray, best: Solution) -> Solution:
         target = ENOUGH * float(np.abs(right).max(initial=0.0))

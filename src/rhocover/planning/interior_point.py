@@ -15,8 +15,8 @@ Every iterate has a certificate of its own; the best one is returned, whatever s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class Progress:
     lower_bound: float
     flow: float  # 1-norm of K d - k0
     tau: float
+    stages: Mapping[str, float] = field(default_factory=dict)  # seconds in each stage, at the end
 
     @property
     def gap(self) -> float:
@@ -105,6 +106,7 @@ def _divergence(program: Program, d: FloatArray) -> float:
 def _polished(program: Program, newton: Newton, state: Progress, seconds: float) -> Progress:
     """Returns the state with d projected onto the flow equations, if that made them hold better."""
     d = newton.project(state.d)
+    state = replace(state, stages=newton.stages)
     flow = float(np.abs(program.K @ d - program.k0 * d.sum()).sum())
     if not (np.isfinite(d).all() and d.min() >= 0 and flow < state.flow):
         return replace(state, seconds=seconds)

@@ -122,37 +122,52 @@ def _extend_add(low, high, child_rows, local, update, top, below, rest):
             rest[place[i], c] += update[i, j]
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@njit(cache=True)
 def _substitute(first, start, rows, offset, entries, x):
     """Solves L L' x = x in place: forward through the supernodes, then backward."""
-    most = 0
+    buffer = np.empty(np.max(start[1:] - start[:-1]))
     for k in range(first.size - 1):
-        most = max(most, start[k + 1] - start[k])
-    buffer = np.empty(most)
-    for k in range(first.size - 1):
-        low, width, height = first[k], first[k + 1] - first[k], start[k + 1] - start[k]
-        below = offset[k] + width * width
-        buffer[:height] = 0.0
-        for j in range(width):
-            column = offset[k] + j * width
-            value = x[low + j] / entries[column + j]
-            x[low + j] = value
-            for i in range(j + 1, width):
-                x[low + i] -= entries[column + i] * value
-            for i in range(height):
-                buffer[i] += entries[below + j * height + i] * value
-        for i in range(height):
-            x[rows[start[k] + i]] -= buffer[i]
+        own = x[first[k] : first[k + 1]]
+        below = rows[start[k] : start[k + 1]]
+        _forward(entries[offset[k] : offset[k + 1]], own, buffer[: below.size])
+        for i in range(below.size):
+            x[below[i]] -= buffer[i]
     for k in range(first.size - 2, -1, -1):
-        low, width, height = first[k], first[k + 1] - first[k], start[k + 1] - start[k]
-        below = offset[k] + width * width
+        below = rows[start[k] : start[k + 1]]
+        for i in range(below.size):
+            buffer[i] = x[below[i]]
+        own = x[first[k] : first[k + 1]]
+        _backward(entries[offset[k] : offset[k + 1]], own, buffer[: below.size])
+
+
+@njit(cache=True)
+def _forward(block, own, sums):
+    """Solves L11 own = own in place and sets sums = L21 own; columns are contiguous."""
+    width, height = own.size, sums.size
+    sums[:] = 0.0
+    for j in range(width):
+        column = block[j * width + j : (j + 1) * width]
+        value = own[j] / column[0]
+        own[j] = value
+        later = own[j:]
+        for i in range(1, width - j):
+            later[i] -= column[i] * value
+        column = block[width * width + j * height : width * width + (j + 1) * height]
         for i in range(height):
-            buffer[i] = x[rows[start[k] + i]]
-        for j in range(width - 1, -1, -1):
-            column = offset[k] + j * width
-            value = x[low + j]
-            for i in range(height):
-                value -= entries[below + j * height + i] * buffer[i]
-            for i in range(j + 1, width):
-                value -= entries[column + i] * x[low + i]
-            x[low + j] = value / entries[column + j]
+            sums[i] += column[i] * value
+
+
+@njit(cache=True, fastmath={"reassoc", "contract"})
+def _backward(block, own, values):
+    """Solves L11' own = own - L21' values in place."""
+    width, height = own.size, values.size
+    for j in range(width - 1, -1, -1):
+        column = block[width * width + j * height : width * width + (j + 1) * height]
+        total = 0.0
+        for i in range(height):
+            total += column[i] * values[i]
+        column = block[j * width + j : (j + 1) * width]
+        later = own[j:]
+        for i in range(1, width - j):
+            total += column[i] * later[i]
+        own[j] = (own[j] - total) / column[0]

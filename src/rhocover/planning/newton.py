@@ -94,6 +94,11 @@ class Newton:
         self._has_mass = program.has_mass_row and program.floor > 0
         self._has_theta = program.rho > 0 and (program.floor > 0 or not program.has_mass_row)
 
+    @property
+    def stages(self) -> dict[str, float]:
+        """Seconds spent so far in each stage of the linear algebra."""
+        return dict(self._equations.seconds)
+
     def step(self, point: Iterate) -> Iterate:
         """Returns the next iterate: predictor, centring, corrector, step to the boundary."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class _Found:
     multipliers: Multipliers
     steps: int
     is_out_of_steps: bool
+    stages: Mapping[str, float] = field(default_factory=dict)
 
 
 def plan(
@@ -109,7 +111,7 @@ def _solve(problem: Problem, method: str, tol: float, max_steps: int) -> _Found:
             end = interior_point(problem.program, tol=AIM * tol, max_steps=max_steps, report=report)
     finally:
         close()
-    return _Found(end.d, end.lower_bound, end.multipliers, end.steps, end.steps >= max_steps)
+    return _Found(end.d, end.lower_bound, end.multipliers, end.steps, end.steps >= max_steps, end.stages)
 
 
 def _solve_frank_wolfe(problem: Problem, variant: str, tol: float, max_steps: int) -> _Found:
@@ -151,6 +153,7 @@ def _checked(problem: Problem, found: _Found, method: str, tol: float, seconds: 
     return Plan(
         mdp=problem.mdp,
         coverage=coverage,
+        weights=problem.table(coverage.mu),
         occupancy=problem.table(d),
         policy=problem.policy_table(d),
         divergence=divergence,
@@ -163,6 +166,7 @@ def _checked(problem: Problem, found: _Found, method: str, tol: float, seconds: 
         method=method,
         steps=found.steps,
         seconds=seconds,
+        stages=found.stages,
         restriction=problem.restriction,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ class Plan:
 
     mdp: MDP
     coverage: Coverage  # rho, and the weights of the pairs that were planned for
+    weights: FloatArray  # as a table; zero where a pair was dropped
     occupancy: FloatArray
     policy: FloatArray
     divergence: float  # D_rho(mubar || d); KL(d || mubar) at rho = 0
@@ -47,12 +49,20 @@ class Plan:
     method: str
     steps: int
     seconds: float
+    stages: Mapping[str, float]  # seconds in each stage of the linear algebra, where there is one
     restriction: str  # what was dropped and how much weight it carried; "" if nothing
 
     @property
     def rho(self) -> float:
         """The order that was planned for."""
         return self.coverage.rho
+
+    @property
+    def ratio(self) -> FloatArray:
+        """mubar/d of each pair as a table: 1 is its due, 2 is half of it; 0 where there is no weight."""
+        weight = self.weights / self.weights.sum()
+        seen = np.where(self.occupancy > 0, self.occupancy, 1.0)
+        return np.where(weight > 0, np.where(self.occupancy > 0, weight / seen, np.inf), 0.0)
 
     @property
     def lower_bound(self) -> float:
@@ -82,7 +92,12 @@ class Plan:
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Writes occupancy, policy, potential and the numbers to one file (see `rhocover.files`)."""
-        tensors = {"occupancy": self.occupancy, "policy": self.policy, "potential": self.potential}
+        tensors = {
+            "weights": self.weights,
+            "occupancy": self.occupancy,
+            "policy": self.policy,
+            "potential": self.potential,
+        }
         save_tensors(path, "plan", tensors, self.summary(), overwrite=overwrite)
 
     def __str__(self) -> str:

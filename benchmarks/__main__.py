@@ -1,0 +1,21 @@
+"""Runs the benchmarks named on the command line, or all."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+NAMES = ("imports", "right", "fast", "large")
+
+
+def main(names: list[str]) -> None:
+    for name in names or NAMES:
+        if name not in NAMES:
+            raise SystemExit(f"unknown benchmark {name!r}. Known: {', '.join(NAMES)}.")
+        module = importlib.import_module(f"benchmarks.{name}")
+        print(f"\n{name}: {(module.__doc__ or '').splitlines()[0]}")
+        module.run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

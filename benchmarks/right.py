@@ -1,4 +1,4 @@
-"""Is every plan right? All rho on all named models, uniform and random weights; and is the proof one?
+"""Is every plan right? All rho on all named models, uniform and random weights; and is the proof one, too.
 
 Yardsticks: the reference values of RiverSwim-6, and CVXPY + Clarabel at tolerance 1e-11 on small models,
 against which plans that were stopped early must not claim a smaller gap than they have.

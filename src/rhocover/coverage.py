@@ -76,7 +76,10 @@ class Coverage:
 
     def divergence(self, d: Any) -> float:
         """Returns D_rho(mubar || d); KL(d || mubar) at rho = 0; inf where it is infinite."""
-        d = self._occupancy(d)
+        return self.divergence_unchecked(self._occupancy(d))
+
+    def divergence_unchecked(self, d: FloatArray) -> float:
+        """Returns `divergence(d)` for a d known to be a finite, non-negative array of the right shape."""
         if self.rho == 0:
             return _reverse_divergence(d, self.log_mu_bar)
         k = self.support

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse import csgraph
 
-from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix
+from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.occupancy import Occupancies
 
 
@@ -52,19 +51,6 @@ class Choices:
     def chosen(self, policy: Any) -> IntArray:
         """Returns the likeliest entry of each node under a policy per entry, `[rows]`."""
         return self.greedy(np.asarray(policy, float))
-
-    def toward(self, home: BoolArray) -> IntArray:
-        """Returns an entry of each node that may lead one step nearer to the nodes marked `home`.
-
-        Among those it is the one that is nearest on average.
-        """
-        leads = np.diff(self.onward.indptr)
-        edges = (np.ones(self.onward.nnz), (self.onward.indices, np.repeat(self.node, leads)))
-        back = sp.csr_array(edges, shape=(self.num_nodes, self.num_nodes))
-        depth = csgraph.dijkstra(back, unweighted=True, indices=np.flatnonzero(home), min_only=True)
-        depth = np.minimum(depth, self.num_nodes)  # what cannot come home at all is farthest
-        nearest = np.minimum.reduceat(depth[self.onward.indices], self.onward.indptr[:-1])
-        return self.greedy(-nearest - self.onward @ depth / (2 * self.num_nodes))
 
 
 def _onward(members: Occupancies) -> Matrix:

@@ -6,20 +6,23 @@ from one to the other, its bias is lost in rounding, and the iteration wanders a
 perturbed. After each step, with probability `restart`, it jumps back to one state, the anchor. Then
 every policy has one recurrent class, Howard's proof holds, and the restart is made small in two stages,
 from 1e-4 (biases up to 1e4, accurate to 1e-12) to 1e-13, where it changes gains by 1e-13 times the bias.
-Between stages the anchor moves to the state visited most.
-
-The certificate is that of the model without restarts (`Question.upper_bound`), so nothing rests on
-the perturbation being small. The model must be communicating (see `components` for those that are not).
+The anchor moves to the state visited most.
 
 An entry replaces another only if it is better by more than rounding, so ties never cycle. A warm start
 goes straight to the last stage, and falls back on a cold one if a few iterations do not finish it.
 
-**Discounted reward** needs none of this, and **horizon** is backward induction.
+The certificate is that of the model without restarts (`Question.upper_bound`), so nothing rests on
+the perturbation being small. Where several classes earn the same, the bias is rounding times 1e13 in those
+without the anchor: the policy is optimal, its bias proves nothing. Then the potential is polished
+(`_polished`).
+
+The model must be communicating (see `components` for those that are not). **Discounted reward** needs
+none of this, and **horizon** is backward induction.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,18 +32,18 @@ from rhocover.errors import SolverError
 from rhocover.occupancy import Occupancies
 from rhocover.oracles.backward import backward_induction
 from rhocover.oracles.choices import Choices
-from rhocover.oracles.evaluation import LOST, Factor, best_class, distribution, evaluate
-from rhocover.oracles.response import Question, Response, centred, refuse_floor
+from rhocover.oracles.evaluation import Factor, best_class, distribution, evaluate
+from rhocover.oracles.response import EPSILON, Question, Response, centred, refuse_floor
 
 NAME = "policy_iteration"
 TOLERANCE = 1e-8  # of the largest |reward|: an answer with a larger gap is an error, not an answer
 FINISHED = 1e-11  # iterations end at this gap; rounding leaves 1e-13 to 1e-11
-COARSE, FINE, NONE = 1e-4, 1e-13, 0.0  # restart probabilities
+COARSE, FINE = 1e-4, 1e-13  # restart probabilities
 SWEEPS = 300  # of value iteration before a cold start; each costs 1/60 of a factorisation
 MAX_ITERATIONS = 200  # of a stage; 3 to 50 are usual
 WARM_ITERATIONS = 8  # a warm start that needs more is slower than a cold one
 WARM_GAP = 1e-10  # a warm start that ends above it is followed by a cold one
-MAX_REDIRECTIONS = 3
+MAX_POLISH = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +52,7 @@ class _Stage:
 
     chosen: IntArray  # entries, [S]
     potential: FloatArray  # [S]
-    time: FloatArray  # until the anchor, [S]
+    gain: float
     anchor: int  # for the next stage
     gap: float  # certified, rounding included
     iterations: int
@@ -75,37 +78,32 @@ class PolicyIteration:
 
 
 def _average(question: Question, chosen: IntArray | None, warm: Response | None) -> Response:
-    stages: list[_Stage] = []
+    spent = 0
     if chosen is not None and warm is not None:
         mass = np.bincount(question.choices.node, warm.occupancy)
-        stages.append(_howard(question, chosen, int(np.argmax(mass)), FINE, WARM_ITERATIONS))
-    if not stages or stages[-1].gap > WARM_GAP:
-        stages += _cold(question)
-    for _ in range(MAX_REDIRECTIONS):
-        if stages[-1].gap <= TOLERANCE:
-            break
-        stages.append(_howard(question, _redirected(question, stages[-1]), stages[-1].anchor, NONE))
-    return _finished(question, stages[-1], sum(stage.iterations for stage in stages))
+        stage = _howard(question, chosen, int(np.argmax(mass)), FINE, WARM_ITERATIONS)
+        answer = _answer(question, _polished(question, stage), stage.iterations)
+        if answer.gap <= WARM_GAP * question.size:
+            return answer
+        spent = stage.iterations
+    coarse, fine = _cold(question)
+    answer = _answer(question, fine, spent + coarse.iterations + fine.iterations)
+    if answer.gap > TOLERANCE * question.size:
+        raise SolverError(
+            f"policy iteration stopped after {answer.iterations} iterations with a gap of "
+            f"{answer.gap / question.size:.1e} times the largest reward, expected {TOLERANCE:g}. "
+            "Use method='lp'."
+        )
+    return answer
 
 
-def _cold(question: Question) -> list[_Stage]:
+def _cold(question: Question) -> tuple[_Stage, _Stage]:
     """Returns both stages, from a policy that is greedy after some value iteration."""
     h = _swept(question, min(SWEEPS, question.choices.num_nodes), 1 - COARSE)
     chosen = question.choices.greedy(question.reward + question.choices.onward @ h)
     coarse = _howard(question, chosen, int(np.argmax(h)), COARSE)
-    return [coarse, _howard(question, coarse.chosen, coarse.anchor, FINE)]
-
-
-def _redirected(question: Question, stage: _Stage) -> IntArray:
-    """Returns the policy with its lost states sent home.
-
-    Of two classes with equal gain the one without the anchor stays as it is, since waiting for a restart
-    costs nothing there, and its potential is rounding times 1e13: no certificate. Sent home, with no
-    restarts left to wait for, all states are in one chain. It stays one: an iteration that takes only
-    strictly better entries closes a new class only around one of them, and its gain is then larger.
-    """
-    lost = stage.time > LOST
-    return np.where(lost, question.choices.toward(~lost), stage.chosen)
+    fine = _howard(question, coarse.chosen, coarse.anchor, FINE)
+    return coarse, _polished(question, fine)
 
 
 def _howard(
@@ -126,7 +124,25 @@ def _howard(
             break
         chosen = better
     gap = float((advantage + error).max()) - result.gain
-    return _Stage(chosen, result.bias, result.time, result.likeliest(), gap, iterations)
+    return _Stage(chosen, result.bias, result.gain, result.likeliest(), gap, iterations)
+
+
+def _polished(question: Question, stage: _Stage) -> _Stage:
+    """Returns the stage with a policy and a potential that certify each other, if there are any.
+
+    Value iteration would find it: its bound max (T h - h) falls with every sweep, but a class that is
+    hardly ever left takes as many sweeps as that takes. One implicit step is worth 1/COARSE of them:
+    h <- the value of runs that end with probability COARSE a step and are then paid the last h.
+    """
+    choices, chosen, h, gap = question.choices, stage.chosen, stage.potential, stage.gap
+    for _ in range(MAX_POLISH):
+        if gap <= FINISHED:
+            break
+        reward = (1 - COARSE) * (question.reward - stage.gain) + COARSE * h[choices.node]
+        chosen, h, _ = _settled(choices, reward, COARSE, chosen)
+        advantage, error = question.advantage(h)
+        gap = float((advantage + error).max()) - stage.gain
+    return replace(stage, chosen=chosen, potential=h, gap=gap)
 
 
 def _better(choices: Choices, advantage: FloatArray, error: FloatArray, chosen: IntArray) -> IntArray:
@@ -145,35 +161,40 @@ def _swept(question: Question, sweeps: int, discount: float) -> FloatArray:
     return h
 
 
-def _finished(question: Question, stage: _Stage, iterations: int) -> Response:
-    """Returns the answer, its occupancy that of the policy's best class; SolverError if it is not best."""
+def _answer(question: Question, stage: _Stage, iterations: int) -> Response:
+    """Returns the response whose occupancy is that of the policy's best class."""
     choices = question.choices
     mass = best_class(choices.chain(stage.chosen), question.reward[stage.chosen], stage.potential)
     policy = choices.one_hot(stage.chosen)
-    answer = question.answer(mass[choices.node] * policy, policy, stage.potential, iterations, NAME)
-    if answer.gap > TOLERANCE * question.size:
-        raise SolverError(
-            f"policy iteration stopped after {iterations} iterations with a gap of "
-            f"{answer.gap / question.size:.1e} times the largest reward, expected {TOLERANCE:g}. "
-            "Use method='lp'."
-        )
-    return answer
+    return question.answer(mass[choices.node] * policy, policy, stage.potential, iterations, NAME)
 
 
 def _discounted(question: Question, chosen: IntArray | None) -> Response:
     choices = question.choices
-    members, restart = choices.members, 1 - float(choices.members.discount or 0.0)
+    members = choices.members
+    restart = 1 - float(members.discount or 0.0)
     if chosen is None:
         h = _swept(question, min(SWEEPS, choices.num_nodes), 1.0)
         chosen = choices.greedy(question.reward + choices.onward @ h)
-    iterations, better = 0, chosen
-    while True:
-        iterations, chosen = iterations + 1, better
-        factor = Factor(members.mdp.transitions[chosen], restart)
-        h = factor.solve(question.reward[chosen])
-        better = _better(choices, *question.advantage(centred(h)), chosen)
-        if np.array_equal(better, chosen) or iterations >= MAX_ITERATIONS:
-            break
+    chosen, h, iterations = _settled(choices, question.reward, restart, chosen)
+    factor = Factor(members.mdp.transitions[chosen], restart)
     mass = distribution(factor.solve_transposed(members.inflow))
     policy = choices.one_hot(chosen)
     return question.answer(mass[choices.node] * policy, policy, h, iterations, NAME)
+
+
+def _settled(
+    choices: Choices, reward: FloatArray, restart: float, chosen: IntArray
+) -> tuple[IntArray, FloatArray, int]:
+    """Returns the best policy for rewards that stop with probability `restart` a step, and its values."""
+    transitions, iterations = choices.members.mdp.transitions, 0
+    while True:
+        iterations += 1
+        h = Factor(transitions[chosen], restart).solve(reward[chosen])
+        c = centred(h)  # a constant changes no comparison, and costs digits
+        here, onward = c[choices.node], (1 - restart) * (transitions @ c)
+        error = choices.num_terms * EPSILON * (np.abs(reward) + np.abs(here) + transitions @ np.abs(c))
+        better = _better(choices, reward + onward - here, error, chosen)
+        if np.array_equal(better, chosen) or iterations >= MAX_ITERATIONS:
+            return chosen, h, iterations
+        chosen = better

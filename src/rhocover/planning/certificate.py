@@ -72,7 +72,7 @@ def _is_flat(exponent: FloatArray) -> bool:
 
 def _rounding(program: Program, nu: FloatArray, alpha: float, z: float) -> float:
     """Returns a bound on the error of an entry of K'nu + alpha - z: columns of K have 1-norm <= 2."""
-    terms = int(np.diff(program.KT.indptr).max()) + 3
+    terms = program.terms + 3
     size = 2 * float(np.abs(nu).max(initial=0.0)) + abs(alpha) + z
     return terms * EPSILON * size
 

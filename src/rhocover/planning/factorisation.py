@@ -57,7 +57,7 @@ class NormalEquations:
     def __init__(self, K: Matrix) -> None:
         began = time.perf_counter()
         self._K = K
-        self._KT = K.T.tocsr()
+        self._KT = K.T if isinstance(K, np.ndarray) else K.T.tocsr()
         self._backend = choose_backend(K)
         self._w = np.ones(K.shape[1])
         self.seconds = {"analyse": time.perf_counter() - began, "factorise": 0.0, "solve": 0.0}
@@ -134,8 +134,8 @@ class DenseBackend:
 
     def __init__(self, K: Matrix) -> None:
         self._K = K
-        self._KT = K.T.tocsr()
-        self._K_dense = K.toarray() if K.shape[0] * K.shape[1] <= 200_000 else None
+        self._is_array = isinstance(K, np.ndarray)
+        self._KT = K.T if self._is_array else K.T.tocsr()
 
     def factorise(self, w: FloatArray, extra: float) -> None:
         """Factorises for these weights."""
@@ -152,8 +152,8 @@ class DenseBackend:
             raise NotPositiveDefiniteError(f"pivot {info} is not positive.")
 
     def _product(self, w: FloatArray) -> FloatArray:
-        if self._K_dense is not None:
-            return (self._K_dense * w) @ self._K_dense.T
+        if self._is_array:
+            return (self._K * w) @ self._KT
         scaled = self._K.copy()
         scaled.data = scaled.data * w[scaled.indices]
         return (scaled @ self._KT).toarray()

@@ -23,7 +23,8 @@ import numpy as np
 from rhocover.checks import FloatArray
 from rhocover.errors import SolverError
 from rhocover.planning.certificate import Multipliers, dual_bound
-from rhocover.planning.newton import Iterate, Newton, point_of, starting_point
+from rhocover.planning.floored import FlooredNewton, floored_start
+from rhocover.planning.newton import Iterate, Newton, point_of, products_of, starting_point
 from rhocover.planning.program import Program
 
 PATIENCE = 25  # steps without a better point after which float64 has given what it can
@@ -59,23 +60,32 @@ def interior_point(
 ) -> Progress:
     """Returns the best point found: gap and flow within `tol`, or whatever `max_steps` allowed."""
     began = time.perf_counter()
-    newton = Newton(program)
-    point = starting_point(program)
+    newton, point = _prepared(program)
     best: Progress | None = None
+    nearest, since = np.inf, 0  # how near to feasible and complementary, and when that last improved
     for steps in range(max_steps + 1):
         state = _measure(program, point, steps, time.perf_counter() - began)
         if report is not None:
             report(state)
         if best is None or _badness(state) < _badness(best):
             best = state
-        if _is_done(state, tol) or steps == max_steps or steps > best.steps + PATIENCE:
+        if state.flow + state.tau < 0.9 * nearest:
+            nearest, since = state.flow + state.tau, steps
+        if _is_done(state, tol) or steps == max_steps or steps > since + PATIENCE:
             break
         try:
-            point = newton.step(point)
+            with np.errstate(all="ignore"):  # what leaves float64 is caught by its value
+                point = newton.step(point)
         except (SolverError, np.linalg.LinAlgError):
             break
     assert best is not None
     return _polished(program, newton, best, time.perf_counter() - began)
+
+
+def _prepared(program: Program) -> tuple[Newton, Iterate]:
+    if program.floor > 0:
+        return FlooredNewton(program), floored_start(program)
+    return Newton(program), starting_point(program)
 
 
 def _is_done(state: Progress, tol: float) -> bool:
@@ -95,12 +105,14 @@ def _measure(program: Program, point: Iterate, steps: int, seconds: float) -> Pr
     multipliers = Multipliers(point.nu, point.alpha, point.z)
     lower = dual_bound(program, multipliers)
     d = d / mass
-    tau = float(point.x @ point.c) + float(np.sum(point.y * point.z))
+    tau = products_of(point)
     return Progress(steps, seconds, d, multipliers, _divergence(program, d), lower, flow, tau / mass)
 
 
 def _divergence(program: Program, d: FloatArray) -> float:
-    return program.coverage.divergence(np.maximum(d, program.floor)) if np.isfinite(d).all() else np.inf
+    if not np.isfinite(d.sum()):
+        return np.inf
+    return program.coverage.divergence_unchecked(d if program.floor == 0 else np.maximum(d, program.floor))
 
 
 def _polished(program: Program, newton: Newton, state: Progress, seconds: float) -> Progress:

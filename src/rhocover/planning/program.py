@@ -16,13 +16,16 @@ from rhocover.checks import FloatArray, Matrix
 from rhocover.coverage import Coverage
 from rhocover.occupancy import Occupancies
 
+SMALL = 20_000  # entries of K up to which it is a plain array
+
 
 @dataclass(frozen=True, eq=False)
 class Program:
     """Maximise coverage over an occupancy set, in the solver's form."""
 
-    K: Matrix  # [m, N]
+    K: Matrix  # [m, N]; a plain array for small models, where a sparse product is all overhead
     KT: Matrix  # its transpose, also by rows
+    terms: int  # entries in the fullest column of K
     k0: FloatArray  # [m]
     has_mass_row: bool  # the row 1'd = theta stands apart (average criterion)
     unit_potential: FloatArray  # nu with K'nu = 1, or 0 where the mass row stands apart
@@ -47,4 +50,7 @@ def make_program(members: Occupancies, coverage: Coverage) -> Program:
     K = members.flow[:-1] if average else members.flow
     k0 = members.inflow[:-1] if average else members.inflow
     unit = np.zeros(K.shape[0]) if average else members.unit_potential()
-    return Program(K, K.T.tocsr(), k0, average, unit, coverage, coverage.mu_bar, members.floor)
+    terms = int(np.bincount(K.indices, minlength=1).max(initial=0))
+    K = K.toarray() if K.shape[0] * K.shape[1] <= SMALL else K
+    KT = K.T if isinstance(K, np.ndarray) else K.T.tocsr()
+    return Program(K, KT, terms, k0, average, unit, coverage, coverage.mu_bar, members.floor)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +28,10 @@ from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP
 
 MAX_ENTRIES = 2**31 - 1  # of an occupancy: sparse solvers number them with 32 bits
+
+
+# Models never change, so their flow matrix is built once; entries go with their models.
+_AVERAGE_FLOW: WeakKeyDictionary[MDP, Matrix] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,9 @@ class Occupancies:
     @classmethod
     def average(cls, mdp: MDP, *, eta: float = 0.0) -> Occupancies:
         """Returns the stationary occupancies, {A d = 0, 1'd = 1, d >= 2 eta}."""
-        flow = (_state_indicator(mdp) - mdp.transitions).T.tocsr()
+        if mdp not in _AVERAGE_FLOW:
+            _AVERAGE_FLOW[mdp] = (_state_indicator(mdp) - mdp.transitions).T.tocsr()
+        flow = _AVERAGE_FLOW[mdp]
         return cls(mdp, "average", flow, np.zeros(mdp.num_states), *_all_pairs(mdp), eta=_checked_eta(eta))
 
     @classmethod
@@ -163,6 +170,8 @@ class Occupancies:
     @cached_property
     def node(self) -> IntArray:
         """The state, or (step, state), where each entry is chosen, numbered `[0, rows)`."""
+        if self.num_steps is None:
+            return self.mdp.pair_state
         return _row_of_pairs(self.mdp, self.pair, self.step)
 
     def membership(self, d: Any) -> Membership:

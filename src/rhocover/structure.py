@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from rhocover.chains import EndComponents, maximal_end_components, reachable_sta
 from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
 from rhocover.errors import InvalidArgumentError, NotCommunicatingError
 from rhocover.mdp import MDP
+
+# Models never change, so what was found stays true; entries go with their models.
+_FOUND: WeakKeyDictionary[MDP, tuple[EndComponents, BoolArray]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +63,7 @@ def average_structure(mdp: MDP, mu: Any, *, restrict: bool) -> Structure:
     If the model has a start, only components that it reaches count.
     """
     mu = _read_weights(mdp, mu)
-    components = maximal_end_components(mdp)
-    reached = _reached_components(mdp, components)
+    components, reached = _components(mdp)
     best = _heaviest(mu, components, reached)
     kept = components.pair_label == best
     if best < 0 or (not restrict and (mu[~kept] > 0).any()):
@@ -123,6 +126,14 @@ def _structure(mu: FloatArray, kept: BoolArray, num_components: int, reason: str
     share = mu / mu.max()  # so that the sum cannot overflow
     weight = float(share[~kept].sum() / share.sum())
     return Structure(frozen(kept), frozen(np.flatnonzero(~kept)), weight, num_components, reason)
+
+
+def _components(mdp: MDP) -> tuple[EndComponents, BoolArray]:
+    """Returns the components and which of them the start reaches, found once for each model."""
+    if mdp not in _FOUND:
+        components = maximal_end_components(mdp)
+        _FOUND[mdp] = components, _reached_components(mdp, components)
+    return _FOUND[mdp]
 
 
 def _reached_components(mdp: MDP, components: EndComponents) -> BoolArray:

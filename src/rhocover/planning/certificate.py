@@ -36,11 +36,14 @@ class Multipliers:
 
 def dual_bound(program: Program, multipliers: Multipliers) -> float:
     """Returns a number that no achievable divergence is below; -inf when the multipliers prove nothing."""
-    nu, alpha, z = multipliers.nu, multipliers.alpha, np.maximum(multipliers.z, 0.0)
-    y = program.KT @ nu + alpha - z
+    nu, alpha, z, largest = multipliers.nu, multipliers.alpha, 0.0, 0.0
+    if program.floor > 0:
+        z = np.maximum(multipliers.z, 0.0)
+        largest = float(z.max())
+    y = program.KT @ nu + (alpha - z)
     total = float(program.k0 @ nu) + alpha - program.floor * float(np.sum(z))
-    error = _rounding(program, nu, alpha, float(np.max(z)))
-    if not (np.isfinite(total) and np.isfinite(y).all()):
+    error = _rounding(program, nu, alpha, largest)
+    if not np.isfinite(total + y.sum()):
         return -np.inf
     if program.rho == 0:
         return -total - log_sum_exp(program.coverage.log_mu_bar - y) - 2 * error

@@ -25,12 +25,13 @@ alone says nothing about the others.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from scipy.optimize import brentq
 
 from rhocover import checks
-from rhocover.checks import FloatArray, frozen
+from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.coverage import Coverage
 from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.occupancy import Occupancies
@@ -110,7 +111,7 @@ def _advance(
         promise = float(reward @ (target - mixture.d))
         return _blend(mixture, coverage, mixture.add(target), promise)
     way = target - mixture.d
-    length = 2 / (step + 2) if variant == "plain" else line_search(coverage, mixture.d, way, 1.0)
+    length = 2 / (step + 2) if variant == "plain" else _line_search(coverage, mixture.d, way, 1.0)
     mixture.replace(mixture.d + length * way)
     return length > 0
 
@@ -121,7 +122,7 @@ def _blend(mixture: _Mixture, coverage: Coverage, best: int, promise: float) -> 
     for _ in range(MAX_ROUNDS):
         worst = mixture.worst
         way = mixture.points[best] - mixture.points[worst]
-        length = line_search(coverage, mixture.d, way, float(mixture.weights[worst]))
+        length = _line_search(coverage, mixture.d, way, float(mixture.weights[worst]))
         moved |= length > 0
         mixture.shift(worst, best, length)
         earned = mixture.earn(_reward(coverage, mixture.d))
@@ -132,7 +133,7 @@ def _blend(mixture: _Mixture, coverage: Coverage, best: int, promise: float) -> 
     return moved
 
 
-def line_search(coverage: Coverage, d: FloatArray, way: FloatArray, longest: float) -> float:
+def _line_search(coverage: Coverage, d: FloatArray, way: FloatArray, longest: float) -> float:
     """Returns the length in [0, longest] at which d + length way has the smallest divergence."""
     if not _slope(coverage, d, way, 0.0) > 0:
         return 0.0
@@ -233,16 +234,15 @@ def _start(members: Occupancies, coverage: Coverage, oracle: Oracle) -> FloatArr
     while missing.any():
         answer = oracle.respond(missing.astype(float))
         if answer.value <= 0:
-            _refuse(members, int(np.argmax(missing)), int(missing.sum()))
+            _refuse(members, np.flatnonzero(missing))
         found.append(answer.occupancy)
         missing &= ~(answer.occupancy > 0)
     return np.mean(found, axis=0)
 
 
-def _refuse(members: Occupancies, entry: int, count: int) -> None:
-    name = members.mdp.pair_name(int(members.pair[entry]))
-    more = checks.name_some([name, *[""] * (count - 1)], limit=1)
+def _refuse(members: Occupancies, entries: IntArray) -> NoReturn:
+    names = [members.mdp.pair_name(int(pair)) for pair in members.pair[entries]]
     raise InvalidArgumentError(
-        f"no policy keeps visiting {more} of the weighted pairs. Give them weight 0, or plan with "
-        "restrict=True."
+        f"no policy keeps visiting these pairs: {checks.name_some(names)}. Give them weight 0, or plan "
+        "with restrict=True."
     )

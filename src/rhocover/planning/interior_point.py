@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from rhocover.planning.newton import Iterate, Newton, point_of, products_of, sta
 from rhocover.planning.program import Program
 
 PATIENCE = 25  # steps without a better point after which float64 has given what it can
+ROUNDING = 1e-15  # a flow residual that no projection improves
 FLOW_TOLERANCE = 1e-10  # the last projection takes the flow residual from here to rounding
 
 
@@ -39,11 +41,28 @@ class Progress:
     seconds: float
     d: FloatArray
     multipliers: Multipliers
-    divergence: float
-    lower_bound: float
+    program: Program
     flow: float  # 1-norm of K d - k0
-    tau: float
+    tau: float  # sum of the products that are to vanish
     stages: Mapping[str, float] = field(default_factory=dict)  # seconds in each stage, at the end
+
+    @property
+    def distance(self) -> float:
+        """How far from feasible and complementary; cheaper to know than the gap."""
+        return self.flow + self.tau
+
+    @cached_property
+    def divergence(self) -> float:
+        """What the point reaches; inf if it is not one."""
+        if not np.isfinite(self.d.sum()):
+            return np.inf
+        floor = self.program.floor
+        return self.program.coverage.divergence_unchecked(self.d if floor == 0 else np.maximum(self.d, floor))
+
+    @cached_property
+    def lower_bound(self) -> float:
+        """What no point of the set falls below."""
+        return dual_bound(self.program, self.multipliers)
 
     @property
     def gap(self) -> float:
@@ -61,24 +80,21 @@ def interior_point(
     """Returns the best point found: gap and flow within `tol`, or whatever `max_steps` allowed."""
     began = time.perf_counter()
     newton, point = _prepared(program)
-    best: Progress | None = None
-    nearest, since = np.inf, 0  # how near to feasible and complementary, and when that last improved
-    for steps in range(max_steps + 1):
-        state = _measure(program, point, steps, time.perf_counter() - began)
-        if report is not None:
-            report(state)
-        if best is None or _badness(state) < _badness(best):
-            best = state
-        if state.flow + state.tau < 0.9 * nearest:
-            nearest, since = state.flow + state.tau, steps
-        if _is_done(state, tol) or steps == max_steps or steps > since + PATIENCE:
+    best = _measure(program, point, 0, 0.0)
+    state, since = best, 0  # and when the distance last fell
+    for steps in range(1, max_steps + 1):
+        if _is_done(state, tol) or steps > since + PATIENCE:
             break
         try:
             with np.errstate(all="ignore"):  # what leaves float64 is caught by its value
                 point = newton.step(point)
         except (SolverError, np.linalg.LinAlgError):
             break
-    assert best is not None
+        state = _measure(program, point, steps, time.perf_counter() - began)
+        since = steps if state.distance < 0.9 * best.distance else since
+        best = _better(best, state)
+        if report is not None:
+            report(state)
     return _polished(program, newton, best, time.perf_counter() - began)
 
 
@@ -89,11 +105,17 @@ def _prepared(program: Program) -> tuple[Newton, Iterate]:
 
 
 def _is_done(state: Progress, tol: float) -> bool:
-    return abs(state.gap) <= tol and state.flow <= min(tol, FLOW_TOLERANCE)
+    return state.flow <= min(tol, FLOW_TOLERANCE) and abs(state.gap) <= tol
+
+
+def _better(best: Progress, state: Progress) -> Progress:
+    """Returns the nearer of two points; of two equally near the one that proves more."""
+    if state.distance < 0.9 * best.distance:
+        return state
+    return min(best, state, key=_badness) if state.distance < 10 * best.distance else best
 
 
 def _badness(state: Progress) -> float:
-    """Orders iterates: both the gap and the flow residual have to go."""
     bad = abs(state.gap) + state.flow
     return bad if np.isfinite(bad) else np.inf
 
@@ -103,23 +125,16 @@ def _measure(program: Program, point: Iterate, steps: int, seconds: float) -> Pr
     mass = float(d.sum())
     flow = float(np.abs(program.K @ d - program.k0 * mass).sum()) / mass
     multipliers = Multipliers(point.nu, point.alpha, point.z)
-    lower = dual_bound(program, multipliers)
-    d = d / mass
-    tau = products_of(point)
-    return Progress(steps, seconds, d, multipliers, _divergence(program, d), lower, flow, tau / mass)
-
-
-def _divergence(program: Program, d: FloatArray) -> float:
-    if not np.isfinite(d.sum()):
-        return np.inf
-    return program.coverage.divergence_unchecked(d if program.floor == 0 else np.maximum(d, program.floor))
+    tau = products_of(point) / mass
+    return Progress(steps, seconds, d / mass, multipliers, program, flow, tau)
 
 
 def _polished(program: Program, newton: Newton, state: Progress, seconds: float) -> Progress:
     """Returns the state with d projected onto the flow equations, if that made them hold better."""
+    state = replace(state, stages=newton.stages, seconds=seconds)
+    if state.flow <= ROUNDING:
+        return state
     d = newton.project(state.d)
-    state = replace(state, stages=newton.stages)
     flow = float(np.abs(program.K @ d - program.k0 * d.sum()).sum())
-    if not (np.isfinite(d).all() and d.min() >= 0 and flow < state.flow):
-        return replace(state, seconds=seconds)
-    return replace(state, d=d, flow=flow, divergence=_divergence(program, d), seconds=seconds)
+    is_better = np.isfinite(flow) and d.min() >= 0 and flow < state.flow
+    return replace(state, d=d, flow=flow) if is_better else state

@@ -36,13 +36,18 @@ class Problem:
     def table(self, d: FloatArray) -> FloatArray:
         """Returns values per entry as a table over all of the caller's states and actions."""
         small = self.members.table(d)
+        if self.states.size == self.mdp.num_states:
+            return small
         large = np.zeros((*small.shape[:-2], self.mdp.num_states, self.mdp.num_actions))
         large[..., self.states, :] = small
         return large
 
     def policy_table(self, d: FloatArray) -> FloatArray:
         """Returns the policy of d as a table; dropped states choose uniformly among their actions."""
-        policy = self.table(self.members.flatten(self.members.to_policy(d), "policy"))
+        policy = self.members.to_policy(d)
+        if self.kept.all() and self.members.num_steps is None:
+            return policy
+        policy = self.table(self.members.flatten(policy, "policy"))
         allowed = self.mdp.table(np.ones(self.mdp.num_pairs))
         uniform = allowed / allowed.sum(axis=1, keepdims=True)
         return np.where(policy.sum(axis=-1, keepdims=True) > 0, policy, uniform)
@@ -68,10 +73,11 @@ def read_problem(
     full = Occupancies.of(mdp, discount=discount, horizon=horizon, start=start, eta=eta)
     mu = None if mu is None else _read_weights(mdp, mu)
     weights = np.ones(full.num_pairs) if mu is None else full.flatten(mu, "mu")
-    Coverage(rho, checked_weights(weights, "mu"))  # refuses before anything is computed
+    coverage = Coverage(rho, checked_weights(weights, "mu"))  # refuses before anything is computed
     structure = _structure(full, mu, weights, restrict)
-    members, weights, states = _kept(full, weights, structure)
-    coverage = Coverage(rho, weights)
+    members, kept_weights, states = _kept(full, weights, structure)
+    if kept_weights is not weights:
+        coverage = Coverage(rho, kept_weights)
     if coverage.rho == 0 and not coverage.support.all():
         raise InvalidArgumentError(
             "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited. "

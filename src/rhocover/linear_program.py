@@ -1,16 +1,16 @@
 """Linear programs max c'x over {matrix x = right_side, x >= lower}, solved by HiGHS, checked by us.
 
-The constraints are handed over once; every `solve` brings new costs. HiGHS is fast, and it fails in
-ways that a caller would not notice. Each guard here answers to one of them:
+The constraints are built once; every `solve` brings new costs. HiGHS is fast, and it fails in ways that
+a caller would not notice. Each guard here answers to one of them:
 
 - a NaN cost never returns and an infinite one gives zeros: costs are checked before HiGHS sees them;
 - costs beyond 1e13 fail erratically: they are divided by their largest magnitude;
 - with sum x = 1 it calls points optimal whose entries are below zero by as much as the entries are large:
   x is multiplied by a power of two no less than the number of variables, so that entries are near 1;
 - coefficients below 1e-9 are dropped silently: the threshold is lowered to 1e-12;
-- on 1,000-state grids with costs spread over 1e8 it gave up in 5 of 28 solves, once calling a feasible
-  program infeasible: three methods are tried in turn, and "infeasible" is believed when all that
-  reached a verdict agree;
+- on 1,000-state grids with costs spread over 1e8 and tolerances of 1e-10 it gave up in 5 of 28 solves,
+  once calling a feasible program infeasible: three methods are tried in turn, and "infeasible" is
+  believed when none says otherwise;
 - it reports status and point separately: a point is read only at status Optimal, and equations and
   bounds are computed again from what came back.
 
@@ -19,7 +19,7 @@ bit for bit, whatever was solved before: an interrupted run can be resumed. Whet
 pays is a measurement: primal simplex from the last one took 4 to 8 times less time than a cold solve
 on random models, 3 times more on a 16×16 grid, and did not arrive at all at 32×32. Hence a rule:
 the last basis may take no more iterations than the last cold solve (plus 32); when that is not enough
-the solve starts cold, and the next 2, 4, 8, ... solves do not try. With costs that change by 1/30 to
+the solve starts cold, and the next 1, 3, 7, ... solves do not try. With costs that change by 1/30 to
 1/300 from one solve to the next, `keep_basis=True` was then 1.6 to 4.7 times faster than `False` on random
 models of 30 to 300 states, 4 to 20 times on chains of 50 to 500, and 1.1 to 1.4 times slower on grids.
 
@@ -82,7 +82,8 @@ class LinearProgram:
         checks.float_array(matrix.data, "matrix.data")
         self.keep_basis = keep_basis
         self.scale = float(2 ** max(14, int(np.ceil(np.log2(max(num_columns, 1))))))
-        self._highs = _model(matrix, self.scale * self.right_side, self.scale * self.lower)
+        self._program = _constraints(matrix, self.scale * self.right_side, self.scale * self.lower)
+        self._highs = _solver(self._program)
         self._columns = np.arange(num_columns, dtype=np.int32)
         self._last_cold = 0  # iterations that the last cold solve took
         self._waits = _Backoff(ready=False)
@@ -91,25 +92,25 @@ class LinearProgram:
         """Returns an optimal point for `costs` `[N]`; SolverError if none was found and verified."""
         costs = checks.float_array(costs, "costs", (self.matrix.shape[1],))
         size = float(np.abs(costs).max(initial=0.0)) or 1.0
-        self._highs.changeColsCost(self._columns.size, self._columns, costs / size)
-        found = self._from_basis() if self.keep_basis else None
-        found = found or self._from_nothing()
-        x, dual, iterations = found
+        found = self._from_basis(costs / size) if self.keep_basis else None
+        x, dual, iterations = found or self._from_nothing(costs / size)
         return LPSolution(frozen(x), float(costs @ x), frozen(size * dual), iterations)
 
-    def _from_basis(self) -> tuple[FloatArray, FloatArray, int] | None:
+    def _from_basis(self, costs: FloatArray) -> tuple[FloatArray, FloatArray, int] | None:
         """Returns what the last basis leads to within the iterations of a cold solve, or None."""
         if not self._waits.try_now():
             return None
+        self._highs.changeColsCost(self._columns.size, self._columns, costs)
         self._run(_FROM_BASIS, self._last_cold + 32)
         found, _ = self._verified()
         self._waits.report(found is not None)
         return found
 
-    def _from_nothing(self) -> tuple[FloatArray, FloatArray, int]:
+    def _from_nothing(self, costs: FloatArray) -> tuple[FloatArray, FloatArray, int]:
         verdicts = []
+        self._program.col_cost_ = costs
         for method in (_DUAL_SIMPLEX, _LOOSE_SIMPLEX, _INTERIOR_POINT):
-            self._highs.clearSolver()
+            self._highs.passModel(self._program)  # clearSolver() keeps some state: last digits differ
             self._run(method, 1000 + 5 * self.matrix.shape[0])  # solves that end take up to 4 per row
             found, verdict = self._verified()
             if found is not None:
@@ -177,8 +178,8 @@ def _failure(verdicts: list[str]) -> SolverError:
     )
 
 
-def _model(matrix: Matrix, right_side: FloatArray, lower: FloatArray) -> Any:
-    """Returns a silent HiGHS instance that holds the constraints."""
+def _constraints(matrix: Matrix, right_side: FloatArray, lower: FloatArray) -> Any:
+    """Returns the constraints in HiGHS's own form, with costs of zero."""
     import highspy
 
     columns = matrix.tocsc()
@@ -192,6 +193,13 @@ def _model(matrix: Matrix, right_side: FloatArray, lower: FloatArray) -> Any:
     program.a_matrix_.start_ = columns.indptr.astype(np.int32)
     program.a_matrix_.index_ = columns.indices.astype(np.int32)
     program.a_matrix_.value_ = columns.data
+    return program
+
+
+def _solver(program: Any) -> Any:
+    """Returns a silent HiGHS instance that accepts the constraints."""
+    import highspy
+
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("small_matrix_value", 1e-12)

@@ -231,20 +231,17 @@ class Occupancies:
 
         chain = chains.policy_chain(self.mdp, policy)
         system = sp.eye_array(self.mdp.num_states, format="csc") - self.discount * chain.T.tocsc()
-        return np.maximum(spsolve(system, self.inflow), 0.0)
+        return np.maximum(np.asarray(spsolve(system, self.inflow)), 0.0)
 
     def _states_over_time(self, policy: FloatArray) -> FloatArray:
         """Returns the mass of each (step, state); rows come step by step, so one sweep fills all."""
         mass = self.inflow.copy()
-        first = np.searchsorted(self.step, np.arange(self.num_steps + 1))  # pyright: ignore
-        columns = self.flow.tocsc()
-        for h in range(len(first) - 2):
-            entries = slice(first[h], first[h + 1])
-            block = columns[:, entries]
-            moved = -(block @ (mass[self.node[entries]] * policy[entries]))
-            here = np.unique(self.node[entries])
-            moved[here] = 0.0
-            mass += moved
+        assert self.num_steps is not None
+        entry = np.searchsorted(self.step, np.arange(self.num_steps + 1))
+        row = np.append(self.node[entry[:-1]], mass.size)
+        for h in range(self.num_steps - 1):
+            here, later = slice(entry[h], entry[h + 1]), slice(row[h + 1], row[h + 2])
+            mass[later] -= self.flow[later, here] @ (mass[self.node[here]] * policy[here])
         return mass
 
     def max_floor(self) -> tuple[float, FloatArray]:
@@ -348,7 +345,8 @@ def _time_expanded(
     rows = np.concatenate([own, row[later, moves.indices]])
     columns = np.concatenate([entries, np.repeat(entries[inner], np.diff(moves.indptr))])
     values = np.concatenate([np.ones(pair.size), -moves.data])
-    flow = sp.csr_array((values, (rows, columns)), shape=(int(reached.sum()), pair.size))
-    inflow = np.zeros(flow.shape[0])
+    shape = (int(reached.sum()), int(pair.size))
+    flow = sp.csr_array((values, (rows, columns)), shape=shape)
+    inflow = np.zeros(shape[0])
     inflow[row[0][start > 0]] = start[start > 0] / horizon
     return flow, inflow, pair.astype(np.int64), step.astype(np.int64)

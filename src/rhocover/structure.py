@@ -93,7 +93,7 @@ def horizon_structure(mdp: MDP, mu: Any, reached: BoolArray, *, restrict: bool) 
     Weights `[S, A]` ask for a pair at the steps that reach it. Weights `[H, S, A]` ask for it at the
     steps they name, so weight on a step that is out of reach is refused, or lost and reported.
     """
-    ever = reached.any(axis=0)
+    ever: BoolArray = np.logical_or.reduce(reached, axis=0)
     weights = np.ones(ever.shape) if mu is None else np.asarray(mu, dtype=float)
     if weights.shape == (mdp.num_pairs,):
         weights = mdp.table(weights)
@@ -103,7 +103,8 @@ def horizon_structure(mdp: MDP, mu: Any, reached: BoolArray, *, restrict: bool) 
     weights = np.where(mdp.table(np.ones(mdp.num_pairs)) > 0, weights, 0.0)
     lost = (weights > 0) & ~possible
     if lost.any() and not restrict:
-        pairs = np.flatnonzero(lost.reshape(-1, *ever.shape).any(axis=0)[mdp.pair_state, mdp.pair_action])
+        somewhere: BoolArray = np.logical_or.reduce(lost.reshape(-1, *ever.shape), axis=0)
+        pairs = np.flatnonzero(somewhere[mdp.pair_state, mdp.pair_action])
         where = f"within {_count(len(reached), 'step')} of the start, at the steps that have weight"
         text = f"{_count(pairs.size, 'pair')} cannot be reached {where}: {_names(mdp, pairs)}."
         raise _refusal(mdp, pairs, f"{text} Pass restrict=True to leave them out.")

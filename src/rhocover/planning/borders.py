@@ -44,6 +44,6 @@ class Borders:
 
     def _eliminate(self, flow: FloatArray, right: FloatArray) -> tuple[Solution, FloatArray]:
         inner = self._equations.solve(flow)
-        unknowns = np.linalg.solve(self._schur, right - self._columns.T @ inner.x)
+        unknowns = np.asarray(np.linalg.solve(self._schur, right - self._columns.T @ inner.x), np.float64)
         x = inner.x - self._x @ unknowns
         return Solution(x, inner.lift - self._lift @ unknowns), unknowns

@@ -83,11 +83,20 @@ def _rounding(program: Program, nu: FloatArray, alpha: float, z: float) -> float
 def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) -> float:
     """Returns what to add to D(d) for d's own errors: missed equations, and rounding in the sums.
 
-    To first order, moving d onto K d = k0 changes its divergence by nu'(K d - k0). The sums of N
-    terms are pairwise, so they lose at most log2 N units in the last place.
+    Off the set <y, d> exceeds Y by nu'(K d - k0) + alpha (sum d - 1) + z'(floor - d), and the bound on
+    D(d) is lower by the logarithm of that, relative to Y. The sums of N terms are pairwise, so they lose
+    at most log2 N units in the last place.
     """
-    missed = np.abs(program.K @ d - program.k0)
-    repair = float(np.abs(multipliers.nu) @ missed) + abs(float(d.sum()) - 1)
+    total, z = 1.0, 0.0
+    if program.floor > 0:
+        z = np.maximum(multipliers.z, 0.0)
+    if program.rho > 0:
+        total = float(program.k0 @ multipliers.nu) + multipliers.alpha - program.floor * float(np.sum(z))
+    scale = 1 / total if total > 0 else 1.0  # without Y there is no bound to repair
+    off_mass = abs(float(d.sum()) - 1)
+    repair = scale * float(np.abs(multipliers.nu) @ np.abs(program.K @ d - program.k0))
+    repair += max(1.0, scale * abs(multipliers.alpha)) * off_mass
+    repair += scale * float(np.sum(z * np.maximum(program.floor - d, 0.0)))
     digits = 4 + np.log2(program.num_pairs)
     size = 1 + abs(program.coverage.divergence(d))
     return repair + float(digits) * EPSILON * size

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg import get_lapack_funcs
 
 from rhocover.checks import FloatArray, Matrix
 from rhocover.errors import SolverError
+
+dpotrf, dpotrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
 
 DENSE_ROWS = 400  # up to here a dense factorisation beats any sparse one
 DENSE_SHARE = 0.25  # a sparse factor with more of the dense triangle than this is slower than dense

@@ -33,11 +33,11 @@ class FlooredNewton(Newton):
     def _linearise(self, point: Iterate) -> None:
         program = self._program
         self._d = point_of(program, point.c, point.x)
-        self._pull = point.x / point.c if program.rho > 0 else 0.0
+        self._pull = point.x / point.c
         self._w = self._d if program.rho == 0 else self._pull
         if 0 < program.rho < np.inf:
             self._w = self._pull + (self._d - point.x) / (program.rho * point.c)
-        self._e = point.z / point.y
+        self._e = np.asarray(point.z / point.y)
         self._both = 1 + self._w * self._e
         self._rd = program.KT @ point.nu + (point.alpha - point.z - point.c)
         self._ry = self._d - program.floor * point.theta - point.y
@@ -95,4 +95,6 @@ class FlooredNewton(Newton):
         primal, dual = super()._lengths(point, move)
         primal = min(primal, to_zero(point.y, move.y))  # pyright: ignore
         dual = min(dual, to_zero(point.z, move.z))  # pyright: ignore
-        return (min(primal, dual),) * 2 if self._program.rho == 0 else (primal, dual)
+        if self._program.rho == 0:
+            primal = dual = min(primal, dual)
+        return primal, dual

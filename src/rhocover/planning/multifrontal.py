@@ -15,12 +15,14 @@ import itertools
 
 import numpy as np
 from numba import njit
-from scipy.linalg.blas import dsyrk, dtrsm
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from rhocover.checks import FloatArray, IntArray
 from rhocover.planning.factorisation import NotPositiveDefiniteError
 from rhocover.planning.symbolic import Symbolic
+
+dsyrk, dtrsm = get_blas_funcs(("syrk", "trsm"), dtype=np.float64)
+(dpotrf,) = get_lapack_funcs(("potrf",), dtype=np.float64)
 
 
 class MultifrontalFactor:

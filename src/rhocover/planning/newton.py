@@ -126,7 +126,7 @@ class Newton:
         program = self._program
         self._d = point_of(program, point.c, point.x)
         self._pull = point.x / point.c  # -dx/dc at a constant product
-        self._w = self._d if program.rho == 0 else self._pull
+        self._w: FloatArray = self._d if program.rho == 0 else self._pull
         if 0 < program.rho < np.inf:
             self._w = self._pull + (self._d - point.x) / (program.rho * point.c)
         self._rd = program.KT @ point.nu + (point.alpha - point.c)
@@ -207,14 +207,14 @@ class Newton:
         """Returns how far primal and dual unknowns may go before one reaches zero, at most 1."""
         if self._program.rho == 0:
             growth = max(-float(move.c.min()), 1e-300)
-            return (min(1.0, LARGEST_LOG_STEP / growth),) * 2
+            length = min(1.0, LARGEST_LOG_STEP / growth)
+            return length, length
         return to_zero(point.x, move.x), to_zero(point.c, move.c)
 
 
 def products_of(point: Iterate) -> float:
     """Returns the sum of all products that are to vanish."""
-    total = float(point.x @ point.c)
-    return total if isinstance(point.y, float) else total + float(point.y @ point.z)
+    return float(point.x @ point.c) + float(np.sum(point.y * point.z))
 
 
 def to_zero(value: FloatArray, move: FloatArray) -> float:

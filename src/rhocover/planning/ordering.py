@@ -11,6 +11,7 @@ its time; on irregular graphs METIS (optional, `pip install 'rhocover[fast]'`) f
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 
 import numpy as np
@@ -30,8 +31,7 @@ def nested_dissection(pattern: Matrix) -> IntArray:
 
 def metis_order(pattern: Matrix) -> IntArray:
     """Returns METIS's order; needs the optional package pymetis."""
-    import pymetis
-
+    pymetis = importlib.import_module("pymetis")
     graph = _without_diagonal(pattern)
     adjacency = pymetis.CSRAdjacency(graph.indptr, graph.indices)
     return np.asarray(pymetis.nested_dissection(adjacency)[0], dtype=np.int64)

@@ -11,7 +11,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -53,11 +53,11 @@ def random_reward(members: Occupancies, seed: int) -> np.ndarray:
     """Returns rewards of either sign, with many ties, or spread over many decades."""
     rng = np.random.default_rng(seed + 1)
     kinds = (
-        rng.normal,
+        lambda size: rng.normal(size=size),
         lambda size: rng.integers(0, 3, size),
         lambda size: np.exp(6 * rng.normal(size=size)),
     )
-    return np.asarray(kinds[seed % 3](size=members.num_pairs), float)
+    return np.asarray(kinds[seed % 3](members.num_pairs), float)
 
 
 def size_of(reward) -> float:
@@ -116,8 +116,7 @@ def value_from_the_start(members: Occupancies, policy, reward) -> float:
 def test_the_best_average_response_is_the_best_class_of_any_policy(seed):
     members = Occupancies.average(random_model(seed))
     reward = random_reward(members, seed)
-    if len(list(itertools.islice(deterministic_policies(members), 300))) == 300:
-        return  # too many to try
+    assume(np.prod(np.bincount(members.node), dtype=float) <= 300)
     best = max(g for policy in deterministic_policies(members) for g in class_gains(members, policy, reward))
     for method in METHODS:
         answer = best_response(members, reward, method=method)
@@ -212,7 +211,8 @@ def test_of_two_closed_rooms_the_better_one_is_taken_and_the_door_never(method):
     P[0, 0, 1] = P[0, 1, 2] = P[1, :, 1] = P[2, :, 2] = 1
     members = Occupancies.average(MDP(P))
     answer = best_response(members, [[9.0, 9.0], [1.0, 2.0], [4.0, 3.0]], method=method)
-    assert answer.value == answer.upper_bound == 4.0
+    assert answer.value == 4.0
+    assert answer.upper_bound == pytest.approx(4, abs=AGREE * 9)
     assert members.table(answer.occupancy).tolist() == [[0, 0], [0, 0], [1, 0]]
     assert members.table(answer.policy)[0].tolist() == [0.5, 0.5]
 
@@ -286,8 +286,6 @@ def test_a_value_scales_with_its_reward(method, power):
 @given(seed=seeds)
 def test_any_potential_gives_an_upper_bound(criterion, seed):
     members = members_of(random_model(seed), criterion, seed)
-    if criterion == "average" and not chains.is_communicating(members.mdp):
-        return  # there the bound is over end components
     reward = random_reward(members, seed)
     question = Question.of(Choices(members), reward)
     h = np.random.default_rng(seed).normal(size=members.flow.shape[0]) * 10.0 ** (seed % 12)
@@ -325,7 +323,7 @@ def test_with_a_floor_the_answer_is_the_linear_programs_optimum(make, part):
 @pytest.mark.parametrize("method", POLICY_METHODS)
 def test_policy_methods_refuse_a_floor_and_say_what_to_use(method):
     members = Occupancies.average(envs.river_swim(), eta=0.01)
-    with pytest.raises(InvalidArgumentError, match="couples the states. Use method='lp'"):
+    with pytest.raises(InvalidArgumentError, match=r"couples the states\. Use method='lp'"):
         best_response(members, np.ones(members.num_pairs), method=method)
 
 

@@ -15,7 +15,7 @@ from rhocover import MDP, Coverage, Occupancies, envs
 from rhocover.errors import InfeasibleFloorError, InvalidArgumentError, UnknownNameError
 from rhocover.planning.frank_wolfe import VARIANTS, frank_wolfe
 
-RHOS = (0.0, 0.3, 1.0, 2.0, 5.0)
+RHOS = (0.0, 0.5, 1.0, 2.0, 5.0)
 TOL = 1e-6
 ROUNDING = 1e-12  # of a divergence near 1, and of an occupancy solved for a few states
 PUBLISHED = {1.0: 0.148958613, 1.5: 0.224795624, 2.0: 0.293000580, 3.0: 0.396901096, 5.0: 0.504778357}

@@ -7,7 +7,7 @@ from numba import njit
 
 from rhocover.checks import FloatArray, Matrix
 from rhocover.planning.factorisation import NotPositiveDefiniteError
-from rhocover.planning.multifrontal import MultifrontalFactor
+from rhocover.planning.multifrontal import MultifrontalFactor, Workspace
 from rhocover.planning.normal_matrix import NormalMatrix, normal_pattern
 from rhocover.planning.ordering import has_metis, metis_order, nested_dissection
 from rhocover.planning.symbolic import Symbolic, analyse
@@ -23,6 +23,7 @@ class SparseBackend:
         self._matrix = NormalMatrix(K, pattern, symbolic.order)
         self._diagonal = self._matrix.indptr[:-1]
         self._factor: MultifrontalFactor | None = None
+        self._workspace = Workspace()
         self._scale = np.ones(K.shape[0])
 
     @classmethod
@@ -39,7 +40,6 @@ class SparseBackend:
 
     def factorise(self, w: FloatArray, extra: float) -> None:
         """Factorises for these weights."""
-        self._factor = None  # frees the old numbers before the new ones are made
         values = self._matrix.fill(w)
         diagonal = values[self._diagonal]
         if not (np.isfinite(diagonal).all() and (diagonal > 0).all()):
@@ -48,7 +48,9 @@ class SparseBackend:
         _rescale(self._matrix.indptr, self._matrix.indices, scale, values)
         values[self._diagonal] += extra
         self._scale = scale[_inverse(self._symbolic.order)]
-        self._factor = MultifrontalFactor(self._symbolic, self._matrix.indptr, self._matrix.indices, values)
+        self._factor = MultifrontalFactor(
+            self._symbolic, self._matrix.indptr, self._matrix.indices, values, self._workspace
+        )
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Returns one forward and backward substitution, not refined."""

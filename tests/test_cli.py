@@ -271,13 +271,13 @@ def test_the_ratio_map_peaks_at_the_worst_ratio(arguments):
     mdp = rc.envs.river_swim()
     mu = np.random.default_rng(0).uniform(0.5, 1, (6, 2))
     best = rc.plan(mdp, 2, mu, **arguments)
-    assert pictures.ratio(best, mu).max() == pytest.approx(best.worst_ratio, rel=1e-12)
+    assert pictures.ratio(best).max() == pytest.approx(best.worst_ratio, rel=1e-12)
     assert pictures.visits(best).sum() == pytest.approx(1, abs=1e-12)
 
 
 def test_the_ratio_map_leaves_out_what_was_dropped(model):
     best = rc.plan(model, 2, restrict=True)
-    ratio = pictures.ratio(best, rc.weights.uniform(model))
+    ratio = pictures.ratio(best)
     assert (ratio[0] == 0).all()
     assert ratio.max() == pytest.approx(best.worst_ratio, rel=1e-12)
 

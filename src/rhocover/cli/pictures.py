@@ -23,9 +23,9 @@ def occupancy_picture(
     save_figure(summary_figure(plans[0].mdp, panels, title), path)
 
 
-def ratio_picture(plans: Sequence[Plan], mu: FloatArray, title: str, path: Path) -> None:
-    """Writes a map of target share / visited share of each plan, for weights `[S, A]`."""
-    panels = {panel_name(plan): ratio(plan, mu) for plan in plans}
+def ratio_picture(plans: Sequence[Plan], title: str, path: Path) -> None:
+    """Writes a map of target share / visited share of each plan."""
+    panels = {panel_name(plan): ratio(plan) for plan in plans}
     save_figure(summary_figure(plans[0].mdp, panels, title, quantity="ratio"), path)
 
 
@@ -51,14 +51,6 @@ def visits(plan: Plan) -> FloatArray:
     return plan.occupancy if plan.occupancy.ndim == 2 else plan.occupancy.sum(axis=0)
 
 
-def ratio(plan: Plan, mu: FloatArray) -> FloatArray:
-    """Returns target share / visited share `[S, A]`; 0 where a pair was dropped or has no weight.
-
-    With a horizon the worst step counts, so that the largest entry is always the plan's `worst_ratio`.
-    """
-    share = mu * np.exp(-plan.coverage.log_mass)
-    visited = plan.occupancy > 0
-    all_kept = plan.occupancy.ndim == 2 and not plan.restriction
-    unvisited = np.where(share > 0, np.inf, 0.0) if all_kept else np.zeros_like(share)
-    table = np.where(visited, share / np.where(visited, plan.occupancy, 1.0), unvisited)
-    return table if table.ndim == 2 else table.max(axis=0)
+def ratio(plan: Plan) -> FloatArray:
+    """Returns target share / visited share `[S, A]`; with a horizon the worst step counts."""
+    return plan.ratio if plan.ratio.ndim == 2 else plan.ratio.max(axis=0)

@@ -75,9 +75,7 @@ def plan_files(request: Request, plans: Sequence[Plan] = ()) -> dict[str, Writer
         files |= {
             f"plan-rho-{text}.safetensors": partial(_write_plan, mine),
             f"occupancy-rho-{text}.png": partial(occupancy_picture, mine, f"Visits of {name}"),
-            f"ratio-rho-{text}.png": partial(
-                ratio_picture, mine, request.weights, f"Target / visits of {name}{step}"
-            ),
+            f"ratio-rho-{text}.png": partial(ratio_picture, mine, f"Target / visits of {name}{step}"),
         }
     if len(request.orders) >= LEAST_FRONTIER:
         files["frontier.png"] = partial(frontier_picture, plans, rf"What $\rho$ buys on {name}")

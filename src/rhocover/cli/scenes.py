@@ -24,7 +24,6 @@ BETWEEN = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 3.0, 4.0, 6.0, 12.0, 16.0, 64.0, 128
 ORDERS = tuple(sorted(TABLE + BETWEEN))
 MAPS = (0.0, 1.0, 2.0, 8.0, np.inf)  # with the weights themselves there are six
 INK = 10.0  # weight of the letter against 1 for the paper
-GRAIN = 0.05  # each weight is off by up to this much: equal ones leave the optimum at rho = inf open
 LETTER = """
 ....................
 ....................
@@ -80,14 +79,13 @@ def letter() -> Scene:
     """Returns a slippery grid whose weights draw a letter."""
     ink = np.array([[mark == "#" for mark in row] for row in LETTER.split()])
     mdp = envs.grid_world(num_rows=ink.shape[0], num_columns=ink.shape[1], success=0.9)
-    grain = np.random.default_rng(0).uniform(1 - GRAIN, 1 + GRAIN, (mdp.num_states, mdp.num_actions))
     moral = (
         "The weights draw a letter. At its rim the moves that lead off it are dear, because the way back "
         "counts little. Small rho saves there: at 0, one pair is left with 1/{first:.2f} of its share. Large "
         "rho pays for the way back, until at inf no pair gets less than 1/{last:.2f}."
     )
     title = f"Letter: {mdp.num_states} cells, {mdp.num_pairs} pairs, {INK:g} times the weight on the letter"
-    return Scene("letter", mdp, np.where(ink, INK, 1.0).reshape(-1, 1) * grain, title, moral)
+    return Scene("letter", mdp, weights.per_state(mdp, np.where(ink, 4 * INK, 4.0).ravel()), title, moral)
 
 
 def solve(scene: Scene) -> list[Plan]:
@@ -111,7 +109,7 @@ def picture_files(scene: Scene, plans: Sequence[Plan] = ()) -> dict[str, Writer]
             occupancy_picture, mapped, f"{title}: where the visits go", first=asked
         ),
         f"{scene.name}-ratios.png": partial(
-            ratio_picture, in_table(plans), scene.weights, f"{title}: which pairs fall short"
+            ratio_picture, in_table(plans), f"{title}: which pairs fall short"
         ),
         f"{scene.name}-frontier.png": partial(frontier_picture, plans, rf"{title}: what $\rho$ buys"),
     }

@@ -4,8 +4,8 @@ Everything is computed from the very floats that the library works on, read as e
 path led to it, an answer counts only if it is sandwiched: a member of the set (to the working precision)
 above, and a dual bound in the same arithmetic below, not more than 1e-25 apart.
 
-Finite rho: Newton's method on the objective itself, with a logarithmic barrier where a bound may bind
-(floors, pairs of zero weight). rho = inf: the simplex method on fractions, which has no rounding at all.
+Finite rho: Newton's method on the objective itself, primal-dual where a bound may bind (floors, pairs of
+zero weight). rho = inf: the simplex method on fractions, which has no rounding at all.
 """
 
 from __future__ import annotations
@@ -65,10 +65,9 @@ def exact_divergence(rho: float, mu_bar: list, d: list):
 
 
 def exact_dual_bound(rho: float, mu_bar: list, y: list, total):
-    """Returns the bound of every d with <y, d> <= total: Hölder's inequality, or Gibbs' at rho = 0."""
+    """Returns the bound of every d with <y, d> <= total: Hölder's inequality; at rho = 0 Fenchel's."""
     if rho == 0:
-        return -total - mp.log(mp.fsum(m * mp.exp(-v) for m, v in zip(mu_bar, y, strict=True)))
-    assert min(y) >= 0
+        return -total - mp.fsum(m * mp.exp(-v - 1) for m, v in zip(mu_bar, y, strict=True))
     weighted = [(m, v) for m, v in zip(mu_bar, y, strict=True) if m > 0]
     if rho == 1:
         return mp.fsum(m * mp.log(v) for m, v in weighted) - mp.log(total)
@@ -108,105 +107,115 @@ def exact_occupancy(members: Occupancies, policy: np.ndarray) -> list:
 
 
 class _Newton:
-    """min f(d) - tau sum log(d - floor) over {B d = b}, f = sum mubar^rho d^(1-rho) / (rho-1) up to a factor."""
+    """min f(d) over {B d = b, d >= floor}, f = sum mubar^rho d^(1-rho) / (rho-1) up to a factor.
+
+    Primal and dual at once: grad f(d) + B'v = z, (d - floor) z = tau where a bound may bind (a floor, a
+    pair of zero weight), tau -> 0. Elsewhere the objective itself keeps d positive and z is absent.
+    """
 
     def __init__(self, members: Occupancies, coverage: Coverage) -> None:
-        self.rho = mp.mpf(coverage.rho)
+        self.order = mp.mpf(coverage.rho)
         self.mu_bar = exact_weights(coverage)
         self.equations = exact_equations(members)
-        self.is_barred = [members.floor > 0 or m == 0 for m in self.mu_bar]
-        start = [mp.mpf(float(x)) for x in members.max_floor()[1]]
-        self.d = self._minus(start, self._least_change(start))
-        self.factor = mp.mpf(1)
+        self.barred = [i for i, m in enumerate(self.mu_bar) if members.floor > 0 or m == 0]
+        self.d = self._onto([mp.mpf(float(x)) for x in members.max_floor()[1]])
 
     def solve(self):
         """Returns the minimum: first rho grows from 1 to its value, then tau falls."""
-        tau = mp.mpf(1) / 100 if any(self.is_barred) else mp.mpf(0)
-        for order in self._stages():
-            self.rho, self.factor = order, 1 / self._size(order)
-            self._centre(tau, mp.mpf(1) / 100)
-        while True:
-            tau = tau / 100
-            self.factor = 1 / self._size(self.rho)
-            multipliers = self._centre(tau, tau * mp.mpf(10) ** -40 + mp.mpf(10) ** -55)
+        for self.rho in self._stages():
+            self.factor = 1 / self._size()
+            tau = mp.mpf(1) / 100
+            self.z = {i: tau / self._room(i) for i in self.barred}
+            for _ in range(100):
+                _, length = self._step(tau)
+                if length == 1:
+                    break
+        return self._finish(tau)
+
+    def _finish(self, tau):
+        for _ in range(300):
+            multipliers, length = self._step(tau)
             upper, lower = self._bounds(multipliers)
-            assert lower <= upper + AGREEMENT
             if upper - lower < AGREEMENT:
+                assert lower <= upper + AGREEMENT
                 return (upper + lower) / 2
-            assert tau > mp.mpf(10) ** -60, "the reference itself did not converge"
+            if self.barred and length > 0.5:
+                mean = mp.fsum(self._room(i) * z for i, z in self.z.items()) / len(self.barred)
+                tau = min(tau, mean) * min(mp.mpf(1) / 10, mp.sqrt(mean))
+        raise AssertionError("the reference itself did not converge")
 
     def _stages(self) -> list:
         """Returns the orders to go through: Newton's method is at home within a factor of 1.5."""
         orders = [mp.mpf(1)]
-        while orders[-1] * 1.5 < self.rho:
+        while orders[-1] * 1.5 < self.order:
             orders.append(orders[-1] * mp.mpf(1.5))
-        return [*orders, self.rho] if self.rho > 1 else [self.rho]
+        return [*orders, self.order] if self.order > 1 else [self.order]
 
-    def _size(self, rho):
+    def _step(self, tau) -> tuple[list, object]:
+        """Takes one damped Newton step; returns the multipliers of B and the share taken."""
+        slope = [self._slope(i) for i in range(len(self.d))]
+        bend = [self._bend(i, g) for i, g in enumerate(slope)]
+        for i in self.barred:
+            slope[i] -= tau / self._room(i)
+            bend[i] += self.z[i] / self._room(i)
+        multipliers = self._schur(bend, slope)
+        step = [-(g + v) / h for g, v, h in zip(slope, self._lift(multipliers), bend, strict=True)]
+        rise = {i: (tau - z * step[i]) / self._room(i) - z for i, z in self.z.items()}
+        # No factor (mu/d)^rho changes by much more than e^(1/2) in a step, and bounds are kept.
+        relative = [abs(s) / y for s, y, m in zip(step, self.d, self.mu_bar, strict=True) if m > 0]
+        fastest = 2 * (1 + self.rho) * max(relative)
+        towards = [-step[i] / self._room(i) for i in self.barred] + [-rise[i] / self.z[i] for i in self.barred]
+        length = 1 / max(mp.mpf(1), fastest, *(t * mp.mpf(1.01) for t in towards))
+        self.d = [y + length * s for y, s in zip(self.d, step, strict=True)]
+        self.z = {i: z + length * rise[i] for i, z in self.z.items()}
+        return multipliers, length
+
+    def _room(self, i: int):
+        return self.d[i] - self.equations.floor
+
+    def _size(self):
         """Returns sum mubar^rho d^(1-rho), which is 1 at rho = 0 and 1."""
         pairs = zip(self.mu_bar, self.d, strict=True)
-        return mp.fsum(m**rho * y ** (1 - rho) for m, y in pairs if m > 0)
+        return mp.fsum(m**self.rho * y ** (1 - self.rho) for m, y in pairs if m > 0)
 
     def _slope(self, i: int):
         """Returns df/dd_i."""
         m, y = self.mu_bar[i], self.d[i]
         if self.rho == 0:
-            return mp.log(y / m)
+            return mp.log(y / m) + 1
         return -self.factor * (m / y) ** self.rho if m > 0 else mp.mpf(0)
 
-    def _centre(self, tau, enough) -> list:
-        """Moves d to the minimum for this tau by damped Newton steps; returns the multipliers of B."""
-        floor, n = self.equations.floor, len(self.d)
-        for _ in range(200):
-            slope = [self._slope(i) for i in range(n)]
-            bend = [self._bend(i, slope[i]) for i in range(n)]
-            for i in range(n):
-                if self.is_barred[i]:
-                    room = self.d[i] - floor
-                    slope[i] -= tau / room
-                    bend[i] += tau / room**2
-            multipliers = self._schur(bend, slope)
-            gain = self._lift(multipliers)
-            step = [-(g + v) / h for g, v, h in zip(slope, gain, bend, strict=True)]
-            decrement = mp.fsum(h * s * s for h, s in zip(bend, step, strict=True))
-            rooms = [self.d[i] - (floor if self.is_barred[i] else 0) for i in range(n)]
-            relative = max(abs(s) / r for s, r in zip(step, rooms, strict=True))
-            # (mu/d)^rho changes by at most a factor e^(1/2) or so in a step.
-            length = 1 / max(1, 2 * (1 + self.rho) * relative)
-            self.d = [y + length * s for y, s in zip(self.d, step, strict=True)]
-            if length == 1 and decrement < enough:
-                break
-        return multipliers
-
     def _bend(self, i: int, slope):
+        """Returns the second derivative, from the first."""
         return 1 / self.d[i] if self.rho == 0 else -self.rho * slope / self.d[i]
 
     def _bounds(self, multipliers: list) -> tuple:
         """Returns (upper, lower) bound: d itself, and the multipliers with z taking up what is left."""
-        upper = exact_divergence(float(self.rho), self.mu_bar, self.d)
         lift = self._lift(multipliers)
-        y = []
-        for i, v in enumerate(lift):
-            wanted = -self._slope(i)
-            y.append(min(v, wanted) if self.is_barred[i] else v)
-        z = mp.fsum(v - w for v, w in zip(lift, y, strict=True))
+        y = [min(v, -self._slope(i)) if i in self.z else v for i, v in enumerate(lift)]
         total = mp.fsum(b * v for b, v in zip(self.equations.right, multipliers, strict=True))
-        total -= self.equations.floor * z
-        return upper, exact_dual_bound(float(self.rho), self.mu_bar, y, total)
+        total -= self.equations.floor * mp.fsum(v - w for v, w in zip(lift, y, strict=True))
+        if self.rho > 0 and (min(y) < 0 or total <= 0):
+            return mp.inf, -mp.inf
+        rho = float(self.rho)
+        return exact_divergence(rho, self.mu_bar, self.d), exact_dual_bound(rho, self.mu_bar, y, total)
 
     def _schur(self, bend: list, slope: list) -> list:
-        """Returns the multipliers of a Newton step that stays on B d = b."""
-        rows = len(self.equations.right)
-        matrix, right = mp.zeros(rows, rows), mp.zeros(rows, 1)
-        missed = self._missed(self.d)
+        """Returns the multipliers of a Newton step onto B d = b."""
+        right = self._missed(self.d)
         for i, column in enumerate(self.equations.columns):
             for r, v in column:
                 right[r] -= v * slope[i] / bend[i]
-                for q, w in column:
-                    matrix[r, q] += v * w / bend[i]
-        for r in range(rows):
-            right[r] += missed[r]
-        return list(mp.lu_solve(matrix, right))
+        return self._solve_normal([1 / h for h in bend], right)
+
+    def _solve_normal(self, weights: list, right: list) -> list:
+        """Returns v with B diag(weights) B'v = right."""
+        matrix = mp.zeros(len(right), len(right))
+        for w, column in zip(weights, self.equations.columns, strict=True):
+            for r, v in column:
+                for q, u in column:
+                    matrix[r, q] += v * u * w
+        return list(mp.lu_solve(matrix, mp.matrix(right)))
 
     def _lift(self, multipliers: list) -> list:
         return [mp.fsum(v * multipliers[r] for r, v in column) for column in self.equations.columns]
@@ -219,20 +228,10 @@ class _Newton:
                 missed[r] += v * y
         return missed
 
-    def _least_change(self, d: list) -> list:
-        """Returns what to take from d so that B d = b, weighted by d itself."""
-        rows = len(self.equations.right)
-        matrix = mp.zeros(rows, rows)
-        for y, column in zip(d, self.equations.columns, strict=True):
-            for r, v in column:
-                for q, w in column:
-                    matrix[r, q] += v * w * y
-        multipliers = list(mp.lu_solve(matrix, mp.matrix(self._missed(d))))
-        return [y * v for y, v in zip(d, self._lift(multipliers), strict=True)]
-
-    @staticmethod
-    def _minus(a: list, b: list) -> list:
-        return [x - y for x, y in zip(a, b, strict=True)]
+    def _onto(self, d: list) -> list:
+        """Returns d moved onto B d = b, in proportion to d itself."""
+        lift = self._lift(self._solve_normal(d, self._missed(d)))
+        return [y - y * v for y, v in zip(d, lift, strict=True)]
 
 
 # rho = inf.
@@ -265,7 +264,8 @@ def _minimax(members: Occupancies, coverage: Coverage):
             table.append([*own, -mu_bar[i], *(-v for v in own)])
             right.append(-equations.floor)
     t = simplex(table, right, n)
-    return -mp.log(mp.mpf(t.numerator) / mp.mpf(t.denominator))
+    with mp.workdps(60):
+        return mp.log(t.denominator) - mp.log(t.numerator)
 
 
 def simplex(table: list[list[Fraction]], right: list[Fraction], goal: int) -> Fraction:

@@ -78,7 +78,9 @@ def problems() -> dict[str, tuple[MDP, np.ndarray, dict]]:
             small, random_weights(small, 6), {"discount": 0.9, "start": [0.1, 0.2, 0.3, 0.4], "eta": 0.01}
         ),
         "garnet, horizon": (small, random_weights(small, 7), {"horizon": 3, "start": 0}),
-        "garnet, horizon, floor": (small, random_weights(small, 8), {"horizon": 2, "start": 1, "eta": 0.02}),
+        "garnet, horizon, floor": (
+            small, random_weights(small, 8), {"horizon": 2, "start": [0.4, 0.3, 0.2, 0.1], "eta": 0.005}
+        ),
         "almost decoupled": (split, np.ones((6, 2)), {}),
     }  # fmt: skip
 
@@ -120,11 +122,10 @@ def planned(name: str, rho: float, **settings):
 
 
 @pytest.mark.parametrize(
-    ("rho", "digits"),
-    [(2, "0.293000580"), (5, "0.504778357"), (100, "0.646744883"), (INF, "0.65299309")],
+    ("rho", "value"), [(1, 0.148958613), (2, 0.293000580), (5, 0.504778357), (100, 0.646744883), (INF, 0.65299309)]
 )
-def test_the_reference_has_the_published_values_of_river_swim(rho, digits):
-    assert mp.nstr(mp.mpf(optimum("river_swim", rho)), len(digits) - 2) == mp.nstr(mp.mpf(digits), 20)
+def test_the_reference_has_the_published_values_of_river_swim(rho, value):
+    assert abs(optimum("river_swim", rho) - value) <= (5e-9 if rho == INF else 5e-10)  # the last digit
 
 
 # --- plans ---------------------------------------------------------------------------------------------
@@ -237,4 +238,4 @@ def test_trivial_multipliers_prove_that_divergences_are_not_negative(rho):
     """y = 1 says only that d sums to 1: the bound is 0, up to the rounding it pays for."""
     program = program_of("garnet 8", rho)
     bound = dual_bound(program, Multipliers(np.zeros(program.K.shape[0]), 1.0))
-    assert -1e-14 <= bound <= 0
+    assert -5e-14 <= bound <= 0

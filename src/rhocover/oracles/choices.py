@@ -38,6 +38,12 @@ class Choices:
         chosen[self.node[entries]] = entries
         return chosen
 
+    def better(self, advantage: FloatArray, error: FloatArray, chosen: IntArray) -> IntArray:
+        """Returns the best entry of each node where it beats the chosen one by more than rounding."""
+        best = self.greedy(advantage)
+        certain = advantage[best] - error[best] > advantage[chosen] + error[chosen]
+        return np.where(certain, best, chosen)
+
     def chain(self, chosen: IntArray) -> Matrix:
         """Returns the rows of K that the policy takes, `[rows, rows]`."""
         return self.onward[chosen]

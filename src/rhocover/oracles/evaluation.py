@@ -32,7 +32,6 @@ EPSILON = float(np.finfo(float).eps)
 BALANCE = 1e-12  # what a stationary distribution may miss its balance by; solves leave 1e-16 to 1e-14
 FAR = 10  # times the number of states: the state visited most is back within that number, on average
 MAX_EXCHANGES = 3
-LOST = 1e6  # steps from the anchor: the bias then has an error of 1e-10
 RARE = 1e-3  # an anchor visited this much less than the likeliest state is exchanged for that state
 
 
@@ -82,8 +81,7 @@ class Evaluation:
     gain: float
     bias: FloatArray  # zero at the anchor, [S]
     noise: FloatArray  # rounding in the bias, [S]
-    time: FloatArray  # expected, until the anchor or a restart, [S]
-    cycle: float  # the same from one visit of the anchor to the next
+    cycle: float  # expected time from one visit of the anchor to the next
     anchor: int
     factor: Factor
     leaving: FloatArray  # where the anchor leads, itself left out, [S]
@@ -96,22 +94,10 @@ class Evaluation:
 
 
 def evaluate(chain: Matrix, reward: FloatArray, anchor: int, restart: float) -> Evaluation:
-    """Returns what a chain that restarts at the anchor, or at a better one, earns for `reward` `[S]`.
+    """Returns what a chain that restarts at the anchor earns for `reward` `[S]`.
 
-    Where the way to the anchor is too long to be seen, a bias above zero says that more is earned
-    there. The anchor moves there if that is true.
-    """
-    result = _well_anchored(chain, reward, anchor, restart)
-    if result.time.max() > LOST:
-        other = _well_anchored(chain, reward, int(np.argmax(result.bias)), restart)
-        result = other if other.gain > result.gain else result
-    return result
-
-
-def _well_anchored(chain: Matrix, reward: FloatArray, anchor: int, restart: float) -> Evaluation:
-    """Returns the evaluation at the anchor; one rarely returned to is exchanged for the likeliest state.
-
-    The rewards and times in between would be so long that their difference has no digits left.
+    An anchor that the chain hardly ever returns to is exchanged for the state it visits most: the
+    rewards and times in between would be so long that their difference has no digits left.
     """
     result = _evaluate(chain, reward, anchor, restart)
     for _ in range(MAX_EXCHANGES):
@@ -132,7 +118,7 @@ def _evaluate(chain: Matrix, reward: FloatArray, anchor: int, restart: float) ->
     leaving[anchor] = 0.0
     bias = until[:, 0] - gain * until[:, 1]
     noise = EPSILON * (np.abs(until[:, 0]) + abs(gain) * until[:, 1])
-    return Evaluation(gain, bias, noise, until[:, 1], 1 + float(lasted), anchor, factor, leaving)
+    return Evaluation(gain, bias, noise, 1 + float(lasted), anchor, factor, leaving)
 
 
 def _row(chain: Matrix, state: int) -> FloatArray:

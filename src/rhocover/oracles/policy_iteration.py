@@ -16,13 +16,13 @@ the perturbation being small. Where several classes earn the same, the bias is r
 without the anchor: the policy is optimal, its bias proves nothing. Then the potential is polished
 (`_polished`).
 
-The model must be communicating (see `components` for those that are not). **Discounted reward** needs
-none of this, and **horizon** is backward induction.
+The model must be communicating (see `components` for those that are not). Discounted rewards need none
+of this (`discounted`), and with a horizon it is backward induction (`backward`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,18 +32,18 @@ from rhocover.errors import SolverError
 from rhocover.occupancy import Occupancies
 from rhocover.oracles.backward import backward_induction
 from rhocover.oracles.choices import Choices
-from rhocover.oracles.evaluation import Factor, best_class, distribution, evaluate
-from rhocover.oracles.response import EPSILON, Question, Response, centred, refuse_floor
+from rhocover.oracles.discounted import MAX_ITERATIONS, discounted, settled, swept
+from rhocover.oracles.evaluation import best_class, evaluate
+from rhocover.oracles.response import Question, Response, refuse_floor
 
 NAME = "policy_iteration"
 TOLERANCE = 1e-8  # of the largest |reward|: an answer with a larger gap is an error, not an answer
 FINISHED = 1e-11  # iterations end at this gap; rounding leaves 1e-13 to 1e-11
 COARSE, FINE = 1e-4, 1e-13  # restart probabilities
-SWEEPS = 300  # of value iteration before a cold start; each costs 1/60 of a factorisation
-MAX_ITERATIONS = 200  # of a stage; 3 to 50 are usual
 WARM_ITERATIONS = 8  # a warm start that needs more is slower than a cold one
 WARM_GAP = 1e-10  # a warm start that ends above it is followed by a cold one
 MAX_POLISH = 30
+STALLED = 0.5  # polishing that leaves more of the gap than this is given up
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class PolicyIteration:
             return backward_induction(question, NAME)
         chosen = None if warm is None else self.choices.chosen(warm.policy)
         if self.members.criterion == "discounted":
-            return _discounted(question, chosen)
+            return discounted(question, chosen, NAME)
         return _average(question, chosen, warm)
 
 
@@ -82,12 +82,11 @@ def _average(question: Question, chosen: IntArray | None, warm: Response | None)
     if chosen is not None and warm is not None:
         mass = np.bincount(question.choices.node, warm.occupancy)
         stage = _howard(question, chosen, int(np.argmax(mass)), FINE, WARM_ITERATIONS)
-        answer = _answer(question, _polished(question, stage), stage.iterations)
+        answer = _answer(question, _polished(question, stage))
         if answer.gap <= WARM_GAP * question.size:
             return answer
-        spent = stage.iterations
-    coarse, fine = _cold(question)
-    answer = _answer(question, fine, spent + coarse.iterations + fine.iterations)
+        spent = answer.iterations
+    answer = _answer(question, _cold(question), spent)
     if answer.gap > TOLERANCE * question.size:
         raise SolverError(
             f"policy iteration stopped after {answer.iterations} iterations with a gap of "
@@ -97,13 +96,11 @@ def _average(question: Question, chosen: IntArray | None, warm: Response | None)
     return answer
 
 
-def _cold(question: Question) -> tuple[_Stage, _Stage]:
-    """Returns both stages, from a policy that is greedy after some value iteration."""
-    h = _swept(question, min(SWEEPS, question.choices.num_nodes), 1 - COARSE)
+def _cold(question: Question) -> _Stage:
+    """Returns the end of both stages, from a policy that is greedy after some value iteration."""
+    h = swept(question, 1 - COARSE)
     chosen = question.choices.greedy(question.reward + question.choices.onward @ h)
-    coarse = _howard(question, chosen, int(np.argmax(h)), COARSE)
-    fine = _howard(question, coarse.chosen, coarse.anchor, FINE)
-    return coarse, _polished(question, fine)
+    return _polished(question, _howard(question, chosen, int(np.argmax(h)), FINE))
 
 
 def _howard(
@@ -118,7 +115,7 @@ def _howard(
         advantage, error = question.advantage(result.bias)
         perturbed = advantage - restart * (choices.onward @ result.bias)
         noise = choices.onward @ result.noise + result.noise[choices.node]
-        better = _better(choices, perturbed, error + noise, chosen)
+        better = choices.better(perturbed, error + noise, chosen)
         done = float((advantage + error).max()) - result.gain <= FINISHED
         if done or iterations >= limit or np.array_equal(better, chosen):
             break
@@ -134,67 +131,27 @@ def _polished(question: Question, stage: _Stage) -> _Stage:
     hardly ever left takes as many sweeps as that takes. One implicit step is worth 1/COARSE of them:
     h <- the value of runs that end with probability COARSE a step and are then paid the last h.
     """
-    choices, chosen, h, gap = question.choices, stage.chosen, stage.potential, stage.gap
-    for _ in range(MAX_POLISH):
-        if gap <= FINISHED:
-            break
-        reward = (1 - COARSE) * (question.reward - stage.gain) + COARSE * h[choices.node]
-        chosen, h, _ = _settled(choices, reward, COARSE, chosen)
-        advantage, error = question.advantage(h)
-        gap = float((advantage + error).max()) - stage.gain
-    return replace(stage, chosen=chosen, potential=h, gap=gap)
-
-
-def _better(choices: Choices, advantage: FloatArray, error: FloatArray, chosen: IntArray) -> IntArray:
-    """Returns the best entry of each node where it beats the chosen one by more than rounding."""
-    best = choices.greedy(advantage)
-    certain = advantage[best] - error[best] > advantage[chosen] + error[chosen]
-    return np.where(certain, best, chosen)
-
-
-def _swept(question: Question, sweeps: int, discount: float) -> FloatArray:
-    """Returns the values after some sweeps of value iteration, `[rows]`."""
     choices = question.choices
-    h = np.zeros(choices.num_nodes)
-    for _ in range(sweeps):
-        h = choices.best(question.reward + discount * (choices.onward @ h))
-    return h
+    for _ in range(MAX_POLISH):
+        if stage.gap <= FINISHED:
+            break
+        h = stage.potential
+        reward = (1 - COARSE) * (question.reward - stage.gain) + COARSE * h[choices.node]
+        chosen, h, iterations = settled(choices, reward, COARSE, stage.chosen)
+        advantage, error = question.advantage(h)
+        gain = max(stage.gain, float(advantage[chosen].min()))  # every class earns that much
+        gap = float((advantage + error).max()) - gain
+        polished = _Stage(chosen, h, gain, stage.anchor, gap, stage.iterations + iterations)
+        if gap > STALLED * stage.gap:
+            return min(stage, polished, key=lambda one: one.gap)
+        stage = polished
+    return stage
 
 
-def _answer(question: Question, stage: _Stage, iterations: int) -> Response:
+def _answer(question: Question, stage: _Stage, spent: int = 0) -> Response:
     """Returns the response whose occupancy is that of the policy's best class."""
     choices = question.choices
     mass = best_class(choices.chain(stage.chosen), question.reward[stage.chosen], stage.potential)
     policy = choices.one_hot(stage.chosen)
-    return question.answer(mass[choices.node] * policy, policy, stage.potential, iterations, NAME)
-
-
-def _discounted(question: Question, chosen: IntArray | None) -> Response:
-    choices = question.choices
-    members = choices.members
-    restart = 1 - float(members.discount or 0.0)
-    if chosen is None:
-        h = _swept(question, min(SWEEPS, choices.num_nodes), 1.0)
-        chosen = choices.greedy(question.reward + choices.onward @ h)
-    chosen, h, iterations = _settled(choices, question.reward, restart, chosen)
-    factor = Factor(members.mdp.transitions[chosen], restart)
-    mass = distribution(factor.solve_transposed(members.inflow))
-    policy = choices.one_hot(chosen)
-    return question.answer(mass[choices.node] * policy, policy, h, iterations, NAME)
-
-
-def _settled(
-    choices: Choices, reward: FloatArray, restart: float, chosen: IntArray
-) -> tuple[IntArray, FloatArray, int]:
-    """Returns the best policy for rewards that stop with probability `restart` a step, and its values."""
-    transitions, iterations = choices.members.mdp.transitions, 0
-    while True:
-        iterations += 1
-        h = Factor(transitions[chosen], restart).solve(reward[chosen])
-        c = centred(h)  # a constant changes no comparison, and costs digits
-        here, onward = c[choices.node], (1 - restart) * (transitions @ c)
-        error = choices.num_terms * EPSILON * (np.abs(reward) + np.abs(here) + transitions @ np.abs(c))
-        better = _better(choices, reward + onward - here, error, chosen)
-        if np.array_equal(better, chosen) or iterations >= MAX_ITERATIONS:
-            return chosen, h, iterations
-        chosen = better
+    occupancy = mass[choices.node] * policy
+    return question.answer(occupancy, policy, stage.potential, spent + stage.iterations, NAME)

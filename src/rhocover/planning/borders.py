@@ -26,8 +26,10 @@ class Borders:
         """Takes C and D, and solves for the columns of C."""
         self._columns, self._corner = columns, corner
         solutions = [self._equations.solve(column) for column in columns.T]
-        self._x = np.array([solution.x for solution in solutions]).reshape(-1, self._K.shape[0]).T
-        self._lift = np.array([solution.lift for solution in solutions]).reshape(-1, self._K.shape[1]).T
+        self._x = np.array([solution.x for solution in solutions]).reshape(len(solutions), self._K.shape[0]).T
+        self._lift = (
+            np.array([solution.lift for solution in solutions]).reshape(len(solutions), self._K.shape[1]).T
+        )
         self._schur = corner - columns.T @ self._x
 
     def solve(self, flow: FloatArray, right: list[float], refine: bool) -> tuple[Solution, FloatArray]:

@@ -9,7 +9,8 @@ sum mubar log y - log Y at rho = 1, log sum mubar y - log Y at rho = inf. At rho
 inequality gives KL(d || mubar) >= -Y - log sum mubar exp(-y), y of any sign.
 
 Floating point: y is computed with an error of at most `_rounding`, and negative entries are raised to 0.
-Both make <y, d> at most that much larger, because d sums to 1, so they are added to Y.
+Both make <y, d> at most that much larger, because d sums to 1, so they are added to Y. After division by
+Y, so that the scale of the multipliers does not matter, what the logarithms and sums lose is subtracted.
 """
 
 from __future__ import annotations
@@ -40,37 +41,69 @@ def dual_bound(program: Program, multipliers: Multipliers) -> float:
     if program.floor > 0:
         z = np.maximum(multipliers.z, 0.0)
         largest = float(z.max())
+    if not np.isfinite(nu).all():
+        return -np.inf
     y = program.KT @ nu + (alpha - z)
-    total = float(program.k0 @ nu) + alpha - program.floor * float(np.sum(z))
-    error = _rounding(program, nu, alpha, largest)
+    total, error = _total(program, multipliers)
+    error += _rounding(program, nu, alpha, largest)
     if not np.isfinite(total + y.sum()):
         return -np.inf
     if program.rho == 0:
-        return -total - log_sum_exp(program.coverage.log_mu_bar - y) - 2 * error
-    slack = max(0.0, -float(y.min())) + error
-    if total + slack <= 0:
+        log_sum = log_sum_exp(program.coverage.log_mu_bar - y)
+        return -total - log_sum - 2 * error - EPSILON * (_digits(program) + abs(log_sum))
+    most = total + max(0.0, -float(y.min())) + error
+    if most <= 0:
         return -np.inf
-    return _power_mean_log(program, np.maximum(y, 0.0)) - float(np.log(total + slack)) - 4 * EPSILON
+    mean, error = _power_mean_log(program, np.maximum(y, 0.0) / most)
+    return mean - error - 4 * EPSILON
 
 
-def _power_mean_log(program: Program, y: FloatArray) -> float:
-    """Returns rho/(rho-1) log sum mubar y^((rho-1)/rho) and its limits at 1 and inf."""
+def _power_mean_log(program: Program, y: FloatArray) -> tuple[float, float]:
+    """Returns rho/(rho-1) log sum mubar y^((rho-1)/rho), its limits at 1 and inf, and its rounding error.
+
+    In a sum of exponentials each share p_i is off by the rounding of its exponent, and the exponents
+    of the shares that count are no larger than sum p log 1/p <= log n and the logarithm of the sum.
+    """
     rho, k = program.rho, program.coverage.support
     with np.errstate(divide="ignore"):
         log_y = np.log(y[k])
     log_mu = program.coverage.log_mu_bar[k]
+    error = EPSILON * _digits(program)
     if rho == 1:
-        return float(np.sum(np.exp(log_mu) * log_y))
+        terms = np.exp(log_mu) * log_y
+        return float(np.sum(terms)), error * float(np.sum(np.abs(terms)))
     power = 1.0 if rho == np.inf else (rho - 1) / rho
-    total = np.log1p(np.sum(np.exp(log_mu) * np.expm1(power * log_y))) if _is_flat(power * log_y) else (
-        log_sum_exp(log_mu + power * log_y)
-    )  # fmt: skip
-    return float(total) / power
+    if _is_flat(power * log_y):
+        terms = np.exp(log_mu) * np.expm1(power * log_y)
+        # the sum is above e^-1/2 - 1, so the logarithm makes its error less than twice as large
+        return float(np.log1p(np.sum(terms))) / power, 2 * error * float(np.sum(np.abs(terms))) / abs(power)
+    mean = log_sum_exp(log_mu + power * log_y) / power
+    return mean, (error + EPSILON * abs(power * mean)) / abs(power)
 
 
 def _is_flat(exponent: FloatArray) -> bool:
     """Whether expm1 is the accurate way: near rho = 1 the sum is 1 plus little."""
     return bool(np.abs(exponent).max() < 0.5)
+
+
+def _digits(program: Program) -> float:
+    """Returns how many units in the last place a sum over pairs loses.
+
+    The additions of a pairwise sum are at most 12 + log2 n deep; log mubar enters with its own size.
+    """
+    n, log_mu = program.num_pairs, program.coverage.log_mu_bar[program.coverage.support]
+    return 12 + float(np.log2(n) + np.log(n)) + 2 * abs(float(log_mu.min()))
+
+
+def _total(program: Program, multipliers: Multipliers) -> tuple[float, float]:
+    """Returns Y = k0'nu + alpha - floor sum z and its rounding error."""
+    inflow, total_z = program.k0 * multipliers.nu, 0.0
+    if program.floor > 0:
+        total_z = program.floor * float(np.sum(np.maximum(multipliers.z, 0.0)))
+    total = float(np.sum(inflow)) + multipliers.alpha - total_z
+    depth = 12 + float(np.log2(program.num_pairs))
+    size = float(np.sum(np.abs(inflow))) + abs(multipliers.alpha) + total_z
+    return total, depth * EPSILON * size
 
 
 def _rounding(program: Program, nu: FloatArray, alpha: float, z: float) -> float:
@@ -84,19 +117,14 @@ def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) ->
     """Returns what to add to D(d) for d's own errors: missed equations, and rounding in the sums.
 
     Off the set <y, d> exceeds Y by nu'(K d - k0) + alpha (sum d - 1) + z'(floor - d), and the bound on
-    D(d) is lower by the logarithm of that, relative to Y. The sums of N terms are pairwise, so they lose
-    at most log2 N units in the last place.
+    D(d) is lower by the logarithm of that, relative to Y.
     """
-    total, z = 1.0, 0.0
-    if program.floor > 0:
-        z = np.maximum(multipliers.z, 0.0)
-    if program.rho > 0:
-        total = float(program.k0 @ multipliers.nu) + multipliers.alpha - program.floor * float(np.sum(z))
+    z = np.maximum(multipliers.z, 0.0) if program.floor > 0 else 0.0
+    total = 1.0 if program.rho == 0 else _total(program, multipliers)[0]
     scale = 1 / total if total > 0 else 1.0  # without Y there is no bound to repair
     off_mass = abs(float(d.sum()) - 1)
     repair = scale * float(np.abs(multipliers.nu) @ np.abs(program.K @ d - program.k0))
     repair += max(1.0, scale * abs(multipliers.alpha)) * off_mass
     repair += scale * float(np.sum(z * np.maximum(program.floor - d, 0.0)))
-    digits = 4 + np.log2(program.num_pairs)
     size = 1 + abs(program.coverage.divergence(d))
-    return repair + float(digits) * EPSILON * size
+    return repair + _digits(program) * EPSILON * size

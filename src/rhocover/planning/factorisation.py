@@ -141,6 +141,8 @@ class DenseBackend:
 
     def factorise(self, w: FloatArray, extra: float) -> None:
         """Factorises for these weights."""
+        if self._K.shape[0] == 0:  # one state: nothing to balance
+            return
         M = self._product(w)
         diagonal = M.diagonal().copy()
         if not (np.isfinite(diagonal).all() and (diagonal > 0).all()):
@@ -162,4 +164,6 @@ class DenseBackend:
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Returns one triangular solve, not refined."""
+        if self._K.shape[0] == 0:
+            return right
         return self._scale * dpotrs(self._factor, self._scale * right, lower=1)[0]

@@ -43,7 +43,7 @@ class Progress:
     d: FloatArray
     multipliers: Multipliers
     program: Program
-    flow: float  # 1-norm of K d - k0
+    flow: float  # 1-norm of what d misses of the equations and of the floor
     tau: float  # sum of the products that are to vanish
     stages: Mapping[str, float] = field(default_factory=dict)  # seconds in each stage, at the end
 
@@ -139,10 +139,15 @@ def _badness(state: Progress) -> float:
 def _measure(program: Program, point: Iterate, steps: int, seconds: float) -> Progress:
     d = point_of(program, point.c, point.x)
     mass = float(d.sum())
-    flow = float(np.abs(program.K @ d - program.k0 * mass).sum()) / mass
     multipliers = Multipliers(point.nu, point.alpha, point.z)
     tau = products_of(point) / mass
-    return Progress(steps, seconds, d / mass, multipliers, program, flow, tau)
+    return Progress(steps, seconds, d / mass, multipliers, program, _missed(program, d / mass), tau)
+
+
+def _missed(program: Program, d: FloatArray) -> float:
+    """Returns the 1-norm of what d misses of the equations and of the floor."""
+    flow = float(np.abs(program.K @ d - program.k0 * d.sum()).sum())
+    return flow if program.floor == 0 else flow + float(np.maximum(program.floor - d, 0.0).sum())
 
 
 def _projected(program: Program, newton: Newton, state: Progress) -> Progress:
@@ -150,6 +155,6 @@ def _projected(program: Program, newton: Newton, state: Progress) -> Progress:
     if state.flow <= ROUNDING:
         return state
     d = newton.project(state.d)
-    flow = float(np.abs(program.K @ d - program.k0 * d.sum()).sum())
+    flow = _missed(program, d)
     is_better = np.isfinite(flow) and d.min() >= 0 and flow < state.flow
     return replace(state, d=d, flow=flow) if is_better else state

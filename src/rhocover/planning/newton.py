@@ -29,7 +29,7 @@ from rhocover.planning.factorisation import NormalEquations
 from rhocover.planning.program import Program
 
 STEP_TO_BOUNDARY = 0.99
-LARGEST_LOG_STEP = 2.0  # at rho = 0 no entry of d grows by more than e^2 in a step
+LARGEST_LOG_STEP = 2.0  # at rho < 1/2 no entry of d grows by more than e^2 in a step
 SMALLEST_X, LARGEST_X = 0.1, 10.0  # how far x may leave its own step to keep the flow linear
 
 
@@ -209,7 +209,11 @@ class Newton:
             growth = max(-float(move.c.min()), 1e-300)
             length = min(1.0, LARGEST_LOG_STEP / growth)
             return length, length
-        return to_zero(point.x, move.x), to_zero(point.c, move.c)
+        dual = to_zero(point.c, move.c)
+        if self._program.rho < 0.5:  # c^-kappa grows faster than any step to the boundary foresees
+            fall = max(-float((move.c / point.c)[self._program.coverage.support].min()), 1e-300)
+            dual = min(dual, LARGEST_LOG_STEP * self._program.rho / fall)
+        return to_zero(point.x, move.x), dual
 
 
 def products_of(point: Iterate) -> float:

@@ -11,8 +11,9 @@ import numpy as np
 
 from rhocover import checks
 from rhocover.checks import FloatArray
-from rhocover.errors import InvalidArgumentError, NotConvergedError, unknown_name
+from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, unknown_name
 from rhocover.mdp import MDP
+from rhocover.occupancy import Occupancies
 from rhocover.planning.certificate import Multipliers, dual_bound, slack_of_point
 from rhocover.planning.interior_point import interior_point
 from rhocover.planning.problem import Problem, leximin_multipliers, read_problem
@@ -30,6 +31,7 @@ DEFAULT_STEPS = {"interior_point": 200, "leximin": 0}
 FRANK_WOLFE_STEPS = 20_000
 AIM = 0.5  # the solver aims below tol, because the check afterwards adds its own rounding
 MEMBERSHIP_TOLERANCE = 1e-9
+FLOW_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +141,7 @@ def _solve_leximin(problem: Problem) -> _Found:
 def _checked(problem: Problem, found: _Found, method: str, tol: float, seconds: float) -> Plan:
     """Returns the plan with every number computed again from the occupancy itself."""
     members, coverage = problem.members, problem.program.coverage
-    d = np.maximum(found.d, 0.0)
+    d = _occupancy_of_policy(members, np.maximum(found.d, 0.0))
     divergence = coverage.divergence(d)
     slack = slack_of_point(problem.program, found.multipliers, d)
     gap = max(divergence - found.lower_bound, 0.0) + slack
@@ -169,6 +171,19 @@ def _checked(problem: Problem, found: _Found, method: str, tol: float, seconds: 
         stages=found.stages,
         restriction=problem.restriction,
     )
+
+
+def _occupancy_of_policy(members: Occupancies, d: FloatArray) -> FloatArray:
+    """Returns d, or what its policy really visits where d misses the flow equations by more than rounding.
+
+    A policy amplifies what d misses by as much as its chain mixes slowly: 1e-10 can become 1e-6.
+    """
+    if members.membership(d).flow <= FLOW_ROUNDING:
+        return d
+    try:
+        return members.from_policy(members.to_policy(d))
+    except RhocoverError:  # a policy with several recurrent classes visits what its start decides
+        return d
 
 
 def _explain(result: Plan, tol: float) -> str:

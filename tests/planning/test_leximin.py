@@ -13,12 +13,12 @@ import pytest
 from exact_optimum import exact_equations, simplex
 
 from rhocover import MDP, Occupancies, envs, plan
-from rhocover.planning.leximin import LEVEL_SLACK, leximin
+from rhocover.planning.leximin import SLACKS, leximin
 
 INF = float("inf")
 CRITERIA = {"average": {}, "discounted": {"discount": 0.9}, "horizon": {"horizon": 2}}
-# A held pair may lose LEVEL_SLACK of its level; multipliers pass that on to later levels, here by up to 10.
-ROUNDING = 100 * LEVEL_SLACK
+# A held pair may lose SLACKS[-1] of its level; multipliers pass that on to later levels, here by up to 10.
+ROUNDING = 100 * SLACKS[-1]
 
 
 def random_model(seed: int) -> MDP:

@@ -19,7 +19,7 @@ import numpy as np
 from rhocover.chains import EndComponents, maximal_end_components
 from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.occupancy import Occupancies
-from rhocover.oracles.response import Oracle, Response
+from rhocover.oracles.response import Oracle, Response, check_warm
 
 
 def comes_apart(members: Occupancies) -> EndComponents | None:
@@ -64,6 +64,7 @@ class ByComponent:
     def respond(self, reward: Any, *, warm: Response | None = None) -> Response:
         """Returns the best of the components' responses, as a response over the model."""
         reward = self.members.flatten(reward, "reward")
+        check_warm(self.members, warm)
         answers = [part.respond(reward, warm) for part in self.parts]
         best = int(np.argmax([answer.value for answer in answers]))
         occupancy, policy = np.zeros_like(reward), self._policy.copy()

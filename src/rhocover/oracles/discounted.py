@@ -1,8 +1,8 @@
 """Policy iteration for discounted rewards: runs that stop with probability `restart` = 1 - gamma a step.
 
-The values of a policy solve (I - (1 - restart) P) h = reward, whatever its classes; a policy that is better in
-one state is better in all, and a finite number of them are tried. Only differences of h are compared: a
-discounted value is a large constant, and the constant costs digits.
+The values of a policy solve (I - (1 - restart) P) h = reward, whatever its classes; taking better entries
+makes no state worse, so no policy comes twice. Only differences of h are compared: a discounted value
+is a large constant and small differences, and the constant costs digits.
 """
 
 from __future__ import annotations

@@ -2,19 +2,18 @@
 
 **Average reward.** Textbook policy iteration assumes that every policy has one recurrent class. Here greedy
 policies have many, or nearly: on a slippery grid a policy that likes two far corners needs 1e14 steps
-from one to the other, its bias is lost in rounding, and the iteration wanders about. So the model is
-perturbed. After each step, with probability `restart`, it jumps back to one state, the anchor. Then
-every policy has one recurrent class, Howard's proof holds, and the restart is made small in two stages,
-from 1e-4 (biases up to 1e4, accurate to 1e-12) to 1e-13, where it changes gains by 1e-13 times the bias.
-The anchor moves to the state visited most.
+from one to the other, its bias is lost in rounding, and the iteration wanders about. So
 
-An entry replaces another only if it is better by more than rounding, so ties never cycle. A warm start
-goes straight to the last stage, and falls back on a cold one if a few iterations do not finish it.
+- the model is perturbed: after each step, with probability 1e-13, it jumps to one state, the anchor.
+  Then every policy has one recurrent class and Howard's proof holds. The anchor is the state visited most;
+- an entry replaces another only if it is better by more than rounding, that of the evaluation included,
+  so neither ties nor noise make it cycle;
+- the certificate is that of the model without jumps (`Question.upper_bound`). Where several classes
+  earn the same, the bias is rounding times 1e13 in those without the anchor: the policy is optimal, its
+  bias proves nothing. Then both are polished (`_polished`).
 
-The certificate is that of the model without restarts (`Question.upper_bound`), so nothing rests on
-the perturbation being small. Where several classes earn the same, the bias is rounding times 1e13 in those
-without the anchor: the policy is optimal, its bias proves nothing. Then the potential is polished
-(`_polished`).
+A cold start begins with some sweeps of value iteration, which carry rewards across the model faster than
+policies do; a warm one with the last policy, and is repeated cold if a few iterations do not finish it.
 
 The model must be communicating (see `components` for those that are not). Discounted rewards need none
 of this (`discounted`), and with a horizon it is backward induction (`backward`).
@@ -34,12 +33,13 @@ from rhocover.oracles.backward import backward_induction
 from rhocover.oracles.choices import Choices
 from rhocover.oracles.discounted import MAX_ITERATIONS, discounted, settled, swept
 from rhocover.oracles.evaluation import best_class, evaluate
-from rhocover.oracles.response import Question, Response, refuse_floor
+from rhocover.oracles.response import Question, Response, check_warm, refuse_floor
 
 NAME = "policy_iteration"
 TOLERANCE = 1e-8  # of the largest |reward|: an answer with a larger gap is an error, not an answer
 FINISHED = 1e-11  # iterations end at this gap; rounding leaves 1e-13 to 1e-11
-COARSE, FINE = 1e-4, 1e-13  # restart probabilities
+RESTART = 1e-13  # probability of a jump to the anchor; it changes gains by that times the bias
+STOP = 1e-4  # probability that a run stops, in a polishing step: values are then accurate to 1e-12
 WARM_ITERATIONS = 8  # a warm start that needs more is slower than a cold one
 WARM_GAP = 1e-10  # a warm start that ends above it is followed by a cold one
 MAX_POLISH = 30
@@ -53,7 +53,6 @@ class _Stage:
     chosen: IntArray  # entries, [S]
     potential: FloatArray  # [S]
     gain: float
-    anchor: int  # for the next stage
     gap: float  # certified, rounding included
     iterations: int
 
@@ -69,6 +68,7 @@ class PolicyIteration:
     def respond(self, reward: Any, *, warm: Response | None = None) -> Response:
         """Returns a best response to `reward`; `warm` is the answer to a similar one."""
         question = Question.of(self.choices, reward)
+        check_warm(self.members, warm)
         if self.members.criterion == "horizon":
             return backward_induction(question, NAME)
         chosen = None if warm is None else self.choices.chosen(warm.policy)
@@ -81,7 +81,7 @@ def _average(question: Question, chosen: IntArray | None, warm: Response | None)
     spent = 0
     if chosen is not None and warm is not None:
         mass = np.bincount(question.choices.node, warm.occupancy)
-        stage = _howard(question, chosen, int(np.argmax(mass)), FINE, WARM_ITERATIONS)
+        stage = _howard(question, chosen, int(np.argmax(mass)), WARM_ITERATIONS)
         answer = _answer(question, _polished(question, stage))
         if answer.gap <= WARM_GAP * question.size:
             return answer
@@ -97,23 +97,21 @@ def _average(question: Question, chosen: IntArray | None, warm: Response | None)
 
 
 def _cold(question: Question) -> _Stage:
-    """Returns the end of both stages, from a policy that is greedy after some value iteration."""
-    h = swept(question, 1 - COARSE)
+    """Returns where iterations end that begin with a policy greedy after some value iteration."""
+    h = swept(question, 1 - STOP)
     chosen = question.choices.greedy(question.reward + question.choices.onward @ h)
-    return _polished(question, _howard(question, chosen, int(np.argmax(h)), FINE))
+    return _polished(question, _howard(question, chosen, int(np.argmax(h)), MAX_ITERATIONS))
 
 
-def _howard(
-    question: Question, chosen: IntArray, anchor: int, restart: float, limit: int = MAX_ITERATIONS
-) -> _Stage:
-    """Returns where policy iteration ends in the model that restarts at the anchor."""
+def _howard(question: Question, chosen: IntArray, anchor: int, limit: int) -> _Stage:
+    """Returns where policy iteration ends in the model with jumps to the anchor."""
     choices, iterations = question.choices, 0
     while True:
         iterations += 1
-        result = evaluate(choices.chain(chosen), question.reward[chosen], anchor, restart)
+        result = evaluate(choices.chain(chosen), question.reward[chosen], anchor, RESTART)
         anchor = result.anchor
         advantage, error = question.advantage(result.bias)
-        perturbed = advantage - restart * (choices.onward @ result.bias)
+        perturbed = advantage - RESTART * (choices.onward @ result.bias)
         noise = choices.onward @ result.noise + result.noise[choices.node]
         better = choices.better(perturbed, error + noise, chosen)
         done = float((advantage + error).max()) - result.gain <= FINISHED
@@ -121,27 +119,27 @@ def _howard(
             break
         chosen = better
     gap = float((advantage + error).max()) - result.gain
-    return _Stage(chosen, result.bias, result.gain, result.likeliest(), gap, iterations)
+    return _Stage(chosen, result.bias, result.gain, gap, iterations)
 
 
 def _polished(question: Question, stage: _Stage) -> _Stage:
     """Returns the stage with a policy and a potential that certify each other, if there are any.
 
     Value iteration would find it: its bound max (T h - h) falls with every sweep, but a class that is
-    hardly ever left takes as many sweeps as that takes. One implicit step is worth 1/COARSE of them:
-    h <- the value of runs that end with probability COARSE a step and are then paid the last h.
+    hardly ever left takes as many sweeps as that takes. One implicit step is worth 1/STOP of them:
+    h <- the value of runs that stop with probability STOP a step and are then paid the last h.
     """
     choices = question.choices
     for _ in range(MAX_POLISH):
         if stage.gap <= FINISHED:
             break
         h = stage.potential
-        reward = (1 - COARSE) * (question.reward - stage.gain) + COARSE * h[choices.node]
-        chosen, h, iterations = settled(choices, reward, COARSE, stage.chosen)
+        reward = (1 - STOP) * (question.reward - stage.gain) + STOP * h[choices.node]
+        chosen, h, iterations = settled(choices, reward, STOP, stage.chosen)
         advantage, error = question.advantage(h)
         gain = max(stage.gain, float(advantage[chosen].min()))  # every class earns that much
         gap = float((advantage + error).max()) - gain
-        polished = _Stage(chosen, h, gain, stage.anchor, gap, stage.iterations + iterations)
+        polished = _Stage(chosen, h, gain, gap, stage.iterations + iterations)
         if gap > STALLED * stage.gap:
             return min(stage, polished, key=lambda one: one.gap)
         stage = polished

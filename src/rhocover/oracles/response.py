@@ -113,3 +113,12 @@ def refuse_floor(members: Occupancies, method: str) -> None:
             f"`method` {method!r} needs eta = 0, got eta={members.eta:g}: d >= 2 eta couples the states. "
             "Use method='lp'."
         )
+
+
+def check_warm(members: Occupancies, warm: Response | None) -> None:
+    """Refuses a response over another set."""
+    if warm is not None and warm.policy.shape != (members.num_pairs,):
+        raise InvalidArgumentError(
+            f"`warm` must be a response over the same set, of {members.num_pairs} entries, got one of "
+            f"{warm.policy.size}."
+        )

@@ -22,7 +22,7 @@ from rhocover.occupancy import Occupancies
 from rhocover.oracles.backward import backward_induction
 from rhocover.oracles.choices import Choices
 from rhocover.oracles.evaluation import Factor, best_class, distribution
-from rhocover.oracles.response import Question, Response, centred, refuse_floor
+from rhocover.oracles.response import Question, Response, centred, check_warm, refuse_floor
 
 NAME = "value_iteration"
 APERIODIC_STEP = 0.9  # any value below 1 would do; 0.9 hardly slows down
@@ -44,6 +44,7 @@ class ValueIteration:
     def respond(self, reward: Any, *, warm: Response | None = None) -> Response:
         """Returns a best response to `reward`; `warm` is the answer to a similar one."""
         question = Question.of(self.choices, reward)
+        check_warm(self.members, warm)
         if self.members.criterion == "horizon":
             return backward_induction(question, NAME)
         h = np.zeros(self.choices.num_nodes) if warm is None else warm.potential / question.size

@@ -17,10 +17,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from rhocover.checks import BoolArray, FloatArray
+from rhocover.errors import SolverError
 from rhocover.linear_program import LinearProgram
 from rhocover.occupancy import Occupancies
 
-LEVEL_SLACK = 1e-10  # held pairs may lose this share, so that rounding cannot make a level infeasible
+SLACKS = (1e-10, 1e-9, 3e-9, 8e-9)  # held pairs may lose such a share, or rounding makes a level infeasible
 POSITIVE = 1e-9  # of a level's multipliers, which add up to 1
 
 
@@ -35,12 +36,21 @@ class Leximin:
 
 
 def leximin(members: Occupancies, mu_bar: FloatArray) -> Leximin:
-    """Returns the weighted leximin occupancy, per entry of the set."""
+    """Returns the weighted leximin occupancy, per entry of the set, with the least slack that works."""
+    for slack in SLACKS[:-1]:
+        try:
+            return _leximin(members, mu_bar, slack)
+        except SolverError:
+            continue
+    return _leximin(members, mu_bar, SLACKS[-1])
+
+
+def _leximin(members: Occupancies, mu_bar: FloatArray, slack: float) -> Leximin:
     level = np.full(members.num_pairs, np.nan)
     free = mu_bar > 0
     d, potential, count = np.zeros(0), None, 0
     while free.any():
-        d, value, dual, tight = _raise_free(members, mu_bar, free, level)
+        d, value, dual, tight = _raise_free(members, mu_bar, free, level * (1 - slack))
         potential = dual if potential is None else potential
         level[free & tight] = value
         free = free & ~tight
@@ -56,7 +66,7 @@ def _raise_free(
     matrix, right_side = members.equations()
     due = np.where(free, mu_bar, 0.0)
     held = ~free & (mu_bar > 0)
-    lower = np.maximum(members.floor, np.where(held, (1 - LEVEL_SLACK) * level * mu_bar, 0.0))
+    lower = np.maximum(members.floor, np.where(held, level * mu_bar, 0.0))
     lower = np.where(free, 0.0, lower)
     program = LinearProgram(
         sp.hstack([matrix, (matrix @ due)[:, None]], format="csr"), right_side, np.append(lower, 0.0)

@@ -1,4 +1,4 @@
-"""Is planning faster than CVXPY + Clarabel, and policy iteration faster than the HiGHS program? Ratios in one run.
+"""Is planning faster than CVXPY + Clarabel, and policy iteration faster than HiGHS? Ratios in one run.
 
 Times are the least of several runs in one process; the yardstick runs in between, on the same cores.
 Compilation (once per installation) is not counted.

@@ -11,6 +11,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -19,6 +20,7 @@ from rhocover import MDP, Coverage, Occupancies, chains, envs
 from rhocover.errors import InfeasibleFloorError, InvalidArgumentError, SolverError, UnknownNameError
 from rhocover.oracles import METHODS, Response, ValueIteration, best_response, make_oracle
 from rhocover.oracles.choices import Choices
+from rhocover.oracles.evaluation import best_class, evaluate
 from rhocover.oracles.response import Question
 
 reproducible = settings(max_examples=40, deadline=None, derandomize=True)
@@ -268,6 +270,39 @@ def test_a_long_river_with_nearly_equal_rewards_is_solved_in_every_place_in_turn
         assert warm.value == pytest.approx(program.respond(reward).value, abs=AGREE * reward.max())
 
 
+def drifting_chain(num_states: int, right: float) -> sp.csr_array:
+    """Returns a walk that goes right, else left: its first state has mass (left/right)^(S-1) of the last."""
+    place = np.arange(num_states)
+    chain = np.zeros((num_states, num_states))
+    chain[place, np.minimum(place + 1, num_states - 1)] += right
+    chain[place, np.maximum(place - 1, 0)] += 1 - right
+    return sp.csr_array(chain)
+
+
+@pytest.mark.parametrize("num_states", [5, 20, 60])
+def test_an_anchor_that_is_never_seen_again_is_exchanged(num_states):
+    chain, reward = drifting_chain(num_states, 0.9), np.sin(np.arange(num_states))
+    mass = (1 / 9) ** np.arange(num_states)[::-1]
+    result = evaluate(chain, reward, 0, 1e-13)
+    assert result.gain == pytest.approx(mass @ reward / mass.sum(), abs=1e-11)  # 1e-13 times the bias
+    poisson = result.bias - chain @ result.bias - (reward - result.gain)
+    assert np.abs(poisson).max() <= 1e-11
+
+
+@pytest.mark.parametrize("num_states", [5, 20, 60, 400])
+def test_the_stationary_distribution_does_not_hang_on_the_anchor(num_states):
+    mass = (1 / 9) ** np.arange(num_states)[::-1].astype(float)
+    first_is_highest = -np.arange(float(num_states))
+    found = best_class(drifting_chain(num_states, 0.9), np.zeros(num_states), first_is_highest)
+    assert found == pytest.approx(mass / mass.sum(), abs=1e-12)
+
+
+def test_of_several_classes_the_one_that_earns_most_is_taken():
+    chain = sp.csr_array([[0.0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0.5, 0, 0.5, 0]])
+    assert best_class(chain, np.array([1.0, 4, 2, 9]), np.zeros(4)).tolist() == [0.5, 0.5, 0, 0]
+    assert best_class(chain, np.array([1.0, 2, 2, 9]), np.zeros(4)).tolist() == [0, 0, 1, 0]
+
+
 @pytest.mark.parametrize("power", [-200, -20, 13, 20, 200])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_value_scales_with_its_reward(method, power):
@@ -354,6 +389,9 @@ def test_what_cannot_be_answered_is_refused_by_name():
         best_response(members, np.where(np.arange(12) == 3, np.nan, 1.0))
     with pytest.raises(InvalidArgumentError, match="`reward` must have shape"):
         best_response(members, np.ones(5))
+    other = best_response(Occupancies.average(envs.river_swim(num_states=3)), np.ones(6))
+    with pytest.raises(InvalidArgumentError, match="`warm` must be a response over the same set, of 12"):
+        best_response(members, np.ones(12), warm=other)
     with pytest.raises(UnknownNameError, match="Known: auto, lp, policy_iteration, value_iteration"):
         best_response(members, np.ones(12), method="simplex")
 

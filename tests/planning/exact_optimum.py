@@ -122,7 +122,8 @@ class _Newton:
 
     def solve(self):
         """Returns the minimum: first rho grows from 1 to its value, then tau falls."""
-        for self.rho in self._stages():
+        for stage in self._stages():
+            self.rho = stage
             self.factor = 1 / self._size()
             tau = mp.mpf(1) / 100
             self.z = {i: tau / self._room(i) for i in self.barred}
@@ -164,7 +165,9 @@ class _Newton:
         # No factor (mu/d)^rho changes by much more than e^(1/2) in a step, and bounds are kept.
         relative = [abs(s) / y for s, y, m in zip(step, self.d, self.mu_bar, strict=True) if m > 0]
         fastest = 2 * (1 + self.rho) * max(relative)
-        towards = [-step[i] / self._room(i) for i in self.barred] + [-rise[i] / self.z[i] for i in self.barred]
+        towards = [-step[i] / self._room(i) for i in self.barred] + [
+            -rise[i] / self.z[i] for i in self.barred
+        ]
         length = 1 / max(mp.mpf(1), fastest, *(t * mp.mpf(1.01) for t in towards))
         self.d = [y + length * s for y, s in zip(self.d, step, strict=True)]
         self.z = {i: z + length * rise[i] for i, z in self.z.items()}
@@ -250,7 +253,7 @@ def _minimax(members: Occupancies, coverage: Coverage):
             spread[r][i] += v
     dot = [sum((v * m for v, m in zip(row, mu_bar, strict=True)), Fraction(0)) for row in spread]
     if equations.floor == 0:
-        table = [row + [t] for row, t in zip(spread, dot, strict=True)]
+        table = [[*row, t] for row, t in zip(spread, dot, strict=True)]
         right = list(equations.right)
     else:  # d = floor + s; row n+i: s_i + floor - t mubar_i = u_i
         zeros = [Fraction(0)] * n
@@ -292,7 +295,9 @@ def _climb(body: list, basis: list[int], costs: list[Fraction], usable: int) -> 
     """Returns the largest value of costs'x over the first `usable` columns; changes body and basis."""
     while True:
         prices = [costs[j] for j in basis]
-        entering = next((j for j in range(usable) if j not in basis and _reduced(body, prices, costs, j) > 0), None)
+        entering = next(
+            (j for j in range(usable) if j not in basis and _reduced(body, prices, costs, j) > 0), None
+        )
         if entering is None:
             return sum((p * row[-1] for p, row in zip(prices, body, strict=True)), Fraction(0))
         ratios = [(row[-1] / row[entering], basis[r], r) for r, row in enumerate(body) if row[entering] > 0]

@@ -122,7 +122,8 @@ def planned(name: str, rho: float, **settings):
 
 
 @pytest.mark.parametrize(
-    ("rho", "value"), [(1, 0.148958613), (2, 0.293000580), (5, 0.504778357), (100, 0.646744883), (INF, 0.65299309)]
+    ("rho", "value"),
+    [(1, 0.148958613), (2, 0.293000580), (5, 0.504778357), (100, 0.646744883), (INF, 0.65299309)],
 )
 def test_the_reference_has_the_published_values_of_river_swim(rho, value):
     assert abs(optimum("river_swim", rho) - value) <= (5e-9 if rho == INF else 5e-10)  # the last digit
@@ -182,7 +183,11 @@ def test_no_multipliers_prove_more_than_is_true(data):
     program, rng = program_of(name, rho), np.random.default_rng(data.draw(st.integers(0, 2**32)))
     scale = data.draw(st.sampled_from([1e-8, 1e-3, 1.0, 1e3, 1e8]))
     nu = scale * rng.normal(size=program.K.shape[0])
-    alpha = scale * float(rng.exponential()) * data.draw(st.sampled_from([1, 10])) if program.has_mass_row else 0.0
+    alpha = (
+        scale * float(rng.exponential()) * data.draw(st.sampled_from([1, 10]))
+        if program.has_mass_row
+        else 0.0
+    )
     z = scale * rng.exponential(size=program.num_pairs) if program.floor > 0 else 0.0
     assert mp.mpf(dual_bound(program, Multipliers(nu, alpha, z))) <= optimum(name, rho)
 
@@ -220,7 +225,9 @@ def test_the_best_multipliers_prove_nearly_everything(name, rho):
 @pytest.mark.parametrize("rho", [0.5, 1, 2, INF])
 def test_a_bound_does_not_depend_on_the_scale_of_its_multipliers(rho):
     program, last = program_of("garnet 7", rho), multipliers_of("garnet 7", rho)
-    bounds = [dual_bound(program, Multipliers(s * last.nu, s * last.alpha)) for s in (1.0, 2.0**200, 2.0**-200)]
+    bounds = [
+        dual_bound(program, Multipliers(s * last.nu, s * last.alpha)) for s in (1.0, 2.0**200, 2.0**-200)
+    ]
     assert bounds == pytest.approx([bounds[0]] * 3, abs=1e-13)  # logarithms near 139, to half an ulp
 
 

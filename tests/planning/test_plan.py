@@ -155,9 +155,7 @@ def test_plans_agree_with_cvxpy_when_some_pairs_have_no_weight(criterion, rho):
     members, mu = members_of(mdp, criterion), random_weights(mdp, 3)
     mu[[0, 2, 4]] = 0.0
     found = plan(mdp, rho, mu, **CRITERIA[criterion])
-    assert found.divergence == pytest.approx(
-        cvxpy_minimum(members, members.flatten(mu, "mu"), rho), abs=1e-6
-    )
+    assert found.divergence == pytest.approx(cvxpy_minimum(members, members.flatten(mu, "mu"), rho), abs=1e-6)
     check_consistency(found, members)
 
 
@@ -207,7 +205,9 @@ def test_a_floor_out_of_reach_is_refused_with_the_largest_one():
 # --- small and odd models ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"eta": 0.1}, {"discount": 0.5, "start": 0}, {"horizon": 1, "start": 0}])
+@pytest.mark.parametrize(
+    "options", [{}, {"eta": 0.1}, {"discount": 0.5, "start": 0}, {"horizon": 1, "start": 0}]
+)
 @pytest.mark.parametrize("rho", [0, 0.5, 1, 2, INF])
 def test_one_state_gets_its_weights(rho, options):
     found = plan(MDP(np.ones((1, 3, 1))), rho, [[3.0, 4.0, 5.0]], **options, tol=1e-12)
@@ -366,7 +366,8 @@ def test_an_unknown_method_is_refused_with_the_known_ones(method):
 
 
 @pytest.mark.parametrize(
-    ("method", "rho", "eta"), [("leximin", 2, 0), ("leximin", INF, 0.01), *((name, INF, 0) for name in FRANK_WOLFE)]
+    ("method", "rho", "eta"),
+    [("leximin", 2, 0), ("leximin", INF, 0.01), *((name, INF, 0) for name in FRANK_WOLFE)],
 )
 def test_a_method_refuses_what_it_cannot_do(method, rho, eta):
     with pytest.raises(InvalidArgumentError):

@@ -8,6 +8,8 @@ Distances of occupancies follow by Pinsker's inequality, |d - mu|_1^2 <= 2 D_rho
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -137,7 +139,7 @@ def test_the_best_divergence_grows_with_rho(seed):
     mdp = random_model(seed)
     mu = np.random.default_rng(seed).random((6, 3)) + 0.05
     plans = [plan(mdp, rho, mu, tol=1e-10) for rho in RHOS if rho > 0]  # rho = 0 is the limit of D_rho/rho
-    for low, high in zip(plans[:-1], plans[1:], strict=True):
+    for low, high in itertools.pairwise(plans):
         assert low.lower_bound < high.divergence
         assert low.divergence < high.divergence  # these models are far from constant in rho
 

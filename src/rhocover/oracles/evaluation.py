@@ -145,9 +145,10 @@ def best_class(chain: Matrix, reward: FloatArray, potential: FloatArray) -> Floa
     states = np.concatenate(classes)
     label = np.repeat(np.arange(len(classes)), [c.size for c in classes])
     among = sp.csr_array(chain[states][:, states])
-    mass = _visits(among, label, _highest(potential[states], label))
-    mass /= np.bincount(label, mass)[label]
-    missed = np.bincount(label, np.abs(mass @ among - mass))
+    with np.errstate(over="ignore", invalid="ignore"):
+        mass = _visits(among, label, _highest(potential[states], label))
+        mass /= np.bincount(label, mass)[label]
+        missed = np.bincount(label, np.abs(mass @ among - mass))
     for k in np.flatnonzero(~(missed <= BALANCE)):
         mass[label == k] = stationary_distribution(among[label == k][:, label == k])
     best = label == np.argmax(np.bincount(label, mass * reward[states]))
@@ -160,7 +161,10 @@ def _visits(chain: Matrix, label: IntArray, anchors: IntArray, tries: int = 3) -
     """Returns the visits to each state between two of its class's anchor, for all classes at once."""
     leaving = np.asarray(chain[anchors].sum(axis=0)).ravel()
     leaving[anchors] = 0.0
-    visits = np.maximum(Factor(chain, 0.0, anchors).solve_transposed(leaving), 0.0)
+    try:
+        visits = np.maximum(Factor(chain, 0.0, anchors).solve_transposed(leaving), 0.0)
+    except SolverError:  # an anchor so rare that the rest is a closed class in float64
+        return np.full(label.size, np.nan)
     visits[anchors] = 1.0
     likeliest = _highest(visits, label)
     if tries > 1 and (visits[likeliest] * RARE > 1).any():

@@ -63,16 +63,9 @@ class Workspace:
 
 
 class MultifrontalFactor:
-    """The factor of one matrix; `indptr`, `indices` are its lower triangle by columns, in factor order."""
+    """The factor of one matrix, whose `values` stand in the order of the analysis's `indices`."""
 
-    def __init__(
-        self,
-        symbolic: Symbolic,
-        indptr: IntArray,
-        indices: IntArray,
-        values: FloatArray,
-        workspace: Workspace,
-    ) -> None:
+    def __init__(self, symbolic: Symbolic, values: FloatArray, workspace: Workspace) -> None:
         self._symbolic = symbolic
         self._offset = _block_offsets(symbolic)
         self._entries = workspace.entries(int(self._offset[-1]))
@@ -84,7 +77,7 @@ class MultifrontalFactor:
         for k, (low, high) in enumerate(spans):
             top, below = self._blocks(k, high - low, rows[k].size)
             rest = workspace.square(rows[k].size)
-            _gather(low, high, rows[k], indptr, indices, values, local, top, below)
+            _gather(low, high, rows[k], symbolic.indptr, symbolic.indices, values, local, top, below)
             for child in children[k]:
                 update = updates.pop(child)
                 _extend_add(low, high, rows[child], local, update, top, below, rest)

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from rhocover.checks import FloatArray, IntArray, Matrix
+from rhocover.checks import FloatArray, Matrix
+from rhocover.planning.symbolic import Symbolic, inverse
 
 
 def normal_pattern(K: Matrix) -> Matrix:
@@ -22,37 +23,24 @@ def normal_pattern(K: Matrix) -> Matrix:
 
 
 class NormalMatrix:
-    """The lower triangle of K diag(w) K', rows and columns in the given order, stored by columns."""
+    """The lower triangle of K diag(w) K' in the order and the pattern of an analysis, by columns."""
 
-    def __init__(self, K: Matrix, pattern: Matrix, order: IntArray) -> None:
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size)
-        self.indptr, self.indices = _lower_pattern(pattern, place)
+    def __init__(self, K: Matrix, symbolic: Symbolic) -> None:
+        self._size = symbolic.indices.size
         columns = K.tocsc()
         self._K_indptr = columns.indptr.astype(np.int64)
-        self._K_rows = place[columns.indices]
         self._K_values = columns.data
         sizes = np.diff(self._K_indptr)
-        self._places = np.empty(int(np.sum(sizes * (sizes + 1) // 2)), np.int64)
-        _find_places(self._K_indptr, self._K_rows, self.indptr, self.indices, self._places)
-        if self.indices.size < 2**31:
-            self._places = self._places.astype(np.int32)
+        dtype = np.int32 if self._size < 2**31 else np.int64
+        self._places = np.empty(int(np.sum(sizes * (sizes + 1) // 2)), dtype)
+        rows = inverse(symbolic.order)[columns.indices]
+        _find_places(self._K_indptr, rows, symbolic.indptr, symbolic.indices, self._places)
 
     def fill(self, w: FloatArray) -> FloatArray:
-        """Returns the entries for these weights, in the order of `indices`."""
-        values = np.zeros(self.indices.size)
+        """Returns the entries for these weights, in the order of the analysis's `indices`."""
+        values = np.zeros(self._size)
         _fill(self._K_indptr, self._K_values, w, self._places, values)
         return values
-
-
-def _lower_pattern(pattern: Matrix, place: IntArray) -> tuple[IntArray, IntArray]:
-    coo = pattern.tocoo()
-    row, column = place[coo.row], place[coo.col]
-    low = row >= column
-    ones = np.ones(int(low.sum()), np.int8)
-    matrix = sp.csc_array((ones, (row[low], column[low])), shape=pattern.shape)
-    matrix.sort_indices()
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
 
 
 @njit(cache=True)

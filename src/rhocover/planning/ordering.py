@@ -25,8 +25,7 @@ LEAF_SIZE = 64  # parts this small are one dense block of the factor anyway
 
 def nested_dissection(pattern: Matrix) -> IntArray:
     """Returns the order in which to eliminate: `order[k]` is the k-th vertex of the CSR `pattern`."""
-    graph = _without_diagonal(pattern)
-    return _dissect(graph.indptr.astype(np.int64), graph.indices.astype(np.int64), LEAF_SIZE)
+    return _dissect(pattern.indptr, pattern.indices, LEAF_SIZE)
 
 
 def metis_order(pattern: Matrix) -> IntArray:

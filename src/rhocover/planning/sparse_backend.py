@@ -10,18 +10,19 @@ from rhocover.planning.factorisation import NotPositiveDefiniteError
 from rhocover.planning.multifrontal import MultifrontalFactor, Workspace
 from rhocover.planning.normal_matrix import NormalMatrix, normal_pattern
 from rhocover.planning.ordering import has_metis, metis_order, nested_dissection
-from rhocover.planning.symbolic import Symbolic, analyse
+from rhocover.planning.symbolic import Symbolic, analyse, inverse
 
 METIS_PAYS = 2e9  # operations of one factorisation below which METIS costs more than it saves
+PLANAR = 300.0  # operations over n^1.5: about 100 on slippery grids, where METIS does no better
 
 
 class SparseBackend:
     """Factorises in a fill-reducing order that is found once for the pattern."""
 
-    def __init__(self, K: Matrix, pattern: Matrix, symbolic: Symbolic) -> None:
+    def __init__(self, K: Matrix, symbolic: Symbolic) -> None:
         self._symbolic = symbolic
-        self._matrix = NormalMatrix(K, pattern, symbolic.order)
-        self._diagonal = self._matrix.indptr[:-1]
+        self._matrix = NormalMatrix(K, symbolic)
+        self._diagonal = symbolic.indptr[:-1]
         self._factor: MultifrontalFactor | None = None
         self._workspace = Workspace()
         self._scale = np.ones(K.shape[0])
@@ -36,7 +37,7 @@ class SparseBackend:
         symbolic = best_analysis(pattern)
         if symbolic.num_entries > dense_share * triangle and triangle < 2e8:
             return None
-        return cls(K, pattern, symbolic)
+        return cls(K, symbolic)
 
     def factorise(self, w: FloatArray, extra: float) -> None:
         """Factorises for these weights."""
@@ -45,12 +46,10 @@ class SparseBackend:
         if not (np.isfinite(diagonal).all() and (diagonal > 0).all()):
             raise NotPositiveDefiniteError("a diagonal entry is not positive.")
         scale = 1 / np.sqrt(diagonal)
-        _rescale(self._matrix.indptr, self._matrix.indices, scale, values)
+        _rescale(self._symbolic.indptr, self._symbolic.indices, scale, values)
         values[self._diagonal] += extra
-        self._scale = scale[_inverse(self._symbolic.order)]
-        self._factor = MultifrontalFactor(
-            self._symbolic, self._matrix.indptr, self._matrix.indices, values, self._workspace
-        )
+        self._scale = scale[inverse(self._symbolic.order)]
+        self._factor = MultifrontalFactor(self._symbolic, values, self._workspace)
 
     def solve(self, right: FloatArray) -> FloatArray:
         """Returns one forward and backward substitution, not refined."""
@@ -64,16 +63,11 @@ class SparseBackend:
 def best_analysis(pattern: Matrix) -> Symbolic:
     """Returns the analysis of our own order, or of METIS's where that is installed and fills less."""
     own = analyse(pattern, nested_dissection(pattern))
-    if own.num_operations < METIS_PAYS or not has_metis():
+    planar = PLANAR * pattern.shape[0] ** 1.5
+    if own.num_operations < max(METIS_PAYS, planar) or not has_metis():
         return own
     metis = analyse(pattern, metis_order(pattern))
     return min(own, metis, key=lambda symbolic: symbolic.num_operations)
-
-
-def _inverse(order: np.ndarray) -> np.ndarray:
-    place = np.empty_like(order)
-    place[order] = np.arange(order.size)
-    return place
 
 
 @njit(cache=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numba import njit
 
 from rhocover.checks import IntArray, Matrix
@@ -27,6 +26,8 @@ class Symbolic:
     """Supernode k holds columns [first[k], first[k+1]) and, below them, rows[start[k]:start[k+1]]."""
 
     order: IntArray  # order[k]: which row of the given matrix is the k-th of the factor
+    indptr: IntArray  # the matrix's own lower triangle by columns, in that order
+    indices: IntArray
     first: IntArray  # [supernodes + 1]
     start: IntArray  # [supernodes + 1]
     rows: IntArray  # sorted within each supernode
@@ -48,40 +49,62 @@ class Symbolic:
 
 def analyse(pattern: Matrix, order: IntArray) -> Symbolic:
     """Returns the supernodal structure of the factor of a matrix with this symmetric CSR pattern."""
-    indptr, indices = _permuted(pattern, order)
-    parent = _elimination_tree(indptr, indices)
+    parent = _elimination_tree(pattern.indptr, pattern.indices, order, inverse(order))
     post = _postorder(parent)
-    order = order[post]
-    indptr, indices = _permuted(pattern, order)
-    parent = _elimination_tree(indptr, indices)
+    order, parent = order[post], _relabelled(parent, post)
+    indptr, indices = _lower_triangle(pattern.indptr, pattern.indices, order, inverse(order))
     counts = _column_counts(indptr, indices, parent)
     first = _supernodes(parent, counts, SUBTREE_COLUMNS, RELAXED_COLUMNS, RELAXED_ZEROS)
     start, rows, super_parent = _row_structure(indptr, indices, parent, counts, first)
     width, height = np.diff(first), np.diff(start)
     entries = int(np.sum(width * (width + 1) // 2 + width * height))
-    return Symbolic(order, first, start, rows, super_parent, entries)
+    return Symbolic(order, indptr, indices, first, start, rows, super_parent, entries)
 
 
-def _permuted(pattern: Matrix, order: IntArray) -> tuple[IntArray, IntArray]:
-    """Returns the CSR arrays of the symmetrically permuted pattern, indices sorted."""
+def inverse(order: IntArray) -> IntArray:
+    """Returns where each element stands in an order."""
     place = np.empty_like(order)
     place[order] = np.arange(order.size)
-    coo = pattern.tocoo()
-    ones = np.ones(coo.nnz, np.int8)
-    matrix = sp.csr_array((ones, (place[coo.row], place[coo.col])), shape=pattern.shape)
-    matrix.sort_indices()
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64)
+    return place
+
+
+def _relabelled(parent: IntArray, post: IntArray) -> IntArray:
+    """Returns the same tree with its vertices numbered in postorder."""
+    above = parent[post]
+    return np.where(above < 0, -1, inverse(post)[above])
 
 
 @njit(cache=True)
-def _elimination_tree(indptr, indices):
+def _lower_triangle(indptr, indices, order, place):
+    """Returns (indptr, indices) of the permuted lower triangle by columns, rows sorted."""
+    n = order.size
+    start = np.zeros(n + 1, np.int64)
+    for k in range(n):
+        count = 0
+        for p in range(indptr[order[k]], indptr[order[k] + 1]):
+            if place[indices[p]] >= k:
+                count += 1
+        start[k + 1] = start[k] + count
+    rows = np.empty(start[n], np.int64)
+    for k in range(n):
+        fill = start[k]
+        for p in range(indptr[order[k]], indptr[order[k] + 1]):
+            if place[indices[p]] >= k:
+                rows[fill] = place[indices[p]]
+                fill += 1
+        rows[start[k] : fill].sort()
+    return start, rows
+
+
+@njit(cache=True)
+def _elimination_tree(indptr, indices, order, place):
     """Returns parent[j] = the first row below j in column j of the factor, -1 for roots."""
-    n = indptr.size - 1
+    n = order.size
     parent = np.full(n, -1, np.int64)
     ancestor = np.full(n, -1, np.int64)
     for k in range(n):
-        for p in range(indptr[k], indptr[k + 1]):
-            i = indices[p]
+        for p in range(indptr[order[k]], indptr[order[k] + 1]):
+            i = place[indices[p]]
             while i != -1 and i < k:  # climb, pointing every vertex passed at k
                 above = ancestor[i]
                 ancestor[i] = k

@@ -60,7 +60,10 @@ def exact_levels(members: Occupancies, mu: np.ndarray) -> np.ndarray:
 def highest(equations, weight: list, level: list, raised: set[int], *, more: bool = False) -> Fraction:
     """Returns the largest t with a member d >= level mu that has d = t mu on the raised pairs, or `more` by t."""
     n = len(weight)
-    lower = [v * m if more or i not in raised else Fraction(0) for i, (v, m) in enumerate(zip(level, weight, strict=False))]
+    lower = [
+        v * m if more or i not in raised else Fraction(0)
+        for i, (v, m) in enumerate(zip(level, weight, strict=False))
+    ]
     rise = [m if i in raised else Fraction(0) for i, m in enumerate(weight)]
     table = [[Fraction(0)] * (n + 1) for _ in equations.right]
     right = list(equations.right)

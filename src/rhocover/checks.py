@@ -156,6 +156,13 @@ def frozen(array: Any) -> Any:
     return array
 
 
+def frozen_matrix(matrix: Matrix) -> Matrix:
+    """Returns the sparse matrix, its arrays made read-only."""
+    for array in (matrix.data, matrix.indices, matrix.indptr):
+        frozen(array)
+    return matrix
+
+
 def name_some(items: Sequence[Any], limit: int = 8) -> str:
     """Returns the first items as text and how many more there are."""
     shown = ", ".join(str(item) for item in items[:limit])

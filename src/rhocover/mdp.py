@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rhocover import checks
-from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.errors import InvalidArgumentError, InvalidModelError
 from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.layout import Layout
@@ -84,7 +84,7 @@ class MDP:
     ) -> None:  # fmt: skip
         num_states = rows.shape[1]
         put = object.__setattr__
-        put(self, "transitions", _frozen_matrix(rows))
+        put(self, "transitions", frozen_matrix(rows))
         put(self, "pair_state", frozen(np.asarray(states, np.int64)))
         put(self, "pair_action", frozen(np.asarray(actions, np.int64)))
         put(self, "num_states", int(num_states))
@@ -132,7 +132,7 @@ class MDP:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of dynamics, pairs and start: two models with one fingerprint behave alike."""
-        return tensor_digest(self._tensors())
+        return tensor_digest(self._tensors() | {"num_actions": np.array([self.num_actions])})
 
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
@@ -266,9 +266,3 @@ def _checked_layout(layout: Layout | None, num_states: int, num_actions: int) ->
     if layout.directions is not None:
         checks.check_shape(layout.directions.shape, "layout.directions", (num_actions, 2))
     return layout
-
-
-def _frozen_matrix(rows: Matrix) -> Matrix:
-    for array in (rows.data, rows.indices, rows.indptr):
-        frozen(array)
-    return rows

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rhocover import chains, checks
-from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.errors import InfeasibleFloorError, InvalidArgumentError
 from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP
@@ -94,7 +94,7 @@ class Occupancies:
     def average(cls, mdp: MDP, *, eta: float = 0.0) -> Occupancies:
         """Returns the stationary occupancies, {A d = 0, 1'd = 1, d >= 2 eta}."""
         if mdp not in _AVERAGE_FLOW:
-            _AVERAGE_FLOW[mdp] = (_state_indicator(mdp) - mdp.transitions).T.tocsr()
+            _AVERAGE_FLOW[mdp] = _flow_matrix(mdp, 1.0)
         flow = _AVERAGE_FLOW[mdp]
         return cls(mdp, "average", flow, np.zeros(mdp.num_states), *_all_pairs(mdp), eta=_checked_eta(eta))
 
@@ -103,7 +103,7 @@ class Occupancies:
         """Returns the occupancies of runs from `start` that end with probability 1 - discount a step."""
         discount = checks.probability(discount, "discount", open_ends=True)
         start = checked_start(mdp, start)
-        flow = (_state_indicator(mdp) - discount * mdp.transitions).T.tocsr()
+        flow = _flow_matrix(mdp, discount)
         return cls(
             mdp, "discounted", flow, (1 - discount) * start, *_all_pairs(mdp),
             eta=_checked_eta(eta), discount=discount, start=start,
@@ -143,6 +143,8 @@ class Occupancies:
 
     def table(self, d: FloatArray, fill: float = 0.0) -> FloatArray:
         """Returns the entries laid out as `shape`; places without a pair hold `fill`."""
+        if np.ndim(d) > 0:  # one number fills every place
+            checks.check_shape(np.shape(d), "d", (self.num_pairs,))
         result = np.full(self.shape, fill, dtype=float)
         result[self._places] = d
         return result
@@ -188,6 +190,12 @@ class Occupancies:
         """Returns whether `d` is in the set up to `tol` in each of the four residuals."""
         found = self.membership(d)
         return max(found.flow, found.mass, found.negativity, found.floor_shortage) <= tol
+
+    def flow_error(self, d: FloatArray) -> float:
+        """Returns the largest residual of a row over what flows through it: rounding is near 1e-15."""
+        through = abs(self.flow) @ d + np.abs(self.inflow)
+        residual = np.abs(self.flow @ d - self.inflow)
+        return float(np.max(residual / np.maximum(through, 1e-300), initial=0.0))
 
     def to_policy(self, d: Any) -> FloatArray:
         """Returns the policy that visits pairs as `d` does, as a table; uniform where d never comes."""
@@ -307,10 +315,20 @@ def _all_pairs(mdp: MDP) -> tuple[IntArray, IntArray]:
     return np.arange(mdp.num_pairs), np.zeros(mdp.num_pairs, np.int64)
 
 
-def _state_indicator(mdp: MDP) -> Matrix:
-    """Returns E `[n, S]`, E[i, s] = 1 iff pair i belongs to state s."""
-    n = mdp.num_pairs
-    return sp.csr_array((np.ones(n), mdp.pair_state, np.arange(n + 1)), shape=(n, mdp.num_states))
+def _flow_matrix(mdp: MDP, discount: float) -> Matrix:
+    """Returns F `[S, n]`: what each pair takes out of its own state, and puts into others.
+
+    The entry of the own state is 1 - discount P(s|i), written as 1 - discount plus what leaves: a pair
+    that stays with probability 1 - 1e-15 keeps its digits.
+    """
+    n, P = mdp.num_pairs, mdp.transitions
+    pair = np.repeat(np.arange(n), np.diff(P.indptr))
+    leaves = P.indices != mdp.pair_state[pair]
+    out = 1 - discount + discount * np.bincount(pair[leaves], weights=P.data[leaves], minlength=n)
+    rows = np.concatenate([mdp.pair_state, P.indices[leaves]])
+    columns = np.concatenate([np.arange(n), pair[leaves]])
+    values = np.concatenate([out, -discount * P.data[leaves]])
+    return frozen_matrix(sp.csr_array((values, (rows, columns)), shape=(mdp.num_states, n)))
 
 
 def _row_of_pairs(mdp: MDP, pair: IntArray, step: IntArray) -> IntArray:

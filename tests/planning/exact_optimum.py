@@ -75,10 +75,22 @@ def exact_dual_bound(rho: float, mu_bar: list, y: list, total):
     return mp.log(mp.fsum(m * v**power for m, v in weighted)) / power - mp.log(total)
 
 
-def exact_minimum(members: Occupancies, coverage: Coverage):
-    """Returns the smallest D_rho over the set, right to 25 digits."""
+@dataclass(frozen=True)
+class Optimum:
+    """The smallest divergence, right to 25 digits, and what proves it: multipliers, each rounded once.
+
+    `rows` are those of the equations, `floor` those of the floor; at rho = inf there are none.
+    """
+
+    divergence: object
+    rows: np.ndarray | None = None
+    floor: np.ndarray | None = None
+
+
+def exact_optimum(members: Occupancies, coverage: Coverage) -> Optimum:
+    """Returns the smallest D_rho over the set with its proof."""
     if coverage.rho == np.inf:
-        return _minimax(members, coverage)
+        return Optimum(_minimax(members, coverage))
     with mp.workdps(60 + 5 * int(coverage.rho)):  # (mu/d)^rho spreads over as many digits
         return _Newton(members, coverage).solve()
 
@@ -120,7 +132,7 @@ class _Newton:
         self.barred = [i for i, m in enumerate(self.mu_bar) if members.floor > 0 or m == 0]
         self.d = self._onto([mp.mpf(float(x)) for x in members.max_floor()[1]])
 
-    def solve(self):
+    def solve(self) -> Optimum:
         """Returns the minimum: first rho grows from 1 to its value, then tau falls."""
         for stage in self._stages():
             self.rho = stage
@@ -133,13 +145,14 @@ class _Newton:
                     break
         return self._finish(tau)
 
-    def _finish(self, tau):
+    def _finish(self, tau) -> Optimum:
         for _ in range(300):
             multipliers, length = self._step(tau)
             upper, lower = self._bounds(multipliers)
             if upper - lower < AGREEMENT:
                 assert lower <= upper + AGREEMENT
-                return (upper + lower) / 2
+                floor = np.array([float(self.z.get(i, 0)) for i in range(len(self.d))])
+                return Optimum((upper + lower) / 2, np.array([float(v) for v in multipliers]), floor)
             if self.barred and length > 0.5:
                 mean = mp.fsum(self._room(i) * z for i, z in self.z.items()) / len(self.barred)
                 tau = min(tau, mean) * min(mp.mpf(1) / 10, mp.sqrt(mean))

@@ -299,6 +299,14 @@ def test_restarts_join_parts_that_do_not_communicate():
     assert found.restriction == ""
 
 
+def test_restricting_with_restarts_keeps_what_the_start_reaches():
+    found = plan(two_parts(), 2, discount=0.9, start=[0, 0.25, 0.75, 0], restrict=True)
+    alone = MDP(np.array([[[0, 1.0], [1, 0]], [[1, 0], [0, 1.0]]]))
+    exact = plan(alone, 2, discount=0.9, start=[0.25, 0.75])
+    assert np.array_equal(found.occupancy[1:3], exact.occupancy)
+    assert "Dropped 4 of 8 pairs with 0.5 of the weight (out of reach of the start)" in found.restriction
+
+
 def mass_of(found: Plan, state: int) -> float:
     return float(found.occupancy[state].sum())
 
@@ -327,6 +335,34 @@ def test_throw_false_returns_what_the_error_would_have_carried():
     found = plan(mdp, 2, max_steps=2, throw=False)
     assert np.array_equal(found.occupancy, caught.value.plan.occupancy)
     assert found.status is PlanStatus.OUT_OF_STEPS
+
+
+@pytest.mark.parametrize("rho", [2, 100, INF])
+@pytest.mark.parametrize("name", ["river_swim", "six_arms"])
+def test_a_plan_that_was_stopped_does_not_claim_to_be_stuck(name, rho):
+    """Also when the best point came before the last step."""
+    mdp = envs.make(name)
+    for max_steps in range(1, plan(mdp, rho).steps):
+        assert plan(mdp, rho, max_steps=max_steps, throw=False).status is PlanStatus.OUT_OF_STEPS
+
+
+@pytest.mark.parametrize("max_steps", [1, 2, 3])
+@pytest.mark.parametrize("rho", [0, 1, 2, 32, INF])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_even_a_plan_that_was_stopped_holds_what_its_policy_visits(criterion, rho, max_steps):
+    mdp = random_model(12)
+    found = plan(mdp, rho, **CRITERIA[criterion], max_steps=max_steps, throw=False)
+    check_consistency(found, members_of(mdp, criterion))
+
+
+@pytest.mark.parametrize("rho", [0, 1, 2, 32, INF])
+def test_a_plan_below_its_floor_is_never_solved(rho):
+    """However large the tolerance for the gap is."""
+    mdp = random_model(13)
+    eta = 0.9 * Occupancies.average(mdp).max_floor()[0] / 2
+    found = plan(mdp, rho, random_weights(mdp, 13), eta=eta, tol=1e3, max_steps=1, throw=False)
+    is_above = mdp.per_pair(found.occupancy, "d").min() >= 2 * eta - 1e-9
+    assert is_above or found.status is not PlanStatus.SOLVED
 
 
 def test_a_tolerance_below_rounding_stalls_honestly():

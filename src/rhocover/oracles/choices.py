@@ -15,6 +15,8 @@ import scipy.sparse as sp
 from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.occupancy import Occupancies
 
+EPSILON = float(np.finfo(float).eps)
+
 
 class Choices:
     """The nodes of a set, and K; entries are sorted by node, so that each node's are one run."""

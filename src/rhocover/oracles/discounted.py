@@ -12,19 +12,21 @@ import numpy as np
 from rhocover.checks import FloatArray, IntArray
 from rhocover.oracles.choices import Choices
 from rhocover.oracles.evaluation import Factor, distribution
-from rhocover.oracles.response import EPSILON, Question, Response, centred
+from rhocover.oracles.improvement import first_look, improved
+from rhocover.oracles.response import Question, Response
 
-MAX_ITERATIONS = 200  # 3 to 50 are usual
-SWEEPS = 300  # of value iteration before a cold start; on a 100×100 grid each costs 1/60 of a factorisation
+MAX_ITERATIONS = 200  # 2 to 20 are usual
 
 
-def discounted(question: Question, chosen: IntArray | None, method: str) -> Response:
-    """Returns the best response over a discounted set, from the entries `chosen` or from nothing."""
+def discounted(question: Question, warm: Response | None, method: str) -> Response:
+    """Returns the best response over a discounted set, from the last answer or from nothing."""
     choices = question.choices
     members = choices.members
     restart = 1 - float(members.discount or 0.0)
-    if chosen is None:
-        chosen = choices.greedy(question.reward + choices.onward @ swept(question, 1.0))
+    if warm is None:
+        chosen, _ = first_look(choices, question.reward, 1 - restart)
+    else:
+        chosen = choices.chosen(warm.policy)
     chosen, h, iterations = settled(choices, question.reward, restart, chosen)
     factor = Factor(members.mdp.transitions[chosen], restart)
     mass = distribution(factor.solve_transposed(members.inflow))
@@ -37,21 +39,12 @@ def settled(
 ) -> tuple[IntArray, FloatArray, int]:
     """Returns the best entries for runs that stop with probability `restart`, their values, iterations."""
     transitions, iterations = choices.members.mdp.transitions, 0
+    exact = np.zeros(choices.num_nodes)
     while True:
         iterations += 1
-        h = centred(Factor(transitions[chosen], restart).solve(reward[chosen]))
-        here, onward = h[choices.node], (1 - restart) * (transitions @ h)
-        error = choices.num_terms * EPSILON * (np.abs(reward) + np.abs(here) + transitions @ np.abs(h))
-        better = choices.better(reward + onward - here, error, chosen)
+        h = Factor(transitions[chosen], restart).solve(reward[chosen])
+        middle = (float(h.max()) + float(h.min())) / 2
+        better = improved(choices, reward - restart * middle, h - middle, 1 - restart, exact, chosen)
         if np.array_equal(better, chosen) or iterations >= MAX_ITERATIONS:
             return chosen, h, iterations
         chosen = better
-
-
-def swept(question: Question, discount: float) -> FloatArray:
-    """Returns the values `[rows]` after some sweeps of value iteration, a start for policy iteration."""
-    choices = question.choices
-    h = np.zeros(choices.num_nodes)
-    for _ in range(min(SWEEPS, choices.num_nodes)):
-        h = choices.best(question.reward + discount * (choices.onward @ h))
-    return h

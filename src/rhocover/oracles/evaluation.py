@@ -27,8 +27,8 @@ from scipy.sparse.linalg import splu
 from rhocover.chains import recurrent_classes, stationary_distribution
 from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.errors import SolverError
+from rhocover.oracles.choices import EPSILON
 
-EPSILON = float(np.finfo(float).eps)
 BALANCE = 1e-12  # what a stationary distribution may miss its balance by; solves leave 1e-16 to 1e-14
 FAR = 10  # times the number of states: the state visited most is back within that number, on average
 MAX_EXCHANGES = 3

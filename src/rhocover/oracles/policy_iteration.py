@@ -12,8 +12,8 @@ from one to the other, its bias is lost in rounding, and the iteration wanders a
   earn the same, the bias is rounding times 1e13 in those without the anchor: the policy is optimal, its
   bias proves nothing. Then both are polished (`_polished`).
 
-A cold start begins with some sweeps of value iteration, which carry rewards across the model faster than
-policies do; a warm one with the last policy, and is repeated cold if a few iterations do not finish it.
+A cold start begins with some sweeps of value iteration, a warm one with the last policy; it is repeated
+cold if a few iterations do not finish it.
 
 The model must be communicating (see `components` for those that are not). Discounted rewards need none
 of this (`discounted`), and with a horizon it is backward induction (`backward`).
@@ -31,8 +31,9 @@ from rhocover.errors import SolverError
 from rhocover.occupancy import Occupancies
 from rhocover.oracles.backward import backward_induction
 from rhocover.oracles.choices import Choices
-from rhocover.oracles.discounted import MAX_ITERATIONS, discounted, settled, swept
+from rhocover.oracles.discounted import MAX_ITERATIONS, discounted, settled
 from rhocover.oracles.evaluation import best_class, evaluate
+from rhocover.oracles.improvement import LOOK_AHEAD, first_look, improved, swept
 from rhocover.oracles.response import Question, Response, check_warm, refuse_floor
 
 NAME = "policy_iteration"
@@ -40,7 +41,8 @@ TOLERANCE = 1e-8  # of the largest |reward|: an answer with a larger gap is an e
 FINISHED = 1e-11  # iterations end at this gap; rounding leaves 1e-13 to 1e-11
 RESTART = 1e-13  # probability of a jump to the anchor; it changes gains by that times the bias
 STOP = 1e-4  # probability that a run stops, in a polishing step: values are then accurate to 1e-12
-WARM_ITERATIONS = 8  # a warm start that needs more is slower than a cold one
+WARM_ITERATIONS = 20  # a warm start that needs more has lost its way; 2 to 7 are usual
+MOVED = 0.25  # an answer that may be this part below the best is no start: the best place has moved
 WARM_GAP = 1e-10  # a warm start that ends above it is followed by a cold one
 MAX_POLISH = 30
 STALLED = 0.5  # polishing that leaves more of the gap than this is given up
@@ -71,18 +73,16 @@ class PolicyIteration:
         check_warm(self.members, warm)
         if self.members.criterion == "horizon":
             return backward_induction(question, NAME)
-        chosen = None if warm is None else self.choices.chosen(warm.policy)
         if self.members.criterion == "discounted":
-            return discounted(question, chosen, NAME)
-        return _average(question, chosen, warm)
+            return discounted(question, warm, NAME)
+        return _average(question, warm)
 
 
-def _average(question: Question, chosen: IntArray | None, warm: Response | None) -> Response:
+def _average(question: Question, warm: Response | None) -> Response:
     spent = 0
-    if chosen is not None and warm is not None:
-        mass = np.bincount(question.choices.node, warm.occupancy)
-        stage = _howard(question, chosen, int(np.argmax(mass)), WARM_ITERATIONS)
-        answer = _answer(question, _polished(question, stage))
+    stage = None if warm is None else _warm(question, warm)
+    if stage is not None:
+        answer = _answer(question, stage)
         if answer.gap <= WARM_GAP * question.size:
             return answer
         spent = answer.iterations
@@ -96,10 +96,22 @@ def _average(question: Question, chosen: IntArray | None, warm: Response | None)
     return answer
 
 
+def _warm(question: Question, warm: Response) -> _Stage | None:
+    """Returns where iterations end that begin with the last answer, or None if it is far from the best."""
+    choices = question.choices
+    h = swept(choices, question.reward, warm.potential / question.size, 1.0, LOOK_AHEAD)
+    advantage, _ = question.advantage(h)
+    possible = float(advantage.max())
+    if possible - float(question.reward @ warm.occupancy) > MOVED * abs(possible):
+        return None
+    mass = np.bincount(choices.node, warm.occupancy)
+    stage = _howard(question, choices.greedy(advantage), int(np.argmax(mass)), WARM_ITERATIONS)
+    return _polished(question, stage)
+
+
 def _cold(question: Question) -> _Stage:
     """Returns where iterations end that begin with a policy greedy after some value iteration."""
-    h = swept(question, 1 - STOP)
-    chosen = question.choices.greedy(question.reward + question.choices.onward @ h)
+    chosen, h = first_look(question.choices, question.reward, 1 - STOP)
     return _polished(question, _howard(question, chosen, int(np.argmax(h)), MAX_ITERATIONS))
 
 
@@ -111,15 +123,14 @@ def _howard(question: Question, chosen: IntArray, anchor: int, limit: int) -> _S
         result = evaluate(choices.chain(chosen), question.reward[chosen], anchor, RESTART)
         anchor = result.anchor
         advantage, error = question.advantage(result.bias)
-        perturbed = advantage - RESTART * (choices.onward @ result.bias)
-        noise = choices.onward @ result.noise + result.noise[choices.node]
-        better = choices.better(perturbed, error + noise, chosen)
-        done = float((advantage + error).max()) - result.gain <= FINISHED
-        if done or iterations >= limit or np.array_equal(better, chosen):
-            break
-        chosen = better
-    gap = float((advantage + error).max()) - result.gain
-    return _Stage(chosen, result.bias, result.gain, gap, iterations)
+        gap = float((advantage + error).max()) - result.gain
+        stage = _Stage(chosen, result.bias, result.gain, gap, iterations)
+        if gap <= FINISHED or iterations >= limit:
+            return stage
+        reward = question.reward - result.gain
+        chosen = improved(choices, reward, result.bias, 1 - RESTART, result.noise, chosen)
+        if np.array_equal(chosen, stage.chosen):
+            return stage
 
 
 def _polished(question: Question, stage: _Stage) -> _Stage:

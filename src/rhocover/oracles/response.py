@@ -22,9 +22,7 @@ import numpy as np
 from rhocover.checks import FloatArray, frozen
 from rhocover.errors import InvalidArgumentError
 from rhocover.occupancy import Occupancies
-from rhocover.oracles.choices import Choices
-
-EPSILON = float(np.finfo(float).eps)
+from rhocover.oracles.choices import EPSILON, Choices
 
 
 @dataclass(frozen=True, eq=False)

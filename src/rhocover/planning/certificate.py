@@ -107,9 +107,9 @@ def _total(program: Program, multipliers: Multipliers) -> tuple[float, float]:
 
 
 def _rounding(program: Program, nu: FloatArray, alpha: float, z: float) -> float:
-    """Returns a bound on the error of an entry of K'nu + alpha - z: columns of K have 1-norm <= 2."""
+    """Returns a bound on the error of an entry of K'nu + alpha - z: `moving` are the columns' 1-norms."""
     terms = program.terms + 3
-    size = 2 * float(np.abs(nu).max(initial=0.0)) + abs(alpha) + z
+    size = float(program.moving.max()) * float(np.abs(nu).max(initial=0.0)) + abs(alpha) + z
     return terms * EPSILON * size
 
 

@@ -43,9 +43,10 @@ class Progress:
     d: FloatArray
     multipliers: Multipliers
     program: Program
-    flow: float  # 1-norm of what d misses of the equations and of the floor
+    flow: float  # what d misses of the equations and of the floor
     tau: float  # sum of the products that are to vanish
     stages: Mapping[str, float] = field(default_factory=dict)  # seconds in each stage, at the end
+    taken: int = 0  # steps in all, at the end; the best point may be an earlier one
 
     @property
     def distance(self) -> float:
@@ -82,7 +83,7 @@ def interior_point(
     began = time.perf_counter()
     newton, point = _prepared(program)
     best = state = _measure(program, point, 0, 0.0)
-    since = 0  # when the distance last fell
+    since = taken = 0  # when the distance last fell; how many steps were taken
     for steps in range(1, max_steps + 1):
         state = _finished(program, newton, state, tol)
         if _is_done(state, tol) or steps > since + PATIENCE:
@@ -92,6 +93,7 @@ def interior_point(
                 point = newton.step(point)
         except (SolverError, np.linalg.LinAlgError):
             break
+        taken = steps
         state = _measure(program, point, steps, time.perf_counter() - began)
         since = steps if state.distance < 0.9 * best.distance else since
         best = _better(best, state)
@@ -99,7 +101,7 @@ def interior_point(
             report(state)
     state = _finished(program, newton, state if _is_done(state, tol) else best, tol)
     end = state if _is_done(state, tol) else _projected(program, newton, best)
-    return replace(end, stages=newton.stages, seconds=time.perf_counter() - began)
+    return replace(end, stages=newton.stages, taken=taken, seconds=time.perf_counter() - began)
 
 
 def _finished(program: Program, newton: Newton, state: Progress, tol: float) -> Progress:
@@ -145,8 +147,8 @@ def _measure(program: Program, point: Iterate, steps: int, seconds: float) -> Pr
 
 
 def _missed(program: Program, d: FloatArray) -> float:
-    """Returns the 1-norm of what d misses of the equations and of the floor."""
-    flow = float(np.abs(program.K @ d - program.k0 * d.sum()).sum())
+    """Returns what d misses of the equations, relative to what moves, and of the floor."""
+    flow = program.missed(d)
     return flow if program.floor == 0 else flow + float(np.maximum(program.floor - d, 0.0).sum())
 
 

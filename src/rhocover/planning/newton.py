@@ -56,13 +56,13 @@ class Correction:
 
 
 def starting_point(program: Program) -> Iterate:
-    """Returns c = 1 and x = m, so that every pair's product is tau m with tau = 1."""
-    n, m = program.num_pairs, centre_of(program)
+    """Returns nu = 0, alpha = c = 1 and x = m, so that every pair's product is tau m with tau = 1."""
+    n, m, nu = program.num_pairs, centre_of(program), np.zeros(program.K.shape[0])
     if program.rho == 0:
-        return Iterate(0 * program.unit_potential, 0.0, 1.0, np.zeros(n), np.zeros(n), 0.0, 0.0)
-    c, alpha = np.ones(n), 1.0 if program.has_mass_row else 0.0
+        return Iterate(nu, 0.0, 1.0, np.zeros(n), np.zeros(n), 0.0, 0.0)
+    c = np.ones(n)
     theta = float(point_of(program, c, m).sum())
-    return Iterate(program.unit_potential, alpha, theta, c, m, 0.0, 0.0)
+    return Iterate(nu, 1.0, theta, c, m, 0.0, 0.0)
 
 
 def centre_of(program: Program) -> FloatArray:
@@ -164,7 +164,9 @@ class Newton:
         flow = self._miss + program.K @ (rx - self._w * self._rd)
         dtheta = 0.0
         if self._has_theta:
-            solution, unknowns = self._borders.solve(flow, [1 - float(program.k0 @ point.nu)], refine)
+            solution, unknowns = self._borders.solve(
+                flow, [1 - point.alpha - float(program.k0 @ point.nu)], refine
+            )
             dtheta = float(unknowns[0])
         else:
             solution = self._equations.solve(flow, refine=refine)
@@ -181,7 +183,7 @@ class Newton:
             return 0.0
         left = products_of(self._moved(point, guess, 1.0)) / self._num_products
         sigma = min(1.0, max(0.0, left / tau)) ** 3
-        flow = float(np.abs(self._miss).sum())
+        flow = self._program.missed(self._d) * float(self._d.sum())
         return max(sigma, min(1.0, flow / max(tau * self._num_products, 1e-300)))
 
     def _moved(self, point: Iterate, move: Iterate, share: float) -> Iterate:

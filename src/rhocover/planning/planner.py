@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rhocover import checks
-from rhocover.checks import FloatArray
+from rhocover.checks import FloatArray, frozen
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, unknown_name
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
@@ -31,7 +31,7 @@ DEFAULT_STEPS = {"interior_point": 200, "leximin": 0}
 FRANK_WOLFE_STEPS = 20_000
 AIM = 0.5  # the solver aims below tol, because the check afterwards adds its own rounding
 MEMBERSHIP_TOLERANCE = 1e-9
-FLOW_ROUNDING = 1e-14
+FLOW_ROUNDING = 1e-10  # of a row, relative to what flows through it
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,9 @@ def plan(
     relative entropy, 2 is average relative coverage, inf the worst case. `mu` are weights `[S, A]` (per
     pair, or `[H, S, A]` with a horizon); None is uniform; a pair of weight zero is out of the objective.
 
-    Occupancies are long-run frequencies; with `discount` or `horizon` those of runs from `start`.
+    Occupancies are long-run frequencies; with `discount` or `horizon` those of runs from `start`. With a
+    horizon each step is covered for itself: weights `[S, A]` are repeated for every step that can reach
+    the pair.
     `eta` asks for at least 2 eta on every pair. Pairs that cannot be visited for ever are refused, or
     dropped and reported with `restrict=True`. `method="leximin"` at rho = inf picks, among the
     minimax optima, the limit of the optima for growing rho.
@@ -89,10 +91,12 @@ def plan(
         raise InvalidArgumentError(f"`tol` must be positive, got {tol:g}.")
     problem = read_problem(mdp, rho, mu, discount, horizon, start, eta, restrict)
     max_steps = _step_limit(method, max_steps)
-    found = _solve(problem, method, tol, max_steps)
-    result = _checked(problem, found, method, tol, time.perf_counter() - began)
+    # D_rho is near rho KL(d || mu) for small rho, so the tolerance shrinks with it.
+    aim = max(tol * min(1.0, problem.program.rho or 1.0), min(tol, 1e-12))
+    found = _solve(problem, method, aim, max_steps)
+    result = _checked(problem, found, method, aim, time.perf_counter() - began)
     if throw and result.status is not PlanStatus.SOLVED:
-        raise NotConvergedError(_explain(result, tol), result)
+        raise NotConvergedError(_explain(result, aim), result)
     return result
 
 
@@ -113,7 +117,7 @@ def _solve(problem: Problem, method: str, tol: float, max_steps: int) -> _Found:
             end = interior_point(problem.program, tol=AIM * tol, max_steps=max_steps, report=report)
     finally:
         close()
-    return _Found(end.d, end.lower_bound, end.multipliers, end.steps, end.steps >= max_steps, end.stages)
+    return _Found(end.d, end.lower_bound, end.multipliers, end.taken, end.taken >= max_steps, end.stages)
 
 
 def _solve_frank_wolfe(problem: Problem, variant: str, tol: float, max_steps: int) -> _Found:
@@ -141,7 +145,8 @@ def _solve_leximin(problem: Problem) -> _Found:
 def _checked(problem: Problem, found: _Found, method: str, tol: float, seconds: float) -> Plan:
     """Returns the plan with every number computed again from the occupancy itself."""
     members, coverage = problem.members, problem.program.coverage
-    d = _occupancy_of_policy(members, np.maximum(found.d, 0.0))
+    d = _linked(problem, np.maximum(found.d, 0.0), 0.25 * tol)
+    d = _occupancy_of_policy(members, d)
     divergence = coverage.divergence(d)
     slack = slack_of_point(problem.program, found.multipliers, d)
     gap = max(divergence - found.lower_bound, 0.0) + slack
@@ -155,14 +160,14 @@ def _checked(problem: Problem, found: _Found, method: str, tol: float, seconds: 
     return Plan(
         mdp=problem.mdp,
         coverage=coverage,
-        weights=problem.table(coverage.mu),
-        occupancy=problem.table(d),
-        policy=problem.policy_table(d),
+        weights=frozen(problem.table(coverage.mu)),
+        occupancy=frozen(problem.table(d)),
+        policy=frozen(problem.policy_table(d)),
         divergence=divergence,
         gap=gap,
         worst_ratio=coverage.worst_ratio(d),
         value=coverage.value(d),
-        potential=problem.potential_table(found.multipliers.nu),
+        potential=frozen(problem.potential_table(found.multipliers)),
         residuals=residuals,
         status=status,
         method=method,
@@ -173,12 +178,25 @@ def _checked(problem: Problem, found: _Found, method: str, tol: float, seconds: 
     )
 
 
+def _linked(problem: Problem, d: FloatArray, share: float) -> FloatArray:
+    """Returns d with a share of the uniform policy's visits where pairs of no weight may be needed.
+
+    At the optimum the ways between weighted parts may carry nothing at all, and a policy that never takes
+    them stays in one part for ever. The share costs at most log 1/(1 - share) in divergence.
+    """
+    members, coverage = problem.members, problem.program.coverage
+    if coverage.support.all() or members.criterion != "average":
+        return d
+    count = np.bincount(members.node)
+    return (1 - share) * d + share * members.from_policy(1 / count[members.node])
+
+
 def _occupancy_of_policy(members: Occupancies, d: FloatArray) -> FloatArray:
     """Returns d, or what its policy really visits where d misses the flow equations by more than rounding.
 
     A policy amplifies what d misses by as much as its chain mixes slowly: 1e-10 can become 1e-6.
     """
-    if members.membership(d).flow <= FLOW_ROUNDING:
+    if members.flow_error(d) <= FLOW_ROUNDING:
         return d
     try:
         return members.from_policy(members.to_policy(d))

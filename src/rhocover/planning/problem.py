@@ -52,11 +52,13 @@ class Problem:
         uniform = allowed / allowed.sum(axis=1, keepdims=True)
         return np.where(policy.sum(axis=-1, keepdims=True) > 0, policy, uniform)
 
-    def potential_table(self, nu: FloatArray) -> FloatArray:
+    def potential_table(self, multipliers: Multipliers) -> FloatArray:
         """Returns the potential of each state, `[S]` or `[H, S]`; nan where the problem has none."""
         members = self.members
         if members.criterion == "average":
-            nu = np.append(nu, 0.0)  # the dropped row's potential is the reference
+            nu = np.append(multipliers.nu, 0.0)  # the dropped row's potential is the reference
+        else:
+            nu = multipliers.nu + multipliers.alpha * members.unit_potential()
         shape = (*members.shape[:-2], self.mdp.num_states)
         result = np.full(shape, np.nan)
         states = self.states[members.mdp.pair_state[members.pair]]
@@ -73,8 +75,10 @@ def read_problem(
     full = Occupancies.of(mdp, discount=discount, horizon=horizon, start=start, eta=eta)
     mu = None if mu is None else _read_weights(mdp, mu)
     weights = np.ones(full.num_pairs) if mu is None else full.flatten(mu, "mu")
-    coverage = Coverage(rho, checked_weights(weights, "mu"))  # refuses before anything is computed
+    if mu is not None:
+        checked_weights(mu, "mu")
     structure = _structure(full, mu, weights, restrict)
+    coverage = Coverage(rho, checked_weights(weights, "mu"))
     members, kept_weights, states = _kept(full, weights, structure)
     if kept_weights is not weights:
         coverage = Coverage(rho, kept_weights)

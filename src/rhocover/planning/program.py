@@ -28,10 +28,18 @@ class Program:
     terms: int  # entries in the fullest column of K
     k0: FloatArray  # [m]
     has_mass_row: bool  # the row 1'd = theta stands apart (average criterion)
-    unit_potential: FloatArray  # nu with K'nu = 1, or 0 where the mass row stands apart
+    moving: FloatArray  # [N], 1-norm of each column of K: what a visit puts into and takes out of rows
     coverage: Coverage
     mu_bar: FloatArray  # [N]
     floor: float
+
+    def missed(self, d: FloatArray) -> float:
+        """Returns what d misses of the flow equations, as a share of what moves at all.
+
+        Relative, because in a chain that hardly ever moves every flow is small, and so is every residual.
+        """
+        missed = float(np.abs(self.K @ d - self.k0 * d.sum()).sum())
+        return missed / max(min(float(d.sum()), float(self.moving @ d)), 1e-300)
 
     @property
     def rho(self) -> float:
@@ -49,8 +57,8 @@ def make_program(members: Occupancies, coverage: Coverage) -> Program:
     average = members.criterion == "average"
     K = members.flow[:-1] if average else members.flow
     k0 = members.inflow[:-1] if average else members.inflow
-    unit = np.zeros(K.shape[0]) if average else members.unit_potential()
+    moving = np.asarray(abs(K).sum(axis=0)).ravel()
     terms = int(np.bincount(K.indices, minlength=1).max(initial=0))
     K = K.toarray() if K.shape[0] * K.shape[1] <= SMALL else K
     KT = K.T if isinstance(K, np.ndarray) else K.T.tocsr()
-    return Program(K, KT, terms, k0, average, unit, coverage, coverage.mu_bar, members.floor)
+    return Program(K, KT, terms, k0, average, moving, coverage, coverage.mu_bar, members.floor)

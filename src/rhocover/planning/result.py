@@ -60,7 +60,8 @@ class Plan:
     @property
     def ratio(self) -> FloatArray:
         """mubar/d of each pair as a table: 1 is its due, 2 is half of it; 0 where there is no weight."""
-        weight = self.weights / self.weights.sum()
+        weight = self.weights / self.weights.max()  # so that the sum cannot overflow
+        weight = weight / weight.sum()
         seen = np.where(self.occupancy > 0, self.occupancy, 1.0)
         return np.where(weight > 0, np.where(self.occupancy > 0, weight / seen, np.inf), 0.0)
 

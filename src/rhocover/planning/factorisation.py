@@ -56,10 +56,10 @@ class NormalEquations:
     `seconds` adds up the time spent in each stage.
     """
 
-    def __init__(self, K: Matrix) -> None:
+    def __init__(self, K: Matrix, KT: Matrix | None = None) -> None:
         began = time.perf_counter()
         self._K = K
-        self._KT = K.T if isinstance(K, np.ndarray) else K.T.tocsr()
+        self._KT = KT if KT is not None else K.T if isinstance(K, np.ndarray) else K.T.tocsr()
         self._backend = choose_backend(K)
         self._w = np.ones(K.shape[1])
         self.seconds = {"analyse": time.perf_counter() - began, "factorise": 0.0, "solve": 0.0}

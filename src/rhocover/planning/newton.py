@@ -77,6 +77,8 @@ def point_of(program: Program, c: FloatArray, x: FloatArray | float) -> FloatArr
         return program.mu_bar * np.exp(-c)
     if program.rho == np.inf:
         return program.mu_bar + x
+    if program.rho == 2:  # a square root costs a tenth of a power
+        return program.mu_bar / np.sqrt(c) + x
     return program.mu_bar * c ** (-1 / program.rho) + x
 
 
@@ -85,7 +87,7 @@ class Newton:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._equations = NormalEquations(program.K)
+        self._equations = NormalEquations(program.K, program.KT)
         self._m = centre_of(program)
         self._num_products = float(self._m.sum())  # what tau multiplies, all products together
         self._W = np.ones(program.num_pairs)

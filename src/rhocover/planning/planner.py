@@ -74,7 +74,8 @@ def plan(
     dropped and reported with `restrict=True`. `method="leximin"` at rho = inf picks, among the
     minimax optima, the limit of the optima for growing rho.
 
-    Raises `NotConvergedError` if the gap is above `tol` at the end; `throw=False` returns the plan.
+    Raises `NotConvergedError` if the gap is above `tol` (below rho = 1: `tol * rho`, because D_rho is of
+    that order there) at the end; `throw=False` returns the plan.
     Causes and remedies: weights spread over more than about 1e12 (raise the small ones), pairs that
     are almost unreachable (give them less weight), too few steps for a Frank-Wolfe method.
 

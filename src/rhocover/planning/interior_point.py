@@ -95,7 +95,7 @@ def interior_point(
             break
         taken = steps
         state = _measure(program, point, steps, time.perf_counter() - began)
-        since = steps if ROUNDING < best.distance and state.distance < 0.9 * best.distance else since
+        since = steps if best.distance > ROUNDING and state.distance < 0.9 * best.distance else since
         best = _better(best, state)
         if report is not None:
             report(state)

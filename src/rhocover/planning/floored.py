@@ -32,11 +32,7 @@ class FlooredNewton(Newton):
 
     def _linearise(self, point: Iterate) -> None:
         program = self._program
-        self._d = point_of(program, point.c, point.x)
-        self._pull = point.x / point.c
-        self._w = self._d if program.rho == 0 else self._pull
-        if 0 < program.rho < np.inf:
-            self._w = self._pull + (self._d - point.x) / (program.rho * point.c)
+        self._set_slopes(point)
         self._e = np.asarray(point.z / point.y)
         self._both = 1 + self._w * self._e
         self._rd = program.KT @ point.nu + (point.alpha - point.z - point.c)

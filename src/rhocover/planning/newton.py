@@ -126,16 +126,21 @@ class Newton:
     def _linearise(self, point: Iterate) -> None:
         """Sets what predictor and corrector share, and factorises."""
         program = self._program
-        self._d = point_of(program, point.c, point.x)
-        self._pull = point.x / point.c  # -dx/dc at a constant product
-        self._w: FloatArray = self._d if program.rho == 0 else self._pull
-        if 0 < program.rho < np.inf:
-            self._w = self._pull + (self._d - point.x) / (program.rho * point.c)
+        self._set_slopes(point)
         self._rd = program.KT @ point.nu + (point.alpha - point.c)
         self._miss = program.K @ self._d - program.k0 * point.theta
         self._factorise(self._w)
         if self._has_theta:
             self._borders.set(program.k0[:, None], np.zeros((1, 1)))
+
+    def _set_slopes(self, point: Iterate) -> None:
+        """Sets d, and how it and x answer to c."""
+        program = self._program
+        self._d = point_of(program, point.c, point.x)
+        self._pull = point.x / point.c  # -dx/dc at a constant product
+        self._w: FloatArray = self._d if program.rho == 0 else self._pull
+        if 0 < program.rho < np.inf:
+            self._w = self._pull + (self._d - point.x) / (program.rho * point.c)
 
     def _factorise(self, W: FloatArray) -> None:
         self._W = W

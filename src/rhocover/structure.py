@@ -5,7 +5,7 @@ component, and one trajectory stays in one of them. So all weighted pairs must l
 component. Under the discounted criterion the trajectory restarts for ever, and what counts is whether
 the start reaches the pair's state. A weighted pair without occupancy makes the divergence infinite for
 every rho >= 1, so it is refused by name or, with `restrict`, dropped and reported. Pairs of no weight
-outside the kept part are dropped without a word: nobody asked for them.
+outside the kept part are never refused: they are dropped, and reported with the weight they had, none.
 
 What is kept is closed, so `mdp.subset(structure.kept)` is a model.
 """

@@ -76,8 +76,9 @@ def plan(
 
     Raises `NotConvergedError` if the gap is above `tol` (below rho = 1: `tol * rho`, because D_rho is of
     that order there) at the end; `throw=False` returns the plan.
-    Causes and remedies: weights spread over more than about 1e12 (raise the small ones), pairs that
-    are almost unreachable (give them less weight), too few steps for a Frank-Wolfe method.
+    Causes and remedies: pairs that are almost unreachable (give them less weight), exact ties among the
+    weights at rho = inf (use a large finite rho), a floor almost as large as possible (lower eta), too
+    few steps for a Frank-Wolfe method (raise max_steps).
 
     >>> import rhocover as rc
     >>> best = rc.plan(rc.envs.river_swim(), rho=2)

@@ -78,10 +78,10 @@ def frank_wolfe(
     answer: Response | None = None
     lower, steps, moved = -np.inf, 0, True
     while True:
-        reward = _reward(coverage, mixture.d)
+        reward = gradient_reward(coverage, mixture.d)
         answer = oracle.respond(reward, warm=answer)
         divergence = coverage.divergence(mixture.d)
-        lower = max(lower, divergence - _gap(coverage.rho, reward, mixture.d, answer))
+        lower = max(lower, divergence - certified_gap(coverage.rho, reward, mixture.d, answer))
         if divergence - lower <= tol or steps >= max_steps or not moved:
             break
         steps += 1
@@ -89,13 +89,13 @@ def frank_wolfe(
     return FrankWolfeResult(frozen(mixture.d), divergence, lower, steps, divergence - lower <= tol)
 
 
-def _reward(coverage: Coverage, d: FloatArray) -> FloatArray:
+def gradient_reward(coverage: Coverage, d: FloatArray) -> FloatArray:
     """Returns p/d, so that <reward, d> = 1; log(mubar/d) at rho = 0."""
     reward = coverage.reward(d)
     return reward if coverage.rho == 0 else reward / float(reward @ d)
 
 
-def _gap(rho: float, reward: FloatArray, d: FloatArray, answer: Response) -> float:
+def certified_gap(rho: float, reward: FloatArray, d: FloatArray, answer: Response) -> float:
     """Returns the certified distance of D_rho(d) from the smallest."""
     return answer.upper_bound - float(reward @ d) if rho == 0 else float(np.log(answer.upper_bound))
 
@@ -111,7 +111,7 @@ def _advance(
         promise = float(reward @ (target - mixture.d))
         return _blend(mixture, coverage, mixture.add(target), promise)
     way = target - mixture.d
-    length = 2 / (step + 2) if variant == "plain" else _line_search(coverage, mixture.d, way, 1.0)
+    length = 2 / (step + 2) if variant == "plain" else line_search(coverage, mixture.d, way, 1.0)
     mixture.replace(mixture.d + length * way)
     return length > 0
 
@@ -122,10 +122,10 @@ def _blend(mixture: _Mixture, coverage: Coverage, best: int, promise: float) -> 
     for _ in range(MAX_ROUNDS):
         worst = mixture.worst
         way = mixture.points[best] - mixture.points[worst]
-        length = _line_search(coverage, mixture.d, way, float(mixture.weights[worst]))
+        length = line_search(coverage, mixture.d, way, float(mixture.weights[worst]))
         moved |= length > 0
         mixture.shift(worst, best, length)
-        earned = mixture.earn(_reward(coverage, mixture.d))
+        earned = mixture.earn(gradient_reward(coverage, mixture.d))
         best = int(np.argmax(earned))
         if length == 0 or earned[best] - earned[mixture.worst] <= PATIENCE * promise:
             break
@@ -133,7 +133,7 @@ def _blend(mixture: _Mixture, coverage: Coverage, best: int, promise: float) -> 
     return moved
 
 
-def _line_search(coverage: Coverage, d: FloatArray, way: FloatArray, longest: float) -> float:
+def line_search(coverage: Coverage, d: FloatArray, way: FloatArray, longest: float) -> float:
     """Returns the length in [0, longest] at which d + length way has the smallest divergence."""
     if not _slope(coverage, d, way, 0.0) > 0:
         return 0.0

@@ -27,6 +27,7 @@ from rhocover.planning.certificate import Multipliers, dual_bound
 from rhocover.planning.floored import FlooredNewton, floored_start
 from rhocover.planning.newton import Iterate, Newton, point_of, products_of, starting_point
 from rhocover.planning.program import Program
+from rhocover.planning.shifted import ShiftedNewton
 
 PATIENCE = 25  # steps without a better point after which float64 has given what it can
 NEAR = 1e-5  # a flow residual that a projection may end
@@ -119,6 +120,8 @@ def _finished(program: Program, newton: Newton, state: Progress, tol: float) -> 
 def _prepared(program: Program) -> tuple[Newton, Iterate]:
     if program.floor > 0:
         return FlooredNewton(program), floored_start(program)
+    if program.has_mass_row and program.k0.any():
+        return ShiftedNewton(program), starting_point(program)
     return Newton(program), starting_point(program)
 
 

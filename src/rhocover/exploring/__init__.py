@@ -1,0 +1,29 @@
+"""Exploring: from a world to act in to visits that cover it, with a trace and a certificate."""
+
+from rhocover.exploring.algorithm1 import Algorithm1
+from rhocover.exploring.feedback import Feedback
+from rhocover.exploring.loop import explore
+from rhocover.exploring.registry import explorer_names
+from rhocover.exploring.run import Run
+from rhocover.exploring.runner import Episode
+from rhocover.exploring.schedules import Constant, Doubling, LineSearch, Power, Quadratic
+from rhocover.exploring.stationary import Stationary
+from rhocover.exploring.trace import Trace
+from rhocover.exploring.tracking import Tracking
+
+__all__ = [
+    "Algorithm1",
+    "Constant",
+    "Doubling",
+    "Episode",
+    "Feedback",
+    "LineSearch",
+    "Power",
+    "Quadratic",
+    "Run",
+    "Stationary",
+    "Trace",
+    "Tracking",
+    "explore",
+    "explorer_names",
+]

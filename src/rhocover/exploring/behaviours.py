@@ -1,0 +1,65 @@
+"""How to act during a block: values that a world can follow without asking back.
+
+- `Sampled`: a stochastic policy, one probability a pair.
+- `Balanced`: in each state the action whose score is lowest,
+
+      score_i = (base_i + visits_i - k rate_i) scale_i,
+
+  with the visits of this block so far and k its steps so far. Looking at one state's actions is all it
+  takes, however many states there are. Counting trackers and feedback are both of this form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rhocover.checks import FloatArray, IntArray
+from rhocover.errors import InvalidArgumentError
+from rhocover.mdp import MDP
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """Play each pair of a state with its probability; `policy` is per pair `[n]`."""
+
+    policy: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Balanced:
+    """Play the action of lowest score; `base`, `rate` and `scale` are per pair `[n]`."""
+
+    base: FloatArray
+    rate: FloatArray
+    scale: FloatArray
+
+
+Behaviour = Sampled | Balanced
+
+
+def first_pairs(mdp: MDP) -> IntArray:
+    """Returns where each state's pairs begin, `[S + 1]`; pairs are sorted by state."""
+    return np.searchsorted(mdp.pair_state, np.arange(mdp.num_states + 1)).astype(np.int64)
+
+
+def choice_cdf(policy: FloatArray, mdp: MDP) -> FloatArray:
+    """Returns each pair's cumulative probability within its state, the last one exactly 1.
+
+    Refuses a policy that gives a state nothing to do.
+    """
+    first = first_pairs(mdp)
+    total = np.add.reduceat(policy, first[:-1])
+    wrong = np.flatnonzero(~(total > 0) | ~np.isfinite(total))
+    if wrong.size or policy.min() < 0:
+        state = int(wrong[0]) if wrong.size else int(mdp.pair_state[int(policy.argmin())])
+        raise InvalidArgumentError(
+            f"`policy` must give every state an action: the probabilities of state {state} sum to "
+            f"{total[state]:g}, the smallest of all is {policy.min():g}."
+        )
+    running = np.cumsum(policy)
+    before = np.concatenate([[0.0], running])[first[:-1]]
+    cdf = (running - before[mdp.pair_state]) / total[mdp.pair_state]
+    cdf[first[1:] - 1] = 1.0
+    return cdf

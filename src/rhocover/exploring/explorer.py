@@ -1,0 +1,79 @@
+"""The contract of explorers: `init`, `policy`, `update`.
+
+An explorer is a value with settings. What it knows is a `State`; `policy(state)` says how to act in the
+next block and for how long; `update(state, visits)` takes in what the block saw. Both are pure: the same
+state gives the same block to the bit, which is what makes runs resumable. Whatever an explorer needs to
+remember besides the counts goes into `memory`, as arrays, and is stored with the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from rhocover.checks import FloatArray, IntArray
+from rhocover.exploring.beliefs import Belief
+from rhocover.exploring.behaviours import Behaviour
+from rhocover.exploring.problem import Problem
+from rhocover.exploring.simulator import Visits
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What an explorer knows between two blocks."""
+
+    belief: Belief
+    counts: IntArray  # visits of each pair so far, [n]
+    num_steps: int
+    num_blocks: int
+    memory: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def problem(self) -> Problem:
+        """What is to be covered, as far as it is known."""
+        return self.belief.problem
+
+    def after(self, visits: Visits, **memory: Any) -> State:
+        """Returns the state after a block; `memory` replaces entries of that name."""
+        return replace(
+            self,
+            belief=self.belief.observe(visits),
+            counts=self.counts + visits.pairs,
+            num_steps=self.num_steps + visits.num_steps,
+            num_blocks=self.num_blocks + 1,
+            memory={**self.memory, **memory},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """How to act next, and for how many steps; a Frank-Wolfe explorer adds its direction psi."""
+
+    behaviour: Behaviour
+    num_steps: int
+    direction: FloatArray | None = None
+    gap: float = float("nan")  # of Frank-Wolfe: <grad U(d_hat), psi - d_hat>
+
+
+class Explorer(Protocol):
+    """Decides how to act, one block at a time."""
+
+    def init(self, belief: Belief) -> State:
+        """Returns the state before the first step."""
+        ...
+
+    def policy(self, state: State) -> Block:
+        """Returns how to act in the next block."""
+        ...
+
+    def update(self, state: State, visits: Visits) -> State:
+        """Returns the state after a block that saw `visits`."""
+        ...
+
+
+def initial_state(belief: Belief, **memory: Any) -> State:
+    """Returns the state of no steps."""
+    return State(belief, np.zeros(belief.problem.mdp.num_pairs, np.int64), 0, 0, memory)

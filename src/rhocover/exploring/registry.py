@@ -1,0 +1,105 @@
+"""Explorers by name, and as documents that a file can hold.
+
+A name is what the command line, `explore` and result files say; an object is a name with settings. Both
+become a document {"name": ..., "settings": ...} and come back from it unchanged.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
+from rhocover.exploring.algorithm1 import Algorithm1
+from rhocover.exploring.explorer import Explorer
+from rhocover.exploring.feedback import Feedback
+from rhocover.exploring.schedules import SCHEDULES, Constant, LineSearch
+from rhocover.exploring.stationary import Stationary
+from rhocover.exploring.tracking import Tracking
+
+CLASSES: dict[str, type] = {
+    "feedback": Feedback, "tracking": Tracking, "stationary": Stationary, "algorithm1": Algorithm1,
+}  # fmt: skip
+VARIANTS = {
+    "algorithm1_short": Algorithm1(schedule=Constant(50)),
+    "algorithm1_adaptive": Algorithm1(schedule=LineSearch()),
+}
+DESCRIPTIONS = {
+    "feedback": "plays what is furthest behind once the world's own noise is taken out; the default",
+    "tracking": "keeps each state's counts in proportion to the best plan",
+    "stationary": "plays the best plan's policy",
+    "algorithm1": "the paper's Frank-Wolfe episodes of tau_1 k^2 steps",
+    "algorithm1_short": "the same with episodes of 50 steps",
+    "algorithm1_adaptive": "the same with episodes as long as a line search says",
+}
+
+
+def explorer_names() -> tuple[str, ...]:
+    """Returns the names that `explore` takes."""
+    return (*CLASSES, *VARIANTS)
+
+
+def make_explorer(explorer: Any, schedule: Any = None) -> Explorer:
+    """Returns the explorer of that name, or the object itself; `schedule` is for Algorithm 1."""
+    if isinstance(explorer, str):
+        explorer = _named(explorer)
+    missing = [part for part in ("init", "policy", "update") if not callable(getattr(explorer, part, None))]
+    if missing or isinstance(explorer, type):
+        raise InvalidArgumentError(
+            f"`explorer` must be a name or an object with init, policy and update, got "
+            f"{type(explorer).__name__}. Names: {', '.join(explorer_names())}."
+        )
+    if schedule is None:
+        return explorer
+    if not isinstance(explorer, Algorithm1):
+        raise InvalidArgumentError(
+            f"`schedule` goes with Algorithm 1: {explorer_name(explorer)!r} chooses its own blocks."
+        )
+    return dataclasses.replace(explorer, schedule=schedule)
+
+
+def _named(name: str) -> Any:
+    if name in VARIANTS:
+        return VARIANTS[name]
+    if name not in CLASSES:
+        raise unknown_name("explorer", name, explorer_names())
+    return CLASSES[name]()
+
+
+def explorer_name(explorer: Any) -> str:
+    """Returns the registry's name of an explorer, or that of its class."""
+    for name in explorer_names():
+        if _named(name) == explorer:
+            return name
+    known = {kind: name for name, kind in CLASSES.items()}
+    return known.get(type(explorer), type(explorer).__name__)
+
+
+def explorer_document(explorer: Any) -> dict[str, Any] | None:
+    """Returns an explorer as a document; None for one that is not of this library."""
+    known = {kind: name for name, kind in CLASSES.items()}
+    if type(explorer) not in known:
+        return None
+    settings = {field.name: getattr(explorer, field.name) for field in dataclasses.fields(explorer)}
+    if "schedule" in settings:
+        settings["schedule"] = _schedule_document(settings["schedule"])
+    return {"name": known[type(explorer)], "settings": settings}
+
+
+def explorer_from_document(document: Any) -> Any:
+    """Returns the explorer that a document describes."""
+    try:
+        settings = dict(document["settings"])
+        if "schedule" in settings:
+            name, numbers = settings["schedule"]
+            settings["schedule"] = SCHEDULES[name](*numbers)
+        return CLASSES[document["name"]](**settings)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(f"the explorer {document!r} cannot be read: {error}") from error
+
+
+def _schedule_document(schedule: Any) -> list[Any]:
+    for name, kind in SCHEDULES.items():
+        if type(schedule) is kind:
+            return [name, list(dataclasses.astuple(schedule))]
+    return [type(schedule).__name__, []]

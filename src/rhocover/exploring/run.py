@@ -1,0 +1,182 @@
+"""What exploring returns: the visits, how close they are to the best, and how they got there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import FloatArray, IntArray, Matrix
+from rhocover.coverage import Coverage
+from rhocover.exploring.problem import Problem
+from rhocover.exploring.runner import Episode
+from rhocover.exploring.trace import COLUMNS, Trace
+from rhocover.files import save_tensors
+from rhocover.mdp import MDP
+from rhocover.planning import Plan
+
+TIGHT = 1e-9  # rounding of the identity, relative to U
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The visits of a run. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
+
+    Coverage is a number once every pair with a weight was visited; before that `divergence`, `gap` and
+    `worst_ratio` are nan and `coverage_text` says how many are missing.
+    """
+
+    mdp: MDP  # the caller's
+    problem: Problem
+    explorer: str
+    seed: int
+    num_steps: int
+    visits: IntArray  # per pair of the acting model
+    moves: IntArray  # per transition of the acting model, aligned with problem.mdp.transitions
+    first_states: IntArray  # where the chains began, and where they are now
+    last_states: IntArray
+    trace: Trace
+    episodes: tuple[Episode, ...]  # of Algorithm 1; empty for explorers without directions
+    seconds: float  # in this process
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """Visits as a table of integers."""
+        return self.problem.table(self.visits).astype(np.int64)
+
+    @cached_property
+    def occupancy(self) -> FloatArray:
+        """d_hat = T/(t-1): the share of each pair, as a table."""
+        return self.problem.table(self.visits / self.num_steps)
+
+    @property
+    def transitions(self) -> Matrix:
+        """How often each successor followed each pair of the acting model, sparse `[n, S]`."""
+        import scipy.sparse as sp
+
+        P = self.problem.mdp.transitions
+        return sp.csr_array((self.moves, P.indices, P.indptr), shape=P.shape)
+
+    @property
+    def coverage(self) -> Coverage:
+        """The objective, with weights that sum to 1, over the acting model's pairs."""
+        return self.problem.coverage
+
+    @property
+    def rho(self) -> float:
+        """The order that was explored for."""
+        return self.coverage.rho
+
+    @property
+    def best(self) -> Plan:
+        """The best that any behaviour reaches in the long run (in the acting model)."""
+        return self.problem.best
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every pair with a weight was visited."""
+        return int(self.trace["visited"][-1]) == self.trace.num_weighted
+
+    @property
+    def coverage_text(self) -> str:
+        """`complete`, or how many of the pairs with a weight were visited."""
+        if self.is_complete:
+            return "complete"
+        return f"incomplete ({int(self.trace['visited'][-1])} of {self.trace.num_weighted})"
+
+    @property
+    def divergence(self) -> float:
+        """D_rho of the visits; nan while incomplete."""
+        return float(self.trace["divergence"][-1])
+
+    @property
+    def gap(self) -> float:
+        """Certified: the divergence is at most this above the best possible; nan while incomplete."""
+        return float(self.trace["gap"][-1])
+
+    @property
+    def worst_ratio(self) -> float:
+        """max mubar/d_hat; nan while incomplete."""
+        return float(self.trace["worst_ratio"][-1])
+
+    @property
+    def regret(self) -> float:
+        """Pathwise regret at the end; nan while incomplete."""
+        return float(self.trace["regret"][-1])
+
+    @property
+    def least_visited(self) -> tuple[str, int]:
+        """The name of the pair that was visited least, and how often."""
+        pair = int(self.trace["least_pair"][-1])
+        return self.problem.pair_name(pair), int(self.visits[pair])
+
+    def identity_error(self) -> float:
+        """Returns how far xi is from Breg - (1/n)[h(s_1) - h(s_{n+1}) + M_n], relative to 1 + |U|.
+
+        M_n is summed over the transitions that were seen, so a miscounted visit, a wrong row or a price
+        that does not belong to the model shows. nan while incomplete.
+        """
+        limits, P = self.problem.limits, self.problem.mdp.transitions
+        if not self.is_complete or not np.isfinite(limits.value):
+            return np.nan
+        h, d_hat, n = limits.potential, self.visits / self.num_steps, self.num_steps
+        martingale = float(self.moves @ h[P.indices]) - float(self.visits @ (P @ h))
+        ends = float(h[self.first_states].sum() - h[self.last_states].sum())
+        error = limits.suboptimality(d_hat) - limits.bregman(d_hat) + (ends + martingale) / n
+        return abs(error) / (1 + abs(self.coverage.value(d_hat)))
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the numbers of the run, ready for JSON (infinities as text, None for nan)."""
+        pair, count = self.least_visited
+        last = {name: _plain(self.trace[name][-1]) for name in COLUMNS if name != "least_pair"}
+        return {
+            "model": self.mdp.name or repr(self.mdp),
+            "fingerprint": self.mdp.fingerprint,
+            "explorer": self.explorer,
+            "rho": _plain(self.rho),
+            "seed": self.seed,
+            "coverage": self.coverage_text,
+            **last,
+            "least_visited": pair,
+            "least_count": count,
+            "best_divergence": _plain(self.best.divergence),
+            "best_gap": _plain(self.best.gap),
+            "best_worst_ratio": _plain(self.best.worst_ratio),
+            "sigma": _plain(self.trace.sigma),
+            "kappa_min": _plain(self.trace.kappa_min),
+            "seconds": self.seconds,
+        }
+
+    def save(self, path: Path | str, *, overwrite: bool = False) -> None:
+        """Writes counts, transitions, trace and the numbers to one file (see `rhocover.files`)."""
+        tensors = {"counts": self.counts, "moves": self.moves}
+        tensors |= {f"trace.{name}": self.trace[name] for name in COLUMNS}
+        save_tensors(path, "run", tensors, self.summary(), overwrite=overwrite)
+
+    def __str__(self) -> str:
+        pair, count = self.least_visited
+        head = (
+            f"Run of {self.explorer} on {self.mdp.name or 'the model'} at rho = {self.rho:g}: "
+            f"{self.num_steps} steps, coverage {self.coverage_text}."
+        )
+        least = f"\n  least visited {pair}, {count} times"
+        if not self.is_complete:
+            return head + least
+        return (
+            f"{head}\n  divergence  {self.divergence:.6g}  (best possible {self.best.divergence:.6g}; "
+            f"certified gap {self.gap:.2e})"
+            f"\n  worst ratio {self.worst_ratio:.6g}  (best plan {self.best.worst_ratio:.6g})"
+            f"\n  regret      {self.regret:.2e}  (pathwise: what better acting could have saved)" + least
+        )
+
+    __repr__ = __str__
+
+
+def _plain(value: Any) -> Any:
+    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, float) and not np.isfinite(number):
+        return None if np.isnan(number) else str(number)
+    return number

@@ -1,0 +1,148 @@
+"""The loop: ask the explorer, act, count, report. One object that stands still at any step.
+
+Everything that goes on is in a handful of values (`Standing`): the explorer's state, the block's visits so
+far, the world's position, the rows reported. The block itself is not among them: the explorer gives
+the same one again for the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rhocover.checks import FloatArray, IntArray
+from rhocover.exploring.explorer import Block, Explorer, State
+from rhocover.exploring.interrupts import uninterrupted
+from rhocover.exploring.problem import Problem
+from rhocover.exploring.simulator import Act, Position, Simulator, Visits
+from rhocover.exploring.trace import measure
+
+STRETCH = 1 << 20  # steps between two looks at the clock and at Ctrl-C: some hundredths of a second
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """One Frank-Wolfe episode: psi was aimed at for tau steps from step t on, psi_hat was visited."""
+
+    k: int
+    t: int  # steps before it
+    tau: int
+    beta: float  # tau over all steps so far, the step size
+    gap: float  # of Frank-Wolfe before it, <grad U(d_hat), psi - d_hat>
+    psi: FloatArray  # per pair
+    psi_hat: FloatArray
+
+
+@dataclass(eq=False)
+class Standing:
+    """Where a run stands; what a checkpoint stores."""
+
+    state: State
+    position: Position
+    seen: Visits
+    rows: list[list[float]]
+    episodes: list[Episode]
+    first_states: IntArray
+
+    @property
+    def num_steps(self) -> int:
+        """Steps taken so far."""
+        return self.state.num_steps + self.seen.num_steps
+
+    @property
+    def counts(self) -> IntArray:
+        """Visits of each pair so far."""
+        return self.state.counts + self.seen.pairs
+
+
+def begin(problem: Problem, explorer: Explorer, belief, world: Simulator, seed: int) -> Standing:
+    """Returns where a run stands before its first step."""
+    position = world.begin(seed)
+    return Standing(
+        explorer.init(belief), position, Visits.none(problem.mdp), [], [], position.states.copy()
+    )
+
+
+class Runner:
+    """Drives an explorer in a world from where it stands to the end of the grid of steps."""
+
+    def __init__(
+        self, problem: Problem, explorer: Explorer, world: Simulator, grid: list[int], standing: Standing
+    ) -> None:
+        self.problem = problem
+        self.explorer = explorer
+        self.world = world
+        self.grid = grid
+        self.standing = standing
+        self._block: Block | None = None
+        self._act: Act | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the last step was taken and reported."""
+        return len(self.standing.rows) == len(self.grid)
+
+    def run(self, after: Callable[[Standing], None]) -> None:
+        """Goes on to the end; calls `after` whenever everything stands still."""
+        while not self.is_done:
+            mark = self.grid[len(self.standing.rows)]
+            if self.standing.num_steps == mark:
+                self.standing.rows.append(measure(self.problem, self.standing.counts, mark))
+            else:
+                self._advance(mark)
+            after(self.standing)
+
+    def _advance(self, mark: int) -> None:
+        """Acts until the block ends or the mark is reached, whichever comes first."""
+        standing = self.standing
+        block, act = self._current()
+        left = block.num_steps - standing.seen.num_steps
+        left = -(-left // self.world.num_chains) * self.world.num_chains
+        stretch = -(-STRETCH // self.world.num_chains) * self.world.num_chains
+        steps = min(left, mark - standing.num_steps, stretch)
+        with uninterrupted():
+            self.world.advance(standing.position, act, standing.seen, steps)
+        if steps == left:
+            self._end_block(block)
+
+    def _current(self) -> tuple[Block, Act]:
+        if self._block is None or self._act is None:
+            block = self.explorer.policy(self.standing.state)
+            self._act, self._block = self.world.follow(block.behaviour), block
+        return self._block, self._act
+
+    def _end_block(self, block: Block) -> None:
+        """Hands the block's visits to the explorer."""
+        standing = self.standing
+        state = self.explorer.update(standing.state, standing.seen)
+        episode = episode_of(standing, block)
+        with uninterrupted():
+            standing.state = state
+            standing.seen.next_block()
+            self._block = self._act = None
+            if episode is not None:
+                standing.episodes.append(episode)
+
+    def last_episode(self) -> Episode | None:
+        """Returns the episode that the end of the run cut short, if there is one."""
+        if self.standing.seen.num_steps == 0:
+            return None
+        return episode_of(self.standing, self._current()[0])
+
+
+def episode_of(standing: Standing, block: Block) -> Episode | None:
+    """Returns the record of a block that had a Frank-Wolfe direction."""
+    if block.direction is None:
+        return None
+    seen, before = standing.seen, standing.state.num_steps
+    return Episode(
+        k=standing.state.num_blocks + 1,
+        t=before,
+        tau=seen.num_steps,
+        beta=seen.num_steps / (before + seen.num_steps),
+        gap=block.gap,
+        psi=block.direction,
+        psi_hat=np.asarray(seen.pairs / seen.num_steps),
+    )

@@ -1,0 +1,120 @@
+"""A world made from a model: any number of chains, sparse, fast, and repeatable to the bit.
+
+Where a world stands is a `Position`: the chains' states and the random generator. It can be stored at any
+step and continued from there. Two uniform numbers are drawn for each step, one to act and one to move,
+whatever the behaviour, so two behaviours meet the same luck as long as they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import FloatArray, IntArray
+from rhocover.exploring.acting import act_balanced, act_sampled
+from rhocover.exploring.behaviours import Behaviour, Sampled, choice_cdf, first_pairs
+from rhocover.mdp import MDP
+
+Act = Callable[..., None]
+
+DRAWS = 1 << 16  # uniform numbers drawn at a time
+
+
+@dataclass(eq=False)
+class Position:
+    """Where the chains are, `[chains]`, and the generator that decides where they go. It moves."""
+
+    states: IntArray
+    generator: np.random.Generator
+
+
+@dataclass(eq=False)
+class Visits:
+    """What was seen: visits of pairs `[n]` in this block, and of transitions `[nnz]` in the whole run.
+
+    Counts are sums, so what many workers saw merges by addition. `moves` is aligned with
+    `mdp.transitions`: entry j counts how often successor `indices[j]` followed. It is not cleared
+    between blocks, because it is long and blocks may be short.
+    """
+
+    pairs: IntArray
+    moves: IntArray
+    num_steps: int  # of this block
+
+    def __add__(self, other: Visits) -> Visits:
+        return Visits(self.pairs + other.pairs, self.moves + other.moves, self.num_steps + other.num_steps)
+
+    def next_block(self) -> None:
+        """Clears what belongs to the block."""
+        self.pairs[:] = 0
+        self.num_steps = 0
+
+    @classmethod
+    def none(cls, mdp: MDP) -> Visits:
+        """Returns the visits of no steps at all."""
+        return cls(np.zeros(mdp.num_pairs, np.int64), np.zeros(mdp.transitions.nnz, np.int64), 0)
+
+
+class Simulator:
+    """Acts in a model; `start` is a distribution over its states."""
+
+    def __init__(self, mdp: MDP, start: FloatArray, num_chains: int = 1) -> None:
+        self.mdp = mdp
+        self.num_chains = num_chains
+        self._start_cdf = np.cumsum(start)
+        self._start_cdf[np.flatnonzero(start)[-1] :] = 1.0
+        self._model = (
+            first_pairs(mdp),
+            mdp.transitions.indptr.astype(np.int64),
+            mdp.transitions.indices.astype(np.int64),
+            cumulative_rows(mdp),
+        )
+
+    def begin(self, seed: int) -> Position:
+        """Returns the first position: each chain's state drawn from the start distribution."""
+        generator = np.random.Generator(np.random.PCG64(seed))
+        states = np.searchsorted(self._start_cdf, generator.random(self.num_chains), side="right")
+        return Position(states.astype(np.int64), generator)
+
+    def follow(self, behaviour: Behaviour) -> Act:
+        """Returns the loop that acts in this way."""
+        if isinstance(behaviour, Sampled):
+            return partial(act_sampled, *self._model, choice_cdf(behaviour.policy, self.mdp))
+        return partial(act_balanced, *self._model, behaviour.base, behaviour.rate, behaviour.scale)
+
+    def advance(self, position: Position, act: Act, seen: Visits, num_steps: int) -> None:
+        """Takes `num_steps` more steps, counted over all chains: a multiple of their number.
+
+        `seen` has the visits of the block so far, and takes the new ones. Uniform numbers are drawn in
+        chunks from one stream, so where a stretch is cut makes no difference.
+        """
+        left = num_steps // self.num_chains
+        while left > 0:
+            rounds = min(left, max(1, DRAWS // (2 * self.num_chains)))
+            uniforms = position.generator.random((rounds, self.num_chains, 2))
+            act(seen.num_steps, uniforms, position.states, seen.pairs, seen.moves)
+            left -= rounds
+            seen.num_steps += rounds * self.num_chains
+
+
+def cumulative_rows(mdp: MDP) -> FloatArray:
+    """Returns the cumulative probabilities of each row, `[nnz]`, the last with a successor exactly 1.
+
+    Each row is summed for itself, so that its digits do not depend on the rows before it.
+    """
+    P = mdp.transitions
+    cumulative = P.data.astype(np.float64).copy()
+    length = np.diff(P.indptr)
+    for k in range(1, int(length.max())):
+        place = P.indptr[:-1][length > k] + k
+        cumulative[place] += cumulative[place - 1]
+    pair = np.repeat(np.arange(mdp.num_pairs), length)
+    last = np.full(mdp.num_pairs, -1, np.int64)
+    positive = np.flatnonzero(P.data > 0)
+    np.maximum.at(last, pair[positive], positive)
+    cumulative[np.arange(P.nnz) >= last[pair]] = 1.0
+    return cumulative

@@ -1,0 +1,163 @@
+"""What nobody can do better: the fluctuation of the suboptimality, and the limit of its controllable part.
+
+All in units of U_rho with normalised weights. Prices g = lambda + A'h support the optimum: for every d,
+on or off the set of occupancies,
+
+    U(d) <= <g, d> + U^(g),      U^(g) = max_d U(d) - <g, d>                       (Fenchel-Young).
+
+Over occupancies <g, d> = lambda, so lambda + U^(g) bounds U* from above, with equality at the best
+prices. For visits d_hat of n steps <A'h, d_hat> telescopes, whatever was played, to
+
+    xi = lambda + U^(g) - U(d_hat) = Breg - (1/n) [h(s_1) - h(s_{n+1}) + M_n],
+    Breg = <g, d_hat> + U^(g) - U(d_hat) >= 0,      M_n = sum_t h(s_{t+1}) - (P h)(s_t, a_t).
+
+M_n is a martingale that no behaviour can steer: xi fluctuates by sigma/sqrt(n), sigma^2 = sum_i d*_i
+Var_{P_i}(h), and is negative half of the time for a good explorer. Breg is what can be controlled (at
+finite rho it is the Bregman distance of d_hat from d*), and it, too, has a floor, because the flow
+residual of d_hat is a random walk: liminf n E[Breg] >= kappa_min,
+
+    kappa_min = 1/2 tr[(B H^-1 B')^-1 Sigma_W],   H = diag(rho mubar^rho / d*^(rho+1)),
+    Sigma_W = sum_i d*_i (diag P_i - P_i P_i').
+
+Prices come from a plan's dual potential, so the identity holds to rounding however exact the plan is.
+At rho = inf there is no curvature and no kappa_min; sigma is that of the prices found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rhocover.checks import FloatArray, Matrix, frozen
+from rhocover.coverage import Coverage, log_sum_exp
+from rhocover.occupancy import Occupancies
+from rhocover.planning.projection import FlowProjection
+
+EXACT_STATES = 1500  # up to here kappa_min is an exact trace, above it an average over random probes
+PROBES = 200
+LARGEST_LOG = 600.0  # beyond e^600 U itself leaves float64
+LEAST_CURVATURE = 1e-10  # of the largest; pairs of no weight have none, and take up any residual
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Prices of an optimum and what follows from them; `potential` is h `[S]`, `price` is g `[n]`.
+
+    Where U itself leaves float64 (large rho, far from the target) all numbers are nan.
+    """
+
+    coverage: Coverage  # with weights that sum to 1
+    level: float  # lambda
+    price: FloatArray
+    potential: FloatArray
+    conjugate: float  # U^(g)
+    sigma: float
+    kappa_min: float  # nan at rho = inf
+    kappa_error: float  # standard error of kappa_min; 0 where it is exact
+
+    @property
+    def value(self) -> float:
+        """An upper bound on U* over occupancies, tight up to the plan's gap."""
+        return self.level + self.conjugate
+
+    def suboptimality(self, d_hat: FloatArray) -> float:
+        """Returns xi, the paper's U* - U(d_hat); of either sign for visits of a finite run."""
+        return self.value - self.coverage.value(d_hat)
+
+    def bregman(self, d_hat: FloatArray) -> float:
+        """Returns the controllable part of the suboptimality, >= 0 up to rounding."""
+        return float(self.price @ d_hat) + self.conjugate - self.coverage.value(d_hat)
+
+
+def find_limits(members: Occupancies, coverage: Coverage, d_star: FloatArray, nu: FloatArray) -> Limits:
+    """Returns the limits for an average-criterion set, from a plan's occupancy `[n]` and potential `[S]`."""
+    coverage = Coverage(coverage.rho, coverage.mu_bar)
+    level, scale = _scaled_prices(members, coverage, nu)
+    h = scale * nu
+    price = level + members.flow.T @ h
+    price = price if coverage.rho == 0 else np.maximum(price, 0.0)
+    conjugate = _conjugate(coverage, price) if np.isfinite(scale) else np.nan
+    kappa, error = _kappa_min(members, coverage, d_star)
+    return Limits(
+        coverage, level, frozen(price), frozen(h), conjugate, _sigma(members, d_star, h), kappa, error
+    )
+
+
+def _scaled_prices(members: Occupancies, coverage: Coverage, nu: FloatArray) -> tuple[float, float]:
+    """Returns (lambda, scale) so that lambda + scale A'nu are the best prices along this potential."""
+    rho, lift, k = coverage.rho, members.flow.T @ nu, coverage.support
+    if rho == 0:
+        return log_sum_exp(coverage.log_mu_bar - 1 - lift), 1.0
+    total = 1.0 + max(0.0, -1.0 - float(lift.min()))  # prices y = total + A'nu >= 0
+    log_total, log_scale = float(np.log(total)), -float(np.log(total))
+    if rho != 1:
+        power = 1.0 if rho == np.inf else (rho - 1) / rho
+        with np.errstate(divide="ignore"):
+            log_y = np.log(np.maximum(total + lift[k], 0.0))
+        log_sum = log_sum_exp(coverage.log_mu_bar[k] + power * log_y)
+        log_scale = log_sum - 2 * log_total if rho == np.inf else rho * (log_sum - log_total)
+    if not abs(log_scale) <= LARGEST_LOG:
+        return np.nan, np.nan
+    scale = float(np.exp(log_scale))
+    return scale * total, scale
+
+
+def _conjugate(coverage: Coverage, price: FloatArray) -> float:
+    """Returns max_d U(d) - <price, d> over d >= 0."""
+    rho, k = coverage.rho, coverage.support
+    mu, g = coverage.mu_bar[k], price[k]
+    if rho == 0:
+        return float(np.sum(mu * np.exp(-1 - g)))
+    if rho == np.inf:
+        return -2 * float(np.sqrt(g @ mu))
+    with np.errstate(divide="ignore"):
+        if rho == 1:
+            return float(np.sum(mu * (np.log(mu) - np.log(g) - 1)))
+        return rho / (1 - rho) * float(np.sum(mu * g ** ((rho - 1) / rho)))
+
+
+def _sigma(members: Occupancies, d_star: FloatArray, h: FloatArray) -> float:
+    P = members.mdp.transitions
+    centred = h - float(h.mean())
+    variance = P @ centred**2 - (P @ centred) ** 2
+    return float(np.sqrt(np.sum(d_star * np.maximum(variance, 0.0))))
+
+
+def _kappa_min(members: Occupancies, coverage: Coverage, d_star: FloatArray) -> tuple[float, float]:
+    """Returns (kappa_min, its standard error)."""
+    if coverage.rho == np.inf:
+        return np.nan, np.nan
+    log_H = coverage.log_curvature(np.maximum(d_star, 1e-300))
+    top = float(log_H.max())
+    if not abs(top) <= LARGEST_LOG:
+        return np.nan, np.nan
+    projection = FlowProjection(members, np.exp(-np.maximum(log_H, top + np.log(LEAST_CURVATURE))))
+    if members.mdp.num_states <= EXACT_STATES:
+        return _exact_trace(projection, members.mdp.transitions, d_star), 0.0
+    return _probed_trace(projection, members.mdp.transitions, d_star)
+
+
+def _exact_trace(projection: FlowProjection, P: Matrix, d_star: FloatArray) -> float:
+    """Returns half the trace, one eigenvector of Sigma_W at a time."""
+    weighted = P.multiply(d_star[:, None]).tocsr()
+    covariance = np.diag(np.asarray(weighted.sum(axis=0)).ravel()) - (P.T @ weighted).toarray()
+    values, vectors = np.linalg.eigh(covariance)
+    used = [k for k in range(values.size) if values[k] > 1e-15]
+    return 0.5 * float(np.sum([values[k] * projection.energy(vectors[:-1, k]) for k in used]))
+
+
+def _probed_trace(projection: FlowProjection, P: Matrix, d_star: FloatArray) -> tuple[float, float]:
+    """Returns the mean of half the energy of random residuals of covariance Sigma_W, and its error."""
+    generator = np.random.default_rng(0)
+    energies = [0.5 * projection.energy(_residual(generator, P, d_star)[:-1]) for _ in range(PROBES)]
+    return float(np.mean(energies)), float(np.std(energies, ddof=1) / np.sqrt(PROBES))
+
+
+def _residual(generator: np.random.Generator, P: Matrix, d_star: FloatArray) -> FloatArray:
+    """Returns a normal vector `[S]` of covariance sum_i d_i (diag P_i - P_i P_i')."""
+    root, pair = np.sqrt(P.data), np.repeat(np.arange(d_star.size), np.diff(P.indptr))
+    noise = root * generator.standard_normal(root.size)
+    total = np.bincount(pair, weights=noise, minlength=d_star.size)
+    spread = np.sqrt(d_star)[pair] * (noise - P.data * total[pair])
+    return np.bincount(P.indices, weights=spread, minlength=P.shape[1])

@@ -13,10 +13,25 @@ from rhocover._version import __version__
 if TYPE_CHECKING:
     from rhocover import envs, errors, weights
     from rhocover.coverage import Coverage
+    from rhocover.exploring import (
+        Algorithm1,
+        Constant,
+        Doubling,
+        Feedback,
+        LineSearch,
+        Power,
+        Quadratic,
+        Run,
+        Stationary,
+        Tracking,
+        explore,
+        resume,
+    )
     from rhocover.layout import Layout
     from rhocover.mdp import MDP
     from rhocover.occupancy import Occupancies
     from rhocover.planning import Plan, plan
+    from rhocover.theory import Budget, budget
 
 _HOME = {
     "MDP": "rhocover.mdp",
@@ -25,19 +40,47 @@ _HOME = {
     "Occupancies": "rhocover.occupancy",
     "Plan": "rhocover.planning",
     "plan": "rhocover.planning",
+    "Budget": "rhocover.theory",
+    "budget": "rhocover.theory",
+    "Algorithm1": "rhocover.exploring",
+    "Constant": "rhocover.exploring",
+    "Doubling": "rhocover.exploring",
+    "Feedback": "rhocover.exploring",
+    "LineSearch": "rhocover.exploring",
+    "Power": "rhocover.exploring",
+    "Quadratic": "rhocover.exploring",
+    "Run": "rhocover.exploring",
+    "Stationary": "rhocover.exploring",
+    "Tracking": "rhocover.exploring",
+    "explore": "rhocover.exploring",
+    "resume": "rhocover.exploring",
 }
 _MODULES = ("envs", "errors", "weights")
 
 __all__ = [
     "MDP",
+    "Algorithm1",
+    "Budget",
+    "Constant",
     "Coverage",
+    "Doubling",
+    "Feedback",
     "Layout",
+    "LineSearch",
     "Occupancies",
     "Plan",
+    "Power",
+    "Quadratic",
+    "Run",
+    "Stationary",
+    "Tracking",
     "__version__",
+    "budget",
     "envs",
     "errors",
+    "explore",
     "plan",
+    "resume",
     "weights",
 ]
 

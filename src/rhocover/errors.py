@@ -62,6 +62,14 @@ class FileFormatError(RhocoverError, ValueError):
     """A file is damaged, foreign, or of a version this library cannot read."""
 
 
+class CheckpointError(RhocoverError, OSError):
+    """A checkpoint could not be written; the one before it is whole."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint is damaged or foreign; the one before it is used."""
+
+
 class MissingExtraError(RhocoverError, ImportError):
     """An optional package is needed; the message gives the exact install line."""
 

@@ -4,6 +4,7 @@ from rhocover.exploring.algorithm1 import Algorithm1
 from rhocover.exploring.feedback import Feedback
 from rhocover.exploring.loop import explore
 from rhocover.exploring.registry import explorer_names
+from rhocover.exploring.resuming import resume
 from rhocover.exploring.run import Run
 from rhocover.exploring.runner import Episode
 from rhocover.exploring.schedules import Constant, Doubling, LineSearch, Power, Quadratic
@@ -26,4 +27,5 @@ __all__ = [
     "Tracking",
     "explore",
     "explorer_names",
+    "resume",
 ]

@@ -18,7 +18,7 @@ that would shut out d*.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ NO_FLOOR = 1e-12  # a floor below this is none: weights of zero leave d* at zero
 class Algorithm1:
     """The paper's explorer; `count_floor` is its epsilon, `schedule` its episode lengths."""
 
-    schedule: Schedule = Quadratic()
+    schedule: Schedule = field(default_factory=Quadratic)
     eta: float | None = None
     count_floor: float = 0.5
     oracle: str = "lp"

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
-from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.behaviours import Behaviour
+from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.simulator import Visits
 

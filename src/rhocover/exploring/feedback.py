@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rhocover.checks import FloatArray
+from rhocover.checks import FloatArray, IntArray
 from rhocover.coverage import Coverage
 from rhocover.exploring.behaviours import Balanced, Behaviour, Sampled
 from rhocover.exploring.beliefs import Belief
@@ -63,7 +63,7 @@ class Feedback:
         if not _replans(belief.problem):
             return initial_state(belief)
         return initial_state(
-            belief, centre=np.zeros(n), centre_counts=np.zeros(n, np.int64), centre_steps=np.array(0)
+            belief, centre=np.zeros(n), centre_counts=np.zeros(n, np.int64), centre_steps=np.array([0])
         )
 
     def policy(self, state: State) -> Block:
@@ -75,7 +75,7 @@ class Feedback:
         n_squared = float(f.size) ** 2
         if float(f @ (curvature * f)) > BOUND * (n_squared + state.num_steps):
             return Block(_steering_back(problem, curvature * f), max(length, f.size))
-        return Block(Balanced(f, problem.d_star, 1 / shares(problem.d_star)), length)
+        return Block(Balanced(f, problem.d_star, curvature), length)
 
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state with the visits added, re-planned where that is due."""
@@ -85,13 +85,13 @@ class Feedback:
         centre = _centre(state.problem, state.counts, state.num_steps)
         return State(
             state.belief, state.counts, state.num_steps, state.num_blocks,
-            {"centre": centre, "centre_counts": state.counts, "centre_steps": np.array(state.num_steps)},
+            {"centre": centre, "centre_counts": state.counts, "centre_steps": np.array([state.num_steps])},
         )  # fmt: skip
 
 
 def block_length(num_steps: int, num_pairs: int) -> int:
     """Returns how many steps to take before the flow residual is looked at again."""
-    return max(SHORTEST, num_pairs // PAIRS_PER_STEP, math.isqrt(num_steps) // 4)
+    return max(SHORTEST, num_pairs // PAIRS_PER_STEP, math.isqrt(num_steps) // 8)
 
 
 def deviation(state: State) -> FloatArray:
@@ -99,7 +99,7 @@ def deviation(state: State) -> FloatArray:
     problem, counts, t = state.problem, state.counts, state.num_steps
     target = 0.0
     if "centre" in state.memory:
-        counts, t = counts - state.memory["centre_counts"], t - int(state.memory["centre_steps"])
+        counts, t = counts - state.memory["centre_counts"], t - int(state.memory["centre_steps"][0])
         target = state.memory["centre_counts"] - state.memory["centre"]
     moved = counts - t * problem.d_star
     return target + moved - _projection(problem).explained(moved)
@@ -129,11 +129,11 @@ def _replans(problem: Problem) -> bool:
 
 def _next_centre(state: State) -> int:
     """Returns when to re-plan again: after 5% more steps, and a few for each pair."""
-    last = int(state.memory["centre_steps"])
+    last = int(state.memory["centre_steps"][0])
     return max(last + 4 * state.counts.size, math.ceil(GROWTH * last))
 
 
-def _centre(problem: Problem, counts: FloatArray, num_steps: int) -> FloatArray:
+def _centre(problem: Problem, counts: IntArray, num_steps: int) -> FloatArray:
     """Returns t times the best occupancy with the flow residual of the counts, for the order of now."""
     order = max(LEAST_ORDER, num_steps / (VISITS_PER_ORDER * counts.size))
     coverage = Coverage(min(problem.coverage.rho, order), problem.coverage.mu)

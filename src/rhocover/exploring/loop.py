@@ -1,4 +1,4 @@
-"""explore() and resume(): act in a world so that the visits themselves become the best coverage."""
+"""explore(): act in a world so that the visits themselves become the best coverage."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from rhocover import checks
 from rhocover.checks import FloatArray
@@ -115,7 +113,10 @@ def drive(
             standing = begin(problem, settings.explorer, belief, world, settings.seed)
         runner = Runner(problem, settings.explorer, world, grid, standing)
         _run(runner, settings, folder, report)
-        return _finished(runner, settings, time.perf_counter() - began)
+        run = _finished(runner, settings, time.perf_counter() - began)
+    if folder is not None:
+        folder.save_result(run)
+    return run
 
 
 def _run(runner: Runner, settings: Settings, folder: Any, report: Report | None) -> None:

@@ -99,7 +99,7 @@ class Run:
 
     @property
     def worst_ratio(self) -> float:
-        """max mubar/d_hat; nan while incomplete."""
+        """Max mubar/d_hat; nan while incomplete."""
         return float(self.trace["worst_ratio"][-1])
 
     @property

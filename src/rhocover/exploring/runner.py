@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
+from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, Explorer, State
 from rhocover.exploring.interrupts import uninterrupted
 from rhocover.exploring.problem import Problem
@@ -57,12 +58,10 @@ class Standing:
         return self.state.counts + self.seen.pairs
 
 
-def begin(problem: Problem, explorer: Explorer, belief, world: Simulator, seed: int) -> Standing:
+def begin(problem: Problem, explorer: Explorer, belief: Belief, world: Simulator, seed: int) -> Standing:
     """Returns where a run stands before its first step."""
     position = world.begin(seed)
-    return Standing(
-        explorer.init(belief), position, Visits.none(problem.mdp), [], [], position.states.copy()
-    )
+    return Standing(explorer.init(belief), position, Visits.none(problem.mdp), [], [], position.states.copy())
 
 
 class Runner:

@@ -4,7 +4,7 @@
 |---|---|
 | steps | t, how many steps were taken |
 | visited | how many pairs that have a weight were visited |
-| divergence | D_rho(mubar \\|\\| d_hat) |
+| divergence | D_rho of mubar and d_hat |
 | gap | certified: divergence minus what no occupancy falls below, from the plan's dual bound |
 | oracle_gap | certified without the plan: log max <p/d_hat, d'> over occupancies d', for any d_hat |
 | excess | divergence - D*, of either sign: d_hat is no occupancy |

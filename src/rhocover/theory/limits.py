@@ -160,4 +160,4 @@ def _residual(generator: np.random.Generator, P: Matrix, d_star: FloatArray) -> 
     noise = root * generator.standard_normal(root.size)
     total = np.bincount(pair, weights=noise, minlength=d_star.size)
     spread = np.sqrt(d_star)[pair] * (noise - P.data * total[pair])
-    return np.bincount(P.indices, weights=spread, minlength=P.shape[1])
+    return np.bincount(P.indices, weights=spread, minlength=P.shape[1]).astype(float)

@@ -1,0 +1,71 @@
+"""resume(): go on with a run from its folder, as if it had never stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rhocover import checks
+from rhocover.errors import FileFormatError, InvalidArgumentError
+from rhocover.exploring.checkpoints import MODEL, SETTINGS, Folder
+from rhocover.exploring.loop import Report, Settings, drive
+from rhocover.exploring.registry import explorer_document, make_explorer
+from rhocover.exploring.run import Run
+from rhocover.exploring.storage import settings_from_file
+from rhocover.files import load_tensors
+from rhocover.mdp import MDP
+
+
+def resume(
+    out: Path | str,
+    world: MDP | None = None,
+    *,
+    rho: float | None = None,
+    seed: int | None = None,
+    explorer: Any = None,
+    report: Report | None = None,
+) -> Run:
+    """Returns the run of the folder `out`, gone on with from its newest checkpoint to its end.
+
+    The result has the bits of a run that was never interrupted. `world`, `rho`, `seed` and `explorer`
+    are remembered; those given must be the same. An explorer of your own must be given again. A damaged
+    checkpoint is passed over with a `CheckpointWarning`, and the one before it is used.
+    """
+    settings = read_folder(out, explorer)
+    _check_same(settings, world, rho, seed, explorer)
+    problem = settings.problem()
+    with Folder(out) as folder:
+        folder.open(settings)
+        return drive(settings, problem, folder.load(settings, problem), folder, report)
+
+
+def read_folder(out: Path | str, explorer: Any = None) -> Settings:
+    """Returns the settings of the run in a folder."""
+    path = Path(out)
+    if not (path / SETTINGS).is_file():
+        raise InvalidArgumentError(f"`out` {str(out)!r} holds no run: there is no {SETTINGS} in it.")
+    tensors, document = load_tensors(path / SETTINGS, "run-settings")
+    stored = document.get("explorer")
+    own = isinstance(stored, str)
+    if own and explorer is None:
+        raise InvalidArgumentError(f"`explorer` is needed: the run was made with your own, a {stored}.")
+    mdp = MDP.load(path / MODEL)
+    if mdp.fingerprint != document.get("fingerprint"):
+        raise FileFormatError(f"{MODEL} in {str(out)!r} is not the model of this run.")
+    return settings_from_file(mdp, tensors, document, make_explorer(explorer) if own else None)
+
+
+def _check_same(settings: Settings, world: Any, rho: Any, seed: Any, explorer: Any) -> None:
+    """Refuses arguments that differ from what the run was begun with."""
+    if world is not None and (not isinstance(world, MDP) or world.fingerprint != settings.mdp.fingerprint):
+        raise InvalidArgumentError("`world` is not the model that this run was begun with. Leave it out.")
+    if rho is not None and checks.number(rho, "rho") != settings.rho:
+        raise InvalidArgumentError(f"`rho` was {settings.rho:g} when this run was begun, got {rho:g}.")
+    if seed is not None and checks.integer(seed, "seed", least=0) != settings.seed:
+        raise InvalidArgumentError(f"`seed` was {settings.seed} when this run was begun, got {seed}.")
+    if explorer is not None and explorer_document(make_explorer(explorer)) != explorer_document(
+        settings.explorer
+    ):
+        raise InvalidArgumentError(
+            f"`explorer` was {settings.explorer!r} when this run was begun, got {explorer!r}."
+        )

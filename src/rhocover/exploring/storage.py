@@ -1,0 +1,132 @@
+"""Settings and standings as tensors and documents, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rhocover.errors import FileFormatError
+from rhocover.exploring.beliefs import make_belief
+from rhocover.exploring.loop import Settings
+from rhocover.exploring.problem import Problem
+from rhocover.exploring.registry import explorer_document, explorer_from_document
+from rhocover.exploring.runner import Episode, Standing
+from rhocover.exploring.simulator import Position, Visits
+from rhocover.exploring.trace import COLUMNS
+from rhocover.files import tensor_digest
+from rhocover.mdp import MDP
+
+PLAIN = ("num_steps", "model", "seed", "discount", "horizon", "restrict", "num_chains", "trace_points")
+
+
+def settings_document(settings: Settings) -> dict[str, Any]:
+    """Returns the settings without their arrays, ready for JSON."""
+    document = {name: getattr(settings, name) for name in PLAIN}
+    explorer = explorer_document(settings.explorer)
+    return document | {
+        "rho": repr(settings.rho),
+        "explorer": explorer or type(settings.explorer).__name__,
+        "fingerprint": settings.mdp.fingerprint,
+    }
+
+
+def settings_tensors(settings: Settings) -> dict[str, np.ndarray]:
+    """Returns the arrays among the settings that were given."""
+    arrays = {"mu": settings.mu, "start": settings.start}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def settings_digest(settings: Settings) -> str:
+    """Returns the SHA-256 of everything that decides what a run does."""
+    text = json.dumps(settings_document(settings), sort_keys=True)
+    return hashlib.sha256(f"{text}|{tensor_digest(settings_tensors(settings))}".encode()).hexdigest()
+
+
+def settings_from_file(
+    mdp: MDP, tensors: dict[str, np.ndarray], document: dict[str, Any], explorer: Any
+) -> Settings:
+    """Returns the settings that were stored; `explorer` is needed where the file cannot hold it."""
+    try:
+        if explorer is None:
+            explorer = explorer_from_document(document["explorer"])
+        return Settings(
+            mdp=mdp, mu=tensors.get("mu"), start=tensors.get("start"), rho=float(document["rho"]),
+            explorer=explorer, **{name: document[name] for name in PLAIN},
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(f"the settings of the run cannot be read: {error}") from error
+
+
+def standing_tensors(standing: Standing) -> dict[str, np.ndarray]:
+    """Returns the arrays of a standing."""
+    state, episodes = standing.state, standing.episodes
+    tensors = {
+        "counts": state.counts,
+        "block_pairs": standing.seen.pairs,
+        "moves": standing.seen.moves,
+        "states": standing.position.states,
+        "first_states": standing.first_states,
+        "rows": np.array(standing.rows, float).reshape(-1, len(COLUMNS)),
+        "episodes": np.array([[e.k, e.t, e.tau, e.beta, e.gap] for e in episodes]).reshape(-1, 5),
+    }
+    if episodes:
+        tensors |= {
+            "psi": np.array([e.psi for e in episodes]),
+            "psi_hat": np.array([e.psi_hat for e in episodes]),
+        }
+    return tensors | {f"memory.{name}": np.asarray(value) for name, value in state.memory.items()}
+
+
+def standing_document(standing: Standing) -> dict[str, Any]:
+    """Returns the numbers of a standing; the generator's own are larger than JSON readers like."""
+    return {
+        "num_steps": standing.num_steps,
+        "state_steps": standing.state.num_steps,
+        "state_blocks": standing.state.num_blocks,
+        "block_steps": standing.seen.num_steps,
+        "generator": json.dumps(standing.position.generator.bit_generator.state),
+    }
+
+
+def standing_from_file(
+    settings: Settings, problem: Problem, tensors: dict[str, np.ndarray], document: dict[str, Any]
+) -> Standing:
+    """Returns the standing that was stored."""
+    try:
+        generator = np.random.Generator(np.random.PCG64())
+        generator.bit_generator.state = json.loads(document["generator"])
+        state = replace(
+            settings.explorer.init(make_belief(settings.model, problem)),
+            counts=tensors["counts"],
+            num_steps=int(document["state_steps"]),
+            num_blocks=int(document["state_blocks"]),
+            memory=_memory(tensors),
+        )
+        return Standing(
+            state=state,
+            position=Position(tensors["states"], generator),
+            seen=Visits(tensors["block_pairs"], tensors["moves"], int(document["block_steps"])),
+            rows=tensors["rows"].tolist(),
+            episodes=_episodes(tensors),
+            first_states=tensors["first_states"],
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise FileFormatError(f"the checkpoint cannot be read: {error}") from error
+
+
+def _memory(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {
+        name.removeprefix("memory."): array for name, array in tensors.items() if name.startswith("memory.")
+    }
+
+
+def _episodes(tensors: dict[str, np.ndarray]) -> list[Episode]:
+    rows = tensors["episodes"].tolist()
+    return [
+        Episode(int(k), int(t), int(tau), beta, gap, tensors["psi"][row], tensors["psi_hat"][row])
+        for row, (k, t, tau, beta, gap) in enumerate(rows)
+    ]

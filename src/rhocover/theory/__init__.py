@@ -1,0 +1,23 @@
+"""Theory: what is promised beforehand, and what is possible at all.
+
+- `theorem`: the constants of the paper's convergence theorem for Algorithm 1, and its bound as a curve;
+- `exponent`: the exponent of a measured curve, to put beside it;
+- `budget`: how many steps a wish costs ("every pair m times", "model error eps") at the best policy and at a
+  given one, from `effort`, what one policy needs, `visits`, its expected visits over time, and `certainty`,
+  the probability that they fall short.
+"""
+
+from rhocover.theory.budget import Budget, budget
+from rhocover.theory.effort import Effort
+from rhocover.theory.exponent import Exponent, measured_exponent
+from rhocover.theory.theorem import TheoremConstants, theorem_constants
+
+__all__ = [
+    "Budget",
+    "Effort",
+    "Exponent",
+    "TheoremConstants",
+    "budget",
+    "measured_exponent",
+    "theorem_constants",
+]

@@ -1,0 +1,293 @@
+"""budget(): how many steps a wish costs, at the best policy and at a given one.
+
+**A number of visits** m_i of each pair. With long-run frequencies d a policy needs n with n d_i >= m_i, so
+the best one maximises min_i d_i/m_i: the worst-case coverage problem, `plan(mdp, inf, mu=m)`. With M = sum m
+its divergence is log max_i m_i/(M d_i), and
+
+    steps = ceil( M max_i mubar_i/d_i ),        lower_bound_steps = ceil( M exp(divergence - gap) ),
+
+which no policy can beat in the long run (as all m grow in proportion). A run from a given start is not the
+long run:
+
+- `expected_steps` is the first n at which the expected visits E T_i(n) reach m_i for every i (`visits`);
+- `sure_steps` is an n at which all are reached with probability 1 - delta, certified (`certainty`).
+
+For the expected visits there is a bound that holds at every n and for every behaviour. With y = 1 + A'h >= 0,
+h the plan's potential, sum_i y_i T_i(n) = n + h(s_1) - h(s_{n+1}) in expectation, whatever is done; so n >=
+sum_i m_i y_i - <start, h> + min h (and n >= M). This is `lower_bound_expected_steps`.
+
+**Pairs that are not needed.** Where some m_i are zero the best long-run policy may hardly ever take the ways
+between the needed pairs, and wait for ages in one place. So part of the visits, the share with the smallest
+`expected_steps` out of a few, is given to a policy that covers all pairs evenly. The answer is then a good
+policy, not the best one.
+
+**A model error** eps: the root mean square over the N pairs of |P_hat_i - P_i|_2. After T_i visits the square
+is c_i/T_i in expectation, c_i = sum_s' P(1-P), so to leading order in 1/n it takes (1/N) sum_i c_i/(n d_i) <=
+eps^2, which rho = 2 with mu = sqrt(c) minimises: steps = sum_i c_i/d_i / (N eps^2). The next order, from T_i
+not being its mean, is left out; it is small once every random pair has some ten visits. Deterministic pairs
+cost one visit, and what was said of ways between needed pairs holds here too: this is a long-run number.
+
+All policies here are stationary. An explorer that looks at its counts needs fewer steps to be sure than the
+best of them; the lower bounds hold for it too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rhocover import chains, checks, weights
+from rhocover.checks import BoolArray, FloatArray, frozen
+from rhocover.errors import InvalidArgumentError
+from rhocover.mdp import MDP
+from rhocover.planning import Plan, plan
+from rhocover.structure import average_structure
+from rhocover.theory.effort import Effort, effort_for_error, effort_for_visits, expected_steps, whole
+
+TOLERANCE = 1e-6  # of the plan's gap: a budget needs no more digits, and equal weights can stop near 1e-7
+SHARES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6)  # of the visits, for ways between needed pairs
+MOST_VISITS = 2**53  # whole numbers that float64 holds
+
+
+@dataclass(frozen=True, eq=False)
+class Budget:
+    """How many steps a wish costs at the best policy, `best`, and at the caller's own, `given`.
+
+    `visits` `[S, A]` is what was asked for (without what `restrict` dropped), or None if `model_error` was.
+    """
+
+    mdp: MDP
+    visits: FloatArray | None
+    model_error: float | None
+    delta: float
+    start: FloatArray
+    plan: Plan  # the long-run optimum behind `best`, with its certificate
+    best: Effort
+    given: Effort | None
+    lower_bound_steps: int  # no policy needs fewer in the long run
+    lower_bound_expected_steps: (
+        int | None
+    )  # no behaviour needs fewer for the expected visits; None if unknown
+
+    @property
+    def steps(self) -> float:
+        """Steps in the long run, at the best policy."""
+        return self.best.steps
+
+    @property
+    def expected_steps(self) -> float | None:
+        """Steps from the start until the expected visits are there, at the best policy."""
+        return self.best.expected_steps
+
+    @property
+    def sure_steps(self) -> float | None:
+        """Steps until all visits are there with probability 1 - delta, at the best policy."""
+        return self.best.sure_steps
+
+    @property
+    def policy(self) -> FloatArray:
+        """The best policy, `[S, A]`."""
+        return self.best.policy
+
+    @property
+    def wish(self) -> str:
+        """The wish in words."""
+        if self.visits is None:
+            return f"a model error of {self.model_error:g} (root mean square over the pairs)"
+        times = np.unique(self.visits[self.visits > 0]).astype(np.int64)
+        count = int((self.visits > 0).sum())
+        often = f"{times[0]:,}" if times.size == 1 else f"{times[0]:,} to {times[-1]:,}"
+        return f"{count} of {self.mdp.num_pairs} pairs visited {often} times"
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the numbers, ready for JSON (infinities as text)."""
+        return {
+            "model": self.mdp.name or repr(self.mdp),
+            "fingerprint": self.mdp.fingerprint,
+            "wish": self.wish,
+            "delta": self.delta,
+            **self.best.summary(),
+            "lower_bound_steps": self.lower_bound_steps,
+            "lower_bound_expected_steps": self.lower_bound_expected_steps,
+            "given": self.given and self.given.summary(),
+            "restriction": self.plan.restriction,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"Budget for {self.mdp.name or 'the model'}: {self.wish}."]
+        lines += ["  at the best policy", *self._lines(self.best)]
+        lines.append(
+            f"    {self.lower_bound_steps:>14,}  steps at least in the long run, whatever the policy"
+        )
+        if self.given is not None:
+            lines += ["  at the given policy", *self._lines(self.given)]
+        return "\n".join(lines + [f"  {self.plan.restriction}"] * bool(self.plan.restriction))
+
+    __repr__ = __str__
+
+    def _lines(self, effort: Effort) -> list[str]:
+        meaning = {
+            "steps": f"steps in the long run, decided by {effort.bottleneck}",
+            "expected_steps": "steps from the start until all are expected",
+            "sure_steps": f"steps until all are there with probability {1 - self.delta:g}",
+        }
+        rows = [(getattr(effort, key), text) for key, text in meaning.items()]
+        lines = [f"    {number:>14,}  {text}" for number, text in rows if number is not None]
+        return lines + [f"    {effort.note}"] * bool(effort.note)
+
+
+def budget(
+    mdp: MDP,
+    *,
+    visits: Any = None,
+    model_error: float | None = None,
+    policy: Any = None,
+    delta: float = 0.05,
+    start: Any = None,
+    restrict: bool = False,
+) -> Budget:
+    """Returns how many steps it takes until every pair has its visits, or the model error is small.
+
+    `visits` is how often every pair is to be visited, or a table `[S, A]` of how often each is (0: not
+    needed). `model_error` is the root mean square over the pairs of |P_hat - P|_2, to first order in 1/steps.
+    Pass one of them. `policy` `[S, A]` is evaluated beside the best one. `start` is a state or a
+    distribution; None is the model's own, or state 0. Pairs that cannot be visited for ever are refused, or
+    dropped with `restrict`.
+
+    >>> import rhocover as rc
+    >>> print(budget(rc.envs.river_swim(), visits=100))
+    Budget for river_swim: 12 of 12 pairs visited 100 times.
+      at the best policy
+                 2,306  steps in the long run, decided by (0, left) and 11 more
+                 2,323  steps from the start until all are expected
+                 3,676  steps until all are there with probability 0.95
+                 2,306  steps at least in the long run, whatever the policy
+    """
+    if not isinstance(mdp, MDP):
+        raise InvalidArgumentError(f"`mdp` must be an MDP, got {type(mdp).__name__}. Build one: MDP(P).")
+    if (visits is None) == (model_error is None):
+        came = "neither" if visits is None else "both"
+        raise InvalidArgumentError(f"pass `visits` or `model_error`, one of the two, got {came}.")
+    delta = checks.probability(delta, "delta", open_ends=True)
+    start = _read_start(mdp, start)
+    policy = None if policy is None else _read_policy(mdp, policy)
+    if visits is None:
+        return _for_model_error(mdp, _read_error(model_error), policy, delta, start, restrict)
+    return _for_visits(mdp, _read_visits(mdp, visits), policy, delta, start, restrict)
+
+
+def _for_visits(
+    mdp: MDP, visits: FloatArray, policy: FloatArray | None, delta: float, start: FloatArray, restrict: bool
+) -> Budget:
+    best = plan(mdp, math.inf, visits, restrict=restrict, tol=TOLERANCE)
+    kept = average_structure(mdp, visits, restrict=True).kept
+    visits = np.where(kept, visits, 0.0)
+    share, chosen = _connected(mdp, best, kept, visits, start)
+    effort = effort_for_visits(mdp, chosen, visits, start, delta, _share_note(share))
+    return Budget(
+        mdp=mdp, visits=frozen(mdp.table(visits)), model_error=None, delta=delta, start=start, plan=best,
+        best=effort,
+        given=None if policy is None else effort_for_visits(mdp, policy, visits, start, delta),
+        lower_bound_steps=whole(float(visits.sum()) * math.exp(best.lower_bound)),
+        lower_bound_expected_steps=_least_expected(mdp, best, visits, start) if kept.all() else None,
+    )  # fmt: skip
+
+
+def _for_model_error(
+    mdp: MDP, eps: float, policy: FloatArray | None, delta: float, start: FloatArray, restrict: bool
+) -> Budget:
+    variance = mdp.per_pair(_spread(mdp), "mu") ** 2
+    best = plan(mdp, 2.0, np.sqrt(variance), restrict=restrict, tol=TOLERANCE)
+    kept = average_structure(mdp, variance, restrict=True).kept
+    variance = np.where(kept, variance, 0.0)
+    scale = 1 / (int(kept.sum()) * eps**2)
+    least = scale * np.sqrt(variance).sum() ** 2 * math.exp(best.lower_bound)  # sum c/d = M^2 exp(D_2)
+    return Budget(
+        mdp=mdp, visits=None, model_error=eps, delta=delta, start=start, plan=best,
+        best=effort_for_error(mdp, best.policy, scale * variance, start),
+        given=None if policy is None else effort_for_error(mdp, policy, scale * variance, start),
+        lower_bound_steps=whole(float(least)), lower_bound_expected_steps=None,
+    )  # fmt: skip
+
+
+def _connected(
+    mdp: MDP, best: Plan, kept: BoolArray, visits: FloatArray, start: FloatArray
+) -> tuple[float, FloatArray]:
+    """Returns the share for covering all pairs that needs the fewest expected steps, and its policy."""
+    if (visits[kept] > 0).all():
+        return 0.0, best.policy
+    evenly = plan(mdp, math.inf, kept.astype(float), restrict=True, tol=TOLERANCE).occupancy
+    options = [(share, _mixed(best, evenly, share)) for share in SHARES]
+    times = [expected_steps(mdp, policy, visits, start) for _, policy in options]
+    return options[int(np.argmin(times))]
+
+
+def _mixed(best: Plan, evenly: FloatArray, share: float) -> FloatArray:
+    """Returns the policy of a mixture of two occupancies; the plan's own where neither comes."""
+    occupancy = (1 - share) * best.occupancy + share * evenly
+    mass = occupancy.sum(axis=1, keepdims=True)
+    return np.where(mass > 0, occupancy / np.where(mass > 0, mass, 1.0), best.policy)
+
+
+def _least_expected(mdp: MDP, best: Plan, visits: FloatArray, start: FloatArray) -> int:
+    """Returns ceil of max(M, sum m y - <start, h> + min h), a lower bound at every n for every behaviour."""
+    h = best.potential - best.potential.min()
+    y = 1 + h[mdp.pair_state] - mdp.transitions @ h
+    scale = 1 + max(0.0, -float(y.min())) + 1e-12 * float(h.max())  # so that y >= 0, rounding included
+    y, h = (y - 1 + scale) / scale, h / scale
+    return whole(max(float(visits.sum()), float(visits @ y - start @ h)))
+
+
+def _share_note(share: float) -> str:
+    return f"{share:.1%} of the visits keep the ways between the needed pairs open." if share else ""
+
+
+def _read_start(mdp: MDP, start: Any) -> FloatArray:
+    """Returns the start distribution: the argument, the model's own, or state 0."""
+    if start is None:
+        start = 0 if mdp.start is None else mdp.start
+    return frozen(checks.distribution(start, "start", mdp.num_states))
+
+
+def _read_policy(mdp: MDP, policy: Any) -> FloatArray:
+    chains.policy_chain(mdp, policy)  # refuses what is not a policy
+    return mdp.table(mdp.per_pair(policy, "policy"))
+
+
+def _read_visits(mdp: MDP, visits: Any) -> FloatArray:
+    """Returns how often each pair is to be visited, `[n]`."""
+    if np.ndim(visits) == 0:
+        visits = np.full(mdp.num_pairs, checks.integer(visits, "visits", least=1), dtype=float)
+    array = checks.float_array(visits, "visits")
+    checks.check_nonnegative(array, "visits")
+    wrong = np.argwhere((array != np.rint(array)) | (array > MOST_VISITS))
+    if wrong.size:
+        place = tuple(int(i) for i in wrong[0])
+        raise InvalidArgumentError(
+            f"`visits` must be whole numbers up to 2^53, got {checks.at('visits', place)} = {array[place]:g}."
+        )
+    per_pair = mdp.per_pair(array, "visits")
+    if not per_pair.any():
+        raise InvalidArgumentError("`visits` must ask for at least one pair: all are zero.")
+    return per_pair
+
+
+def _read_error(model_error: Any) -> float:
+    eps = checks.number(model_error, "model_error")
+    if not 0 < eps < math.inf:
+        raise InvalidArgumentError(f"`model_error` must be in (0, inf), got {eps:g}.")
+    return eps
+
+
+def _spread(mdp: MDP) -> FloatArray:
+    """Returns sqrt(c), `[S, A]`; a model without randomness is refused with the way out."""
+    try:
+        return weights.transition_std(mdp)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            "every pair is deterministic, so one visit of each tells all: "
+            "pass visits=1 in place of `model_error`."
+        ) from error

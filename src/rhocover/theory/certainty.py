@@ -1,0 +1,248 @@
+"""How many steps make it certain, but for probability delta, that every pair was visited often enough.
+
+Let tau be the number of steps up to and including the first visit of pair i = (s, a). The m-th visit comes
+after a first visit from the start and m - 1 returns, all independent. With Q the policy's chain without the
+moves through pair i, any y > 0 and any g >= 0 on the states with
+
+    e^y ( Q g + pi(a|s) 1_s )  <=  g      in every entry,                                             (*)
+
+E[e^(y tau)] <= g(state) by induction over steps, provided that tau is finite (the pair is recurrent). So, by
+Markov's inequality, with G_0 = <start, g> and G = <P_i, g>,
+
+    P(fewer than m visits in n steps) <= e^(-y (n+1)) G_0 G^(m-1),
+
+and a union over the pairs gives n. This is the Chernoff bound e^(x(m-1)) E[e^(-x T_i(n))] seen from the other
+side, by the time of the m-th visit instead of the visits by a time; it needs no powers of a matrix.
+
+**Where g comes from.** Equality in (*) is a linear system that differs from I - e^y P by a rank of one, so
+one inverse for each y serves all pairs. It may be ill-conditioned; that does not matter, because what came
+out is checked: if the left side of (*) is at most (1 + eps) g, rounding included, then g satisfies (*) for y
+- log(1 + eps), and that is what is used. A g that fails is thrown away. So every number here is an upper
+bound whatever the solver did.
+
+**Which y.** From large to small by halves, while the answer improves, then between the best ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover import chains
+from rhocover.checks import FloatArray, IntArray, Matrix
+from rhocover.mdp import MDP
+from rhocover.theory.visits import reached_states
+
+MAX_STATES, MAX_PAIRS = 1000, 2000  # beyond, one of some twenty inverses takes more than a second
+MAX_HALVINGS = 60
+REFINEMENTS = 3
+NO_PROGRESS = 3  # halvings without a better answer before the search ends
+UNIT = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Returns:
+    """The chain of a policy among the states it reaches, and the pairs whose visits are counted.
+
+    `rows` `[N, R]` are P(. | pair), `state` `[N]` the pair's state among the R reached, `choice` its pi(a|s),
+    `times` how often it is to be visited.
+    """
+
+    chain: Matrix
+    start: FloatArray
+    rows: Matrix
+    state: IntArray
+    choice: FloatArray
+    times: FloatArray
+
+
+def sure_steps(
+    mdp: MDP, chain: Matrix, choice: FloatArray, start: FloatArray, visits: FloatArray, delta: float
+) -> tuple[float | None, str]:
+    """Returns steps that give all pairs their `visits` with probability 1 - delta, and a note.
+
+    inf if no n does, None if none was found; the note says why. Every needed pair must be reached.
+    """
+    reached = np.flatnonzero(reached_states(chain, start))
+    needed = np.flatnonzero(visits)
+    if reached.size > MAX_STATES or needed.size > MAX_PAIRS:
+        return None, (
+            f"sure steps are not computed above {MAX_STATES} states or {MAX_PAIRS} pairs: "
+            "ask for fewer pairs, or simulate the policy."
+        )
+    returns = _read(mdp, chain, choice, start, visits, reached, needed)
+    by_chance = _pairs_by_chance(returns)
+    if by_chance.size:
+        return _left_to_chance(mdp, returns, by_chance, needed, delta)
+    return _search(returns, delta)
+
+
+def _read(
+    mdp: MDP, chain: Matrix, choice: FloatArray, start: FloatArray, visits: FloatArray,
+    reached: IntArray, needed: IntArray,
+) -> Returns:  # fmt: skip
+    return Returns(
+        chain=sp.csr_array(chain[reached][:, reached]),
+        start=start[reached],
+        rows=sp.csr_array(mdp.transitions[needed][:, reached]),
+        state=np.searchsorted(reached, mdp.pair_state[needed]),
+        choice=choice[needed],
+        times=visits[needed],
+    )
+
+
+def _pairs_by_chance(returns: Returns) -> IntArray:
+    """Returns which of the counted pairs are not certain to be visited for ever."""
+    classes = chains.recurrent_classes(returns.chain)
+    if len(classes) > 1:
+        return np.arange(returns.state.size)
+    return np.flatnonzero(~np.isin(returns.state, classes[0]))
+
+
+def _left_to_chance(
+    mdp: MDP, returns: Returns, pairs: IntArray, needed: IntArray, delta: float
+) -> tuple[float | None, str]:
+    """Returns inf if some pair is too likely to stay behind for ever, else None, with the pair named."""
+    for i in pairs:
+        chance = _chance_of_enough(returns, int(i))
+        if chance < 1 - delta - 1e-9:
+            name = mdp.pair_name(int(needed[i]))
+            return (
+                math.inf,
+                f"{name} gets its visits with probability {chance:.3g} only, however long one waits.",
+            )
+    name = mdp.pair_name(int(needed[pairs[0]]))
+    return None, f"sure steps are not computed: {name} is not visited for ever by every trajectory."
+
+
+def _chance_of_enough(returns: Returns, i: int) -> float:
+    """Returns the probability that pair i is ever visited as often as needed: one hit and m - 1 returns."""
+    first, again = _hitting(returns, i)
+    return first * again ** float(returns.times[i] - 1)
+
+
+def _hitting(returns: Returns, i: int) -> tuple[float, float]:
+    """Returns the probability of ever taking pair i, from the start and from just after it."""
+    from scipy.sparse.linalg import spsolve
+
+    s, row = int(returns.state[i]), returns.rows[[i]].toarray().ravel()
+    able = np.flatnonzero(reached_backwards(returns.chain, s))  # elsewhere the probability is 0
+    through = np.zeros(able.size)
+    through[np.searchsorted(able, s)] = returns.choice[i]
+    without = returns.chain[able][:, able] - sp.csr_array(np.outer(through, row[able]))
+    hit = np.atleast_1d(np.asarray(spsolve(sp.csc_array(sp.eye_array(able.size) - without), through)))
+    return float(returns.start[able] @ hit), float(row[able] @ hit)
+
+
+def reached_backwards(chain: Matrix, state: int) -> Any:
+    """Returns from which states `state` can be reached, shape `[S]`."""
+    target = np.zeros(chain.shape[0])
+    target[state] = 1.0
+    return reached_states(sp.csr_array(chain.T), target)
+
+
+def _search(returns: Returns, delta: float) -> tuple[float | None, str]:
+    """Returns the smallest n found over a ladder of y."""
+    found: dict[float, tuple[FloatArray, FloatArray]] = {}
+    best, idle, y = math.inf, 0, _largest_rate(returns)
+    for _ in range(MAX_HALVINGS):
+        found[y] = bounds_at(returns, y)
+        n = _steps(found, delta)
+        best, idle = (n, 0) if n < best else (best, idle + (best < math.inf))
+        if idle == NO_PROGRESS:
+            break
+        y /= 2
+    if best == math.inf:
+        return None, "sure steps were not found: some pair is too rare for float64. Ask for fewer pairs."
+    for _ in range(REFINEMENTS):
+        for y in _between(found, best):
+            found[y] = bounds_at(returns, y)
+        best = _steps(found, delta)
+    return int(best), ""
+
+
+def _largest_rate(returns: Returns) -> float:
+    """Returns a y above those that matter: many times the frequency of the pair that takes longest.
+
+    The best y is near the frequency or below; only almost deterministic chains want more.
+    """
+    frequency = chains.stationary_distribution(returns.chain)[returns.state] * returns.choice
+    worst = int(np.argmax(returns.times / frequency))
+    return min(64 * float(frequency[worst]), 16.0)
+
+
+def bounds_at(returns: Returns, y: float) -> tuple[FloatArray, FloatArray]:
+    """Returns (A, y'), each `[N]`, with P(pair has too few visits after n steps) <= exp(A - y'(n+1)).
+
+    A is inf where y is too large for the pair or no g could be verified.
+    """
+    g = _exponential_moments(returns, y)
+    if g is None:
+        return np.full(returns.state.size, np.inf), np.ones(returns.state.size)
+    again = np.asarray(returns.rows.multiply(g.T).sum(axis=1)).ravel()
+    rounding = UNIT * (returns.chain.shape[0] + 8)
+    excess = _excess(returns, y, g, again)
+    rate = y - np.log(excess) - 8 * UNIT
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = np.log(returns.start @ g) + (returns.times - 1) * np.log(again) + returns.times * rounding
+    valid = (g >= 0).all(axis=0) & np.isfinite(excess) & (rate > 0) & np.isfinite(level)
+    return np.where(valid, level, np.inf), np.where(valid, rate, 1.0)
+
+
+def _exponential_moments(returns: Returns, y: float) -> FloatArray | None:
+    """Returns candidates for g, `[R, N]`, by Sherman and Morrison's formula; None if the inverse fails."""
+    growth = math.exp(y)
+    try:
+        inverse = np.linalg.inv(np.eye(returns.start.size) - growth * returns.chain.toarray())
+    except np.linalg.LinAlgError:
+        return None
+    columns = inverse[:, returns.state]
+    with np.errstate(all="ignore"):  # what is not finite is thrown away by the check
+        looped = growth * returns.choice * np.asarray(returns.rows.multiply(columns.T).sum(axis=1)).ravel()
+        return growth * returns.choice * columns / (1 + looped)
+
+
+def _excess(returns: Returns, y: float, g: FloatArray, again: FloatArray) -> FloatArray:
+    """Returns the largest ratio of the left side of (*) to g, `[N]`, rounding errors added."""
+    pair = np.arange(returns.state.size)
+    image = returns.chain @ g
+    error = UNIT * (np.diff(returns.chain.indptr).max() + 8) * (image + 1)
+    image[returns.state, pair] += returns.choice * (1 - again)
+    with np.errstate(all="ignore"):
+        ratio = math.exp(y) * (image + error) / g
+    ratio = np.where(np.isnan(ratio), np.inf, ratio)
+    return np.maximum(ratio.max(axis=0), UNIT)
+
+
+def _steps(found: dict[float, tuple[FloatArray, FloatArray]], delta: float) -> float:
+    """Returns the smallest n at which the failures add up to at most delta; inf if some pair has no bound."""
+    level, rate = (np.array(part) for part in zip(*found.values(), strict=True))
+    if not np.isfinite(level).any(axis=0).all():
+        return math.inf
+    low, high = 0, 1
+    while _failure(level, rate, high) > delta:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _failure(level, rate, middle) > delta else (low, middle)
+    return high
+
+
+def _failure(level: FloatArray, rate: FloatArray, n: int) -> float:
+    """Returns the union bound on the probability that some pair has too few visits after n steps."""
+    exponent = (level - rate * (n + 1.0)).min(axis=0)
+    return float(np.exp(np.minimum(exponent, 0.0)).sum())
+
+
+def _between(found: dict[float, tuple[FloatArray, FloatArray]], n: float) -> list[float]:
+    """Returns values of y on both sides of those that are best for the pairs that decide about n."""
+    y = np.array(sorted(found))
+    exponent = np.array([found[v][0] - found[v][1] * (n + 1.0) for v in y])
+    deciding = exponent.min(axis=0) >= exponent.min(axis=0).max() - 3  # within a factor of 20 of the worst
+    places = np.unique(np.argmin(exponent[:, deciding], axis=0))[:3]
+    neighbours = {(a, b) for k in places for a, b in ((k - 1, k), (k, k + 1)) if a >= 0 and b < y.size}
+    return [float(np.sqrt(y[a] * y[b])) for a, b in sorted(neighbours)]

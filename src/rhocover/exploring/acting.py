@@ -27,7 +27,7 @@ def find(cumulative, low, high, u):
 
 
 @njit(cache=True)
-def act_sampled(first, indptr, successor, cumulative, cdf, done, uniforms, states, visits, moves):
+def act_sampled(first, indptr, successor, cumulative, cdf, done, uniforms, states, visits, moves, scores):
     """Plays a stochastic policy; `uniforms` is `[steps, chains, 2]`; changes states, visits, moves."""
     for k in range(uniforms.shape[0]):
         for chain in range(states.size):
@@ -40,22 +40,81 @@ def act_sampled(first, indptr, successor, cumulative, cdf, done, uniforms, state
 
 
 @njit(cache=True)
+def lowest(first, s, base, visits, done, rate, scale):
+    """Returns the pair of state s with the lowest score (base + visits - done rate) scale."""
+    chosen = first[s]
+    least = np.inf
+    for i in range(first[s], first[s + 1]):
+        score = (base[i] + visits[i] - done * rate[i]) * scale[i]
+        if score < least:
+            least = score
+            chosen = i
+    return chosen
+
+
+@njit(cache=True)
 def act_balanced(
-    first, indptr, successor, cumulative, base, rate, scale, done, uniforms, states, visits, moves
+    first, indptr, successor, cumulative, base, rate, scale, done, uniforms, states, visits, moves, scores
 ):
     """Plays the lowest score; `done` counts the block's steps before."""
     for k in range(uniforms.shape[0]):
         for chain in range(states.size):
-            s = states[chain]
-            chosen = first[s]
-            lowest = np.inf
-            for i in range(first[s], first[s + 1]):
-                score = (base[i] + visits[i] - done * rate[i]) * scale[i]
-                if score < lowest:
-                    lowest = score
-                    chosen = i
-            j = find(cumulative, indptr[chosen], indptr[chosen + 1] - 1, uniforms[k, chain, 1])
-            visits[chosen] += 1
+            i = lowest(first, states[chain], base, visits, done, rate, scale)
+            j = find(cumulative, indptr[i], indptr[i + 1] - 1, uniforms[k, chain, 1])
+            visits[i] += 1
             moves[j] += 1
             states[chain] = successor[j]
             done += 1
+
+
+@njit(cache=True)
+def act_steered(
+    first, indptr, successor, cumulative, P, offset, moved, rate, scale, weight, inverse, period,
+    done, uniforms, states, visits, moves, scores,
+):  # fmt: skip
+    """Plays the lowest score, with the part that the flow forces taken out anew every `period` steps."""
+    for k in range(uniforms.shape[0]):
+        for chain in range(states.size):
+            if done % period == 0:
+                refresh(
+                    first, indptr, successor, P, offset, moved, rate, weight, inverse, done, visits, scores
+                )
+            i = lowest(first, states[chain], scores, visits, done, rate, scale)
+            j = find(cumulative, indptr[i], indptr[i + 1] - 1, uniforms[k, chain, 1])
+            visits[i] += 1
+            moves[j] += 1
+            states[chain] = successor[j]
+            done += 1
+
+
+@njit(cache=True)
+def refresh(first, indptr, successor, P, offset, moved, rate, weight, inverse, done, visits, scores):
+    """Sets `scores` so that scores + visits - done rate = offset + v - W B'(B W B')^-1 B v.
+
+    v = moved + visits - done rate is what was visited beyond plan, B v its flow and its mass.
+    """
+    num_states = first.size - 1
+    right = np.zeros(num_states)  # the last entry holds the mass: the last flow row follows from the others
+    for s in range(num_states):
+        for i in range(first[s], first[s + 1]):
+            v = moved[i] + visits[i] - done * rate[i]
+            right[num_states - 1] += v
+            if s < num_states - 1:
+                right[s] += v
+            for j in range(indptr[i], indptr[i + 1]):
+                if successor[j] < num_states - 1:
+                    right[successor[j]] -= P[j] * v
+    y = np.zeros(num_states)
+    for s in range(num_states):
+        total = 0.0
+        for r in range(num_states):
+            total += inverse[s, r] * right[r]
+        y[s] = total
+    mass = y[num_states - 1]
+    y[num_states - 1] = 0.0  # the potential of the last state, whose row was left out
+    for s in range(num_states):
+        for i in range(first[s], first[s + 1]):
+            lift = y[s] + mass
+            for j in range(indptr[i], indptr[i + 1]):
+                lift -= P[j] * y[successor[j]]
+            scores[i] = offset[i] + moved[i] - weight[i] * lift

@@ -6,7 +6,9 @@
       score_i = (base_i + visits_i - k rate_i) scale_i,
 
   with the visits of this block so far and k its steps so far. Looking at one state's actions is all it
-  takes, however many states there are. Counting trackers and feedback are both of this form.
+  takes, however many states there are.
+- `Steered`: the same with scores that are brought up to date every few steps, for models whose flow
+  equations fit into a small dense matrix.
 """
 
 from __future__ import annotations
@@ -36,7 +38,25 @@ class Balanced:
     scale: FloatArray
 
 
-Behaviour = Sampled | Balanced
+@dataclass(frozen=True, eq=False)
+class Steered:
+    """Play the lowest score; every `period` steps take out of it what the flow of the visits forces.
+
+    With v = moved + visits - k rate the score is (offset + v - W B'(B W B')^-1 B v) scale, the last term
+    inside as it was at the last multiple of `period`. `inverse` is (B W B')^-1 `[S, S]`, the mass row
+    in the place of the last flow row.
+    """
+
+    offset: FloatArray
+    moved: FloatArray
+    rate: FloatArray
+    scale: FloatArray
+    weight: FloatArray  # W
+    inverse: FloatArray
+    period: int
+
+
+Behaviour = Sampled | Balanced | Steered
 
 
 def first_pairs(mdp: MDP) -> IntArray:

@@ -6,12 +6,14 @@ is g = H^-1 B'(B H^-1 B')^-1 B (T - t d*). The rest, f = T - t d* - g, leaves fl
 be driven to zero: in each state play argmin_a f(s,a)/d*(s,a). If all actions of a state are equally ahead,
 for every state, f is a stationary flow of the best policy without mass, and that is zero.
 
-Between two blocks f moves with every step. Within a block the flow residual is frozen,
+f moves with every step. Looking at the flow equations each time would cost O(S), so for a period of about
+sqrt(t)/8 steps the flow residual is frozen,
 
     f(s,a) ~ f_0(s,a) + visits(s,a) - k d*(s,a),
 
-so acting costs O(A) a step whatever S. Blocks last about sqrt(t)/4 steps: the residual then drifts by
-t^(1/4), which costs t^(-3/2) of regret, less than the limit kappa_min/t.
+and acting costs O(A) a step whatever S. The residual drifts meanwhile by t^(1/4), which costs t^(-3/2) of
+regret, less than the limit kappa_min/t. Models of up to 256 states bring f up to date within the compiled
+loop (`Steered`), larger ones between blocks (`Balanced`), with one sparse solve.
 
 For large rho the curvature tells pairs apart by (mu/d)^rho, and a quadratic is a poor picture of the
 objective as long as counts are noisy on that scale. There the target is re-planned on the counts: when t has
@@ -32,7 +34,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
 from rhocover.coverage import Coverage
-from rhocover.exploring.behaviours import Balanced, Behaviour, Sampled
+from rhocover.exploring.behaviours import Balanced, Behaviour, Sampled, Steered
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, State, initial_state
 from rhocover.exploring.problem import Problem
@@ -40,15 +42,17 @@ from rhocover.exploring.simulator import Visits
 from rhocover.exploring.tracking import shares
 from rhocover.oracles import make_oracle
 from rhocover.planning.pathwise import PathwiseProblem
-from rhocover.planning.projection import FlowProjection
+from rhocover.planning.projection import DENSE_STATES, FlowProjection
 
 LARGE_RHO = 8.0  # from here on targets are re-planned on the counts
 GROWTH = 1.05  # of t between two re-plannings
 VISITS_PER_ORDER = 4  # visits of a typical pair for each unit of the re-planned order
 LEAST_ORDER = 2.0
 LEAST_CURVATURE = {False: 1e-3, True: 0.03}  # of the largest, relative to 1/d; by whether it is re-planned
-SHORTEST = 8  # steps of a block
-PAIRS_PER_STEP = 16  # a block has at least n/16 steps, so that refreshing it costs little per step
+SHORTEST = 8  # steps of a period
+STATES_PER_STEP = 64  # a period has at least S^2/64 steps, so that bringing f up to date costs little a step
+PAIRS_PER_STEP = 2  # with a sparse solve it has at least n/2
+PERIODS, SHARE = 64, 16  # of a block: at least 64 periods, or a sixteenth of the steps so far
 CENTRE_TOLERANCE = 1e-6
 BOUND = 50.0  # on f'Hf over n^2 + t: some hundred times what a run in order shows
 
@@ -68,14 +72,16 @@ class Feedback:
 
     def policy(self, state: State) -> Block:
         """Returns the scores for the next block, or the safeguard's policy."""
-        problem = state.problem
-        f = deviation(state)
-        curvature = _curvature(problem)
-        length = block_length(state.num_steps, f.size)
-        n_squared = float(f.size) ** 2
-        if float(f @ (curvature * f)) > BOUND * (n_squared + state.num_steps):
-            return Block(_steering_back(problem, curvature * f), max(length, f.size))
-        return Block(Balanced(f, problem.d_star, curvature), length)
+        problem, curvature = state.problem, _curvature(state.problem)
+        f, period = deviation(state), period_of(state)
+        if float(f @ (curvature * f)) > BOUND * (float(f.size) ** 2 + state.num_steps):
+            return Block(_steering_back(problem, curvature * f), max(period, f.size))
+        if problem.mdp.num_states > DENSE_STATES:
+            return Block(Balanced(f, problem.d_star, curvature), period)
+        offset, moved = _since_centre(state)
+        weight, inverse = _projection(problem).W, _inverse(problem)
+        rule = Steered(offset, moved, problem.d_star, curvature, weight, inverse, period)
+        return Block(rule, _block_length(state, period))
 
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state with the visits added, re-planned where that is due."""
@@ -89,20 +95,38 @@ class Feedback:
         )  # fmt: skip
 
 
-def block_length(num_steps: int, num_pairs: int) -> int:
+def period_of(state: State) -> int:
     """Returns how many steps to take before the flow residual is looked at again."""
-    return max(SHORTEST, num_pairs // PAIRS_PER_STEP, math.isqrt(num_steps) // 8)
+    n, S = state.counts.size, state.problem.mdp.num_states
+    least = S * S // STATES_PER_STEP if S <= DENSE_STATES else n // PAIRS_PER_STEP
+    return max(SHORTEST, least, math.isqrt(state.num_steps) // 8)
+
+
+def _block_length(state: State, period: int) -> int:
+    """Returns the steps of a block of many periods; it ends where the target is re-planned."""
+    length = max(PERIODS * period, state.num_steps // SHARE)
+    if not _replans(state.problem):
+        return length
+    return max(period, min(length, _next_centre(state) - state.num_steps))
 
 
 def deviation(state: State) -> FloatArray:
     """Returns f: what the counts are ahead of the best that their flow residual allows."""
-    problem, counts, t = state.problem, state.counts, state.num_steps
-    target = 0.0
+    offset, moved = _since_centre(state)
+    return offset + moved - _projection(state.problem).explained(moved, refine=False)
+
+
+def _since_centre(state: State) -> tuple[FloatArray, FloatArray]:
+    """Returns what the counts were ahead at the last re-planning, and what was visited beyond d* since."""
+    counts, t, offset = state.counts, state.num_steps, np.zeros(state.counts.size)
     if "centre" in state.memory:
         counts, t = counts - state.memory["centre_counts"], t - int(state.memory["centre_steps"][0])
-        target = state.memory["centre_counts"] - state.memory["centre"]
-    moved = counts - t * problem.d_star
-    return target + moved - _projection(problem).explained(moved)
+        offset = state.memory["centre_counts"] - state.memory["centre"]
+    return offset, counts - t * state.problem.d_star
+
+
+def _inverse(problem: Problem) -> FloatArray:
+    return problem.once("feedback inverse", lambda: _projection(problem).inverse())
 
 
 def _projection(problem: Problem) -> FlowProjection:

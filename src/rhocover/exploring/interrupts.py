@@ -1,25 +1,54 @@
-"""Ctrl-C between steps, never within one."""
+"""Ctrl-C between steps, never within one.
+
+`Interrupts` takes the place of the Ctrl-C handler for the length of a run. While `held` is true an
+interrupt waits; otherwise it comes through at once, in the middle of planning if need be.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Holds Ctrl-C back until the block is done, so that what belongs together changes together."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    caught: list[Any] = []
-    before = signal.signal(signal.SIGINT, lambda *signal_and_frame: caught.append(signal_and_frame))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if caught and callable(before):
-            before(*caught[0])
+class Interrupts:
+    """Lets Ctrl-C through only where everything stands still."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self._waiting: tuple[Any, ...] | None = None
+        self._before: Any = None
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._caught)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        if error is None:
+            self._pass_on()
+
+    def together(self, action: Callable[[], None]) -> None:
+        """Does `action` as a whole, and then lets an interrupt through that came meanwhile."""
+        self.held = True
+        try:
+            action()
+        finally:
+            self.held = False
+        self._pass_on()
+
+    def _caught(self, *signal_and_frame: Any) -> None:
+        self._waiting = signal_and_frame
+        if not self.held:
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and callable(self._before):
+            self._before(*waiting)

@@ -15,7 +15,7 @@ import numpy as np
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, Explorer, State
-from rhocover.exploring.interrupts import uninterrupted
+from rhocover.exploring.interrupts import Interrupts
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.simulator import Act, Position, Simulator, Visits
 from rhocover.exploring.trace import measure
@@ -75,6 +75,7 @@ class Runner:
         self.world = world
         self.grid = grid
         self.standing = standing
+        self._interrupts = Interrupts()
         self._block: Block | None = None
         self._act: Act | None = None
 
@@ -85,13 +86,14 @@ class Runner:
 
     def run(self, after: Callable[[Standing], None]) -> None:
         """Goes on to the end; calls `after` whenever everything stands still."""
-        while not self.is_done:
-            mark = self.grid[len(self.standing.rows)]
-            if self.standing.num_steps == mark:
-                self.standing.rows.append(measure(self.problem, self.standing.counts, mark))
-            else:
-                self._advance(mark)
-            after(self.standing)
+        with self._interrupts:
+            while not self.is_done:
+                mark = self.grid[len(self.standing.rows)]
+                if self.standing.num_steps == mark:
+                    self.standing.rows.append(measure(self.problem, self.standing.counts, mark))
+                else:
+                    self._advance(mark)
+                after(self.standing)
 
     def _advance(self, mark: int) -> None:
         """Acts until the block ends or the mark is reached, whichever comes first."""
@@ -101,8 +103,7 @@ class Runner:
         left = -(-left // self.world.num_chains) * self.world.num_chains
         stretch = -(-STRETCH // self.world.num_chains) * self.world.num_chains
         steps = min(left, mark - standing.num_steps, stretch)
-        with uninterrupted():
-            self.world.advance(standing.position, act, standing.seen, steps)
+        self._interrupts.together(lambda: self.world.advance(standing.position, act, standing.seen, steps))
         if steps == left:
             self._end_block(block)
 
@@ -117,12 +118,15 @@ class Runner:
         standing = self.standing
         state = self.explorer.update(standing.state, standing.seen)
         episode = episode_of(standing, block)
-        with uninterrupted():
+
+        def turn() -> None:
             standing.state = state
             standing.seen.next_block()
             self._block = self._act = None
             if episode is not None:
                 standing.episodes.append(episode)
+
+        self._interrupts.together(turn)
 
     def last_episode(self) -> Episode | None:
         """Returns the episode that the end of the run cut short, if there is one."""

@@ -14,8 +14,8 @@ from functools import partial
 import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
-from rhocover.exploring.acting import act_balanced, act_sampled
-from rhocover.exploring.behaviours import Behaviour, Sampled, choice_cdf, first_pairs
+from rhocover.exploring.acting import act_balanced, act_sampled, act_steered
+from rhocover.exploring.behaviours import Behaviour, Sampled, Steered, choice_cdf, first_pairs
 from rhocover.mdp import MDP
 
 Act = Callable[..., None]
@@ -43,9 +43,11 @@ class Visits:
     pairs: IntArray
     moves: IntArray
     num_steps: int  # of this block
+    scores: FloatArray  # what a steered behaviour carries from step to step, [n]
 
     def __add__(self, other: Visits) -> Visits:
-        return Visits(self.pairs + other.pairs, self.moves + other.moves, self.num_steps + other.num_steps)
+        steps = self.num_steps + other.num_steps
+        return Visits(self.pairs + other.pairs, self.moves + other.moves, steps, self.scores)
 
     def next_block(self) -> None:
         """Clears what belongs to the block."""
@@ -55,7 +57,8 @@ class Visits:
     @classmethod
     def none(cls, mdp: MDP) -> Visits:
         """Returns the visits of no steps at all."""
-        return cls(np.zeros(mdp.num_pairs, np.int64), np.zeros(mdp.transitions.nnz, np.int64), 0)
+        n, nnz = mdp.num_pairs, mdp.transitions.nnz
+        return cls(np.zeros(n, np.int64), np.zeros(nnz, np.int64), 0, np.zeros(n))
 
 
 class Simulator:
@@ -83,6 +86,10 @@ class Simulator:
         """Returns the loop that acts in this way."""
         if isinstance(behaviour, Sampled):
             return partial(act_sampled, *self._model, choice_cdf(behaviour.policy, self.mdp))
+        if isinstance(behaviour, Steered):
+            rule = (behaviour.offset, behaviour.moved, behaviour.rate, behaviour.scale, behaviour.weight)
+            P = self.mdp.transitions.data
+            return partial(act_steered, *self._model, P, *rule, behaviour.inverse, behaviour.period)
         return partial(act_balanced, *self._model, behaviour.base, behaviour.rate, behaviour.scale)
 
     def advance(self, position: Position, act: Act, seen: Visits, num_steps: int) -> None:
@@ -95,7 +102,7 @@ class Simulator:
         while left > 0:
             rounds = min(left, max(1, DRAWS // (2 * self.num_chains)))
             uniforms = position.generator.random((rounds, self.num_chains, 2))
-            act(seen.num_steps, uniforms, position.states, seen.pairs, seen.moves)
+            act(seen.num_steps, uniforms, position.states, seen.pairs, seen.moves, seen.scores)
             left -= rounds
             seen.num_steps += rounds * self.num_chains
 

@@ -68,6 +68,7 @@ def standing_tensors(standing: Standing) -> dict[str, np.ndarray]:
         "counts": state.counts,
         "block_pairs": standing.seen.pairs,
         "moves": standing.seen.moves,
+        "scores": standing.seen.scores,
         "states": standing.position.states,
         "first_states": standing.first_states,
         "rows": np.array(standing.rows, float).reshape(-1, len(COLUMNS)),
@@ -109,7 +110,9 @@ def standing_from_file(
         return Standing(
             state=state,
             position=Position(tensors["states"], generator),
-            seen=Visits(tensors["block_pairs"], tensors["moves"], int(document["block_steps"])),
+            seen=Visits(
+                tensors["block_pairs"], tensors["moves"], int(document["block_steps"]), tensors["scores"]
+            ),
             rows=tensors["rows"].tolist(),
             episodes=_episodes(tensors),
             first_states=tensors["first_states"],

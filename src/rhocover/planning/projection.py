@@ -16,7 +16,7 @@ from rhocover.checks import FloatArray
 from rhocover.occupancy import Occupancies
 from rhocover.planning.factorisation import NormalEquations
 
-DENSE_PAIRS = 400  # up to here one matrix-vector product beats two triangular solves
+DENSE_STATES = 256  # up to here the inverse is a small dense matrix
 
 
 class FlowProjection:
@@ -24,30 +24,33 @@ class FlowProjection:
 
     def __init__(self, members: Occupancies, W: FloatArray) -> None:
         self._K = members.flow[:-1]
-        self._W = W / float(W.max())
+        self.W = W / float(W.max())
         self._size = float(W.max())
         self._equations = NormalEquations(self._K)
-        self._equations.factorise(self._W)
-        self._column = self._equations.solve(self._K @ self._W)
-        self._rest = float(self._W.sum()) - float((self._K @ self._W) @ self._column.x)
-        self._matrix = self._dense() if W.size <= DENSE_PAIRS else None
+        self._equations.factorise(self.W)
+        self._column = self._equations.solve(self._K @ self.W)
+        self._rest = float(self.W.sum()) - float((self._K @ self.W) @ self._column.x)
 
-    def explained(self, v: FloatArray) -> FloatArray:
+    def explained(self, v: FloatArray, *, refine: bool = True) -> FloatArray:
         """Returns the least-norm g with B g = B v: the part of v that flow and mass force."""
-        if self._matrix is not None:
-            return self._matrix @ v
-        return self._least_norm(self._K @ v, float(v.sum()))
+        return self._least_norm(self._K @ v, float(v.sum()), refine)
 
     def energy(self, flow: FloatArray) -> float:
         """Returns r'(B W B')^-1 r for r = (flow without its last row, 0)."""
-        g = self._least_norm(flow, 0.0)
-        return float(g @ (g / self._W)) / self._size
+        g = self._least_norm(flow, 0.0, True)
+        return float(g @ (g / self.W)) / self._size
 
-    def _least_norm(self, flow: FloatArray, mass: float) -> FloatArray:
-        inner = self._equations.solve(flow)
-        alpha = (mass - float(self._W @ inner.lift)) / self._rest
-        return self._W * (inner.lift + alpha * (1 - self._column.lift))
+    def inverse(self) -> FloatArray:
+        """Returns (B W B')^-1 as a dense matrix `[S, S]`, W scaled as in `W`, the mass last."""
+        num_states = self._K.shape[0] + 1
+        columns = []
+        for row in np.eye(num_states):
+            inner = self._equations.solve(row[:-1])
+            alpha = (row[-1] - float(self.W @ inner.lift)) / self._rest
+            columns.append(np.append(inner.x - alpha * self._column.x, alpha))
+        return np.array(columns).T.copy()
 
-    def _dense(self) -> FloatArray:
-        unit = np.eye(self._W.size)
-        return np.array([self._least_norm(self._K @ e, 1.0) for e in unit]).T
+    def _least_norm(self, flow: FloatArray, mass: float, refine: bool) -> FloatArray:
+        inner = self._equations.solve(flow, refine=refine)
+        alpha = (mass - float(self.W @ inner.lift)) / self._rest
+        return self.W * (inner.lift + alpha * (1 - self._column.lift))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("imports", "right", "fast", "large")
+NAMES = ("imports", "right", "fast", "large", "explorers", "worst_case", "acting")
 
 
 def main(names: list[str]) -> None:

@@ -17,9 +17,9 @@ h the plan's potential, sum_i y_i T_i(n) = n + h(s_1) - h(s_{n+1}) in expectatio
 sum_i m_i y_i - <start, h> + min h (and n >= M). This is `lower_bound_expected_steps`.
 
 **Pairs that are not needed.** Where some m_i are zero the best long-run policy may hardly ever take the ways
-between the needed pairs, and wait for ages in one place. So part of the visits, the share with the smallest
-`expected_steps` out of a few, is given to a policy that covers all pairs evenly. The answer is then a good
-policy, not the best one.
+between the needed pairs, and wait for ages in one place. So part of the visits, the share with the fewest
+`sure_steps` out of a few (`expected_steps` where those are not computed), is given to a policy that covers
+all pairs evenly. The answer is then a good policy, not the best one; `note` says the share.
 
 **A model error** eps: the root mean square over the N pairs of |P_hat_i - P_i|_2. After T_i visits the square
 is c_i/T_i in expectation, c_i = sum_s' P(1-P), so to leading order in 1/n it takes (1/N) sum_i c_i/(n d_i) <=
@@ -45,10 +45,10 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.mdp import MDP
 from rhocover.planning import Plan, plan
 from rhocover.structure import average_structure
-from rhocover.theory.effort import Effort, effort_for_error, effort_for_visits, expected_steps, whole
+from rhocover.theory.effort import Effort, effort_for_error, effort_for_visits, whole
 
 TOLERANCE = 1e-6  # of the plan's gap: a budget needs no more digits, and equal weights can stop near 1e-7
-SHARES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.6)  # of the visits, for ways between needed pairs
+SHARES = (0.0, 0.01, 0.1, 0.3, 0.6, 1.0)  # of the visits, for ways between needed pairs
 MOST_VISITS = 2**53  # whole numbers that float64 holds
 
 
@@ -161,9 +161,9 @@ def budget(
     >>> print(budget(rc.envs.river_swim(), visits=100))
     Budget for river_swim: 12 of 12 pairs visited 100 times.
       at the best policy
-                 2,306  steps in the long run, decided by (0, left) and 11 more
+                 2,306  steps in the long run, decided by (0, left) and 6 more
                  2,323  steps from the start until all are expected
-                 3,676  steps until all are there with probability 0.95
+                 3,653  steps until all are there with probability 0.95
                  2,306  steps at least in the long run, whatever the policy
     """
     if not isinstance(mdp, MDP):
@@ -185,11 +185,9 @@ def _for_visits(
     best = plan(mdp, math.inf, visits, restrict=restrict, tol=TOLERANCE)
     kept = average_structure(mdp, visits, restrict=True).kept
     visits = np.where(kept, visits, 0.0)
-    share, chosen = _connected(mdp, best, kept, visits, start)
-    effort = effort_for_visits(mdp, chosen, visits, start, delta, _share_note(share))
     return Budget(
         mdp=mdp, visits=frozen(mdp.table(visits)), model_error=None, delta=delta, start=start, plan=best,
-        best=effort,
+        best=_connected(mdp, best, kept, visits, start, delta),
         given=None if policy is None else effort_for_visits(mdp, policy, visits, start, delta),
         lower_bound_steps=whole(float(visits.sum()) * math.exp(best.lower_bound)),
         lower_bound_expected_steps=_least_expected(mdp, best, visits, start) if kept.all() else None,
@@ -214,15 +212,23 @@ def _for_model_error(
 
 
 def _connected(
-    mdp: MDP, best: Plan, kept: BoolArray, visits: FloatArray, start: FloatArray
-) -> tuple[float, FloatArray]:
-    """Returns the share for covering all pairs that needs the fewest expected steps, and its policy."""
+    mdp: MDP, best: Plan, kept: BoolArray, visits: FloatArray, start: FloatArray, delta: float
+) -> Effort:
+    """Returns what the best policy needs; where not all pairs are needed, with the share that serves best."""
     if (visits[kept] > 0).all():
-        return 0.0, best.policy
+        return effort_for_visits(mdp, best.policy, visits, start, delta)
     evenly = plan(mdp, math.inf, kept.astype(float), restrict=True, tol=TOLERANCE).occupancy
-    options = [(share, _mixed(best, evenly, share)) for share in SHARES]
-    times = [expected_steps(mdp, policy, visits, start) for _, policy in options]
-    return options[int(np.argmin(times))]
+    efforts = [
+        effort_for_visits(mdp, _mixed(best, evenly, share), visits, start, delta, _share_note(share))
+        for share in SHARES
+    ]
+    return min(efforts, key=_how_long)
+
+
+def _how_long(effort: Effort) -> tuple[float, float]:
+    """Returns the steps to be sure, or where they are unknown the expected ones, for comparisons."""
+    sure, expected = (math.inf if x is None else x for x in (effort.sure_steps, effort.expected_steps))
+    return sure, expected
 
 
 def _mixed(best: Plan, evenly: FloatArray, share: float) -> FloatArray:

@@ -1,24 +1,24 @@
 """How many steps make it certain, but for probability delta, that every pair was visited often enough.
 
-Let tau be the number of steps up to and including the first visit of pair i = (s, a). The m-th visit comes
-after a first visit from the start and m - 1 returns, all independent. With Q the policy's chain without the
-moves through pair i, any y > 0 and any g >= 0 on the states with
+Let T(n) be the visits of pair i = (s, a) in n steps, Q the policy's chain without the moves through the pair,
+and P_i where the pair leads. Take any y > 0 and any g > 0 on the states that are reached, with
 
     e^y ( Q g + pi(a|s) 1_s )  <=  g      in every entry,                                             (*)
 
-E[e^(y tau)] <= g(state) by induction over steps, provided that tau is finite (the pair is recurrent). So, by
-Markov's inequality, with G_0 = <start, g> and G = <P_i, g>,
+and G = <P_i, g> >= 1. Then e^(y t) G^(-T(t)) g(s_t) does not grow on average in any step, and where T(n) < m
+it is at least e^(y n) G^(1-m) min g. By Markov's inequality
 
-    P(fewer than m visits in n steps) <= e^(-y (n+1)) G_0 G^(m-1),
+    P(T(n) < m)  <=  e^(-y n) G^(m-1) <start, g> / min g,
 
-and a union over the pairs gives n. This is the Chernoff bound e^(x(m-1)) E[e^(-x T_i(n))] seen from the other
-side, by the time of the m-th visit instead of the visits by a time; it needs no powers of a matrix.
+and a union over the pairs gives n. It is the Chernoff bound e^(x(m-1)) E[e^(-x T(n))] with x = log G: in (*)
+with equality g is the eigenvector, and e^-y the eigenvalue, of the chain in which each visit is weighted by
+e^-x.
 
 **Where g comes from.** Equality in (*) is a linear system that differs from I - e^y P by a rank of one, so
-one inverse for each y serves all pairs. It may be ill-conditioned; that does not matter, because what came
-out is checked: if the left side of (*) is at most (1 + eps) g, rounding included, then g satisfies (*) for y
-- log(1 + eps), and that is what is used. A g that fails is thrown away. So every number here is an upper
-bound whatever the solver did.
+one factorisation for each y serves all pairs. It may be ill-conditioned; that does not matter, because what
+came out is checked: if the left side of (*) is at most (1 + eps) g, rounding included, then g satisfies (*)
+for y' = y - log(1 + eps), and that is what is used. A g that fails is thrown away. So every number here is an
+upper bound whatever the solver did.
 
 **Which y.** From large to small by halves, while the answer improves, then between the best ones.
 """
@@ -37,9 +37,9 @@ from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.mdp import MDP
 from rhocover.theory.visits import reached_states
 
-MAX_STATES, MAX_PAIRS = 1000, 2000  # beyond, one of some twenty inverses takes more than a second
+MAX_STATES, MAX_PAIRS = 1000, 2000  # beyond, each of some twenty factorisations takes a second
 MAX_HALVINGS = 60
-REFINEMENTS = 3
+REFINEMENTS = 4
 NO_PROGRESS = 3  # halvings without a better answer before the search ends
 UNIT = float(np.finfo(float).eps)
 
@@ -176,43 +176,51 @@ def _largest_rate(returns: Returns) -> float:
 
 
 def bounds_at(returns: Returns, y: float) -> tuple[FloatArray, FloatArray]:
-    """Returns (A, y'), each `[N]`, with P(pair has too few visits after n steps) <= exp(A - y'(n+1)).
+    """Returns (A, y'), each `[N]`, with P(pair has too few visits after n steps) <= exp(A - y' n).
 
     A is inf where y is too large for the pair or no g could be verified.
     """
     g = _exponential_moments(returns, y)
     if g is None:
         return np.full(returns.state.size, np.inf), np.ones(returns.state.size)
-    again = np.asarray(returns.rows.multiply(g.T).sum(axis=1)).ravel()
+    again = _after_pair(returns, g)
     rounding = UNIT * (returns.chain.shape[0] + 8)
     excess = _excess(returns, y, g, again)
     rate = y - np.log(excess) - 8 * UNIT
-    with np.errstate(divide="ignore", invalid="ignore"):
-        level = np.log(returns.start @ g) + (returns.times - 1) * np.log(again) + returns.times * rounding
-    valid = (g >= 0).all(axis=0) & np.isfinite(excess) & (rate > 0) & np.isfinite(level)
+    with np.errstate(all="ignore"):
+        level = np.log(returns.start @ g / g.min(axis=0)) + (returns.times - 1) * np.log(again)
+        level += (returns.times + 1) * rounding
+    valid = (g > 0).all(axis=0) & (again >= 1) & np.isfinite(excess) & (rate > 0) & np.isfinite(level)
     return np.where(valid, level, np.inf), np.where(valid, rate, 1.0)
 
 
 def _exponential_moments(returns: Returns, y: float) -> FloatArray | None:
-    """Returns candidates for g, `[R, N]`, by Sherman and Morrison's formula; None if the inverse fails."""
+    """Returns candidates for g, `[R, N]`, by Sherman and Morrison's formula; None if the solver fails."""
     growth = math.exp(y)
+    states, place = np.unique(returns.state, return_inverse=True)
+    one = np.eye(returns.start.size)
     try:
-        inverse = np.linalg.inv(np.eye(returns.start.size) - growth * returns.chain.toarray())
+        columns = np.linalg.solve(one - growth * returns.chain.toarray(), one[:, states])[:, place]
     except np.linalg.LinAlgError:
         return None
-    columns = inverse[:, returns.state]
     with np.errstate(all="ignore"):  # what is not finite is thrown away by the check
-        looped = growth * returns.choice * np.asarray(returns.rows.multiply(columns.T).sum(axis=1)).ravel()
+        looped = growth * returns.choice * _after_pair(returns, columns)
         return growth * returns.choice * columns / (1 + looped)
+
+
+def _after_pair(returns: Returns, g: FloatArray) -> FloatArray:
+    """Returns <P_i, g_i> for each pair, `[N]`, from the columns `[R, N]`."""
+    with np.errstate(all="ignore"):
+        return np.asarray(returns.rows.multiply(g.T).sum(axis=1)).ravel()
 
 
 def _excess(returns: Returns, y: float, g: FloatArray, again: FloatArray) -> FloatArray:
     """Returns the largest ratio of the left side of (*) to g, `[N]`, rounding errors added."""
     pair = np.arange(returns.state.size)
-    image = returns.chain @ g
-    error = UNIT * (np.diff(returns.chain.indptr).max() + 8) * (image + 1)
-    image[returns.state, pair] += returns.choice * (1 - again)
     with np.errstate(all="ignore"):
+        image = returns.chain @ g
+        error = UNIT * (np.diff(returns.chain.indptr).max() + 8) * (image + 1)
+        image[returns.state, pair] += returns.choice * (1 - again)
         ratio = math.exp(y) * (image + error) / g
     ratio = np.where(np.isnan(ratio), np.inf, ratio)
     return np.maximum(ratio.max(axis=0), UNIT)
@@ -234,14 +242,14 @@ def _steps(found: dict[float, tuple[FloatArray, FloatArray]], delta: float) -> f
 
 def _failure(level: FloatArray, rate: FloatArray, n: int) -> float:
     """Returns the union bound on the probability that some pair has too few visits after n steps."""
-    exponent = (level - rate * (n + 1.0)).min(axis=0)
+    exponent = (level - rate * float(n)).min(axis=0)
     return float(np.exp(np.minimum(exponent, 0.0)).sum())
 
 
 def _between(found: dict[float, tuple[FloatArray, FloatArray]], n: float) -> list[float]:
     """Returns values of y on both sides of those that are best for the pairs that decide about n."""
     y = np.array(sorted(found))
-    exponent = np.array([found[v][0] - found[v][1] * (n + 1.0) for v in y])
+    exponent = np.array([found[v][0] - found[v][1] * n for v in y])
     deciding = exponent.min(axis=0) >= exponent.min(axis=0).max() - 3  # within a factor of 20 of the worst
     places = np.unique(np.argmin(exponent[:, deciding], axis=0))[:3]
     neighbours = {(a, b) for k in places for a, b in ((k - 1, k), (k, k + 1)) if a >= 0 and b < y.size}

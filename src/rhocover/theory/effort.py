@@ -33,7 +33,9 @@ class Effort:
     expected_steps: float | None  # until the expected visits are there, from the start
     sure_steps: float | None  # until all visits are there with probability 1 - delta, certified
     bottleneck: str  # the pairs that take longest, or that are never visited
-    note: str  # why a number is inf or None; "" if none is
+    note: (
+        str  # why a number is inf or None, and the share for ways between pairs; "" if nothing is to be said
+    )
 
     def summary(self) -> dict[str, Any]:
         """Returns the numbers, ready for JSON (infinities as text)."""
@@ -101,13 +103,6 @@ def _need(mdp: MDP, choice: FloatArray, visits: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
         np.maximum.at(need, mdp.pair_state[asked], visits[asked] / choice[asked])
     return need
-
-
-def expected_steps(mdp: MDP, policy: FloatArray, visits: FloatArray, start: FloatArray) -> float:
-    """Returns the first n at which the policy's expected visits are there; inf if never, or if not found."""
-    chain, choice, d = _long_run(mdp, policy, start)
-    found = first_time(chain, start, _need(mdp, choice, visits), d[0])
-    return math.inf if found is None else found
 
 
 def whole(steps: float) -> int:

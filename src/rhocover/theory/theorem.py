@@ -36,8 +36,8 @@ D_eta are random. It holds for one episode: for the first K together pass delta/
 over all stationary policies, which nobody can compute: here it is over the policies that were given.
 
 The bound is vacuous at practical t. On RiverSwim with 6 states at rho = 2 it begins to hold at t = 1e9 and is
-below |U*| from t = 1e18 on (the example below), while measured runs are there after a few hundred steps. It
-says that Algorithm 1 converges and how fast at worst, and is to be printed beside the measured curve as that.
+below |U*| from t = 1e18 on (the example below). It says that Algorithm 1 converges and how fast at worst, and
+is to be printed beside the measured curve as just that.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from rhocover.checks import BoolArray, FloatArray, Matrix
 
 DENSE_STATES = 300  # up to here doubling takes well under a second
 MAX_LEVELS = 60  # powers of two: no budget is of more than 1e18 steps
-SWEEP_WORK = 2_000_000_000  # multiplications: some seconds
+SWEEP_WORK = 4_000_000_000  # multiplications: some seconds
 SETTLED = 1e-12  # distance in L1 from the long-run frequencies at which the start is forgotten
 ROUNDING = 1e-9  # of a need: 100 visits are 99.9999999
 

@@ -1,7 +1,7 @@
 """How fast is acting? Nanoseconds a step, beside a Python loop over Gymnasium's FrozenLake.
 
 The simulator plays the same 16-state model as the loop. Feedback's time includes bringing its scores up
-to date, and leaves out planning and the trace, which are reported beside it.
+to date, and leaves out the trace, planning, and re-planning on the counts, which are reported beside it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 import rhocover as rc
 from benchmarks import models, report
+from rhocover.exploring import feedback
 from rhocover.exploring.behaviours import Sampled
 from rhocover.exploring.beliefs import KnownModel
 from rhocover.exploring.problem import Problem, make_problem
@@ -84,13 +85,14 @@ def measured(name: str, mdp: rc.MDP) -> dict[str, Any]:
     policy = Sampled(problem.mdp.per_pair(problem.best.policy, "policy"))
     planned = time.perf_counter() - began
     simulator = min(_simulated(world, policy) for _ in range(REPEATS))
-    feedback = min(_explored(problem, world) for _ in range(REPEATS))
+    acting, again = min(_explored(problem, world) for _ in range(REPEATS))
     return {
         "model": name,
         "states": mdp.num_states,
         "simulator, ns": simulator,
-        "feedback, ns": feedback,
+        "feedback, ns": acting,
         "plan, ms": 1e3 * planned,
+        "re-planning, ms": 1e3 * again,
         "Gymnasium loop, ns": "",
     }
 
@@ -103,19 +105,28 @@ def _simulated(world: Simulator, policy: Sampled) -> float:
     return (time.perf_counter() - began) / STEPS * 1e9
 
 
-def _explored(problem: Problem, world: Simulator) -> float:
-    """Returns nanoseconds a step of feedback; the two marks of the trace stay outside."""
-    explorer = rc.Feedback()
+def _explored(problem: Problem, world: Simulator) -> tuple[float, float]:
+    """Returns nanoseconds a step of feedback without re-planning, and seconds of re-planning."""
+    explorer, spent = rc.Feedback(), [0.0]
     standing = begin(problem, explorer, KnownModel(problem), world, 0)
-    runner = Runner(problem, explorer, world, [1_000, STEPS], standing)
     times: list[float] = []
 
-    def after(standing: Any) -> None:
-        now = time.perf_counter()
-        if len(standing.rows) == 1 and not times:
-            times.append(now)
-        elif standing.num_steps == STEPS and len(times) == 1:
-            times.append(now)
+    def timed(*arguments: Any) -> Any:
+        began = time.perf_counter()
+        centre = plain(*arguments)
+        spent[0] += time.perf_counter() - began
+        return centre
 
-    runner.run(after)
-    return (times[1] - times[0]) / (STEPS - 1_000) * 1e9
+    def after(standing: Any) -> None:
+        if len(times) == 0 and len(standing.rows) == 1:
+            spent[0] = 0.0
+            times.append(time.perf_counter())
+        if len(times) == 1 and standing.num_steps == STEPS:
+            times.append(time.perf_counter())
+
+    plain, feedback._centre = feedback._centre, timed
+    try:
+        Runner(problem, explorer, world, [1_000, STEPS], standing).run(after)
+    finally:
+        feedback._centre = plain
+    return (times[1] - times[0] - spent[0]) / (STEPS - 1_000) * 1e9, spent[0]

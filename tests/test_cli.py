@@ -455,7 +455,7 @@ def test_the_example_of_an_environment_runs(rhocover, name):
 # --- demo -------------------------------------------------------------------------------------------
 
 
-def test_the_demonstration_prints_two_certified_tables_and_draws_six_pictures(rhocover):
+def test_the_demonstration_prints_certified_tables_and_draws_seven_pictures(rhocover):
     result = rhocover("demo --out show")
     assert (result.code, result.err) == (0, "")
     rows = [line.split() for line in result.out.splitlines() if line.endswith("solved ")]
@@ -467,7 +467,8 @@ def test_the_demonstration_prints_two_certified_tables_and_draws_six_pictures(rh
         assert scene == sorted(scene, reverse=True)  # the worst pair gains with every step of rho
     named = re.findall(r"^  (show\S+)$", result.out, re.MULTILINE)
     assert {Path(name).name for name in named} == names_in(Path("show"))
-    assert len(named) == 6
+    assert len(named) == 7
+    assert "algorithm1" in result.out
     assert all(is_picture(Path(name)) for name in named)
     again = rhocover("demo --out show")
     assert (again.code, again.out) == (2, "")

@@ -273,11 +273,15 @@ def run_blocks(text: str) -> int:
     return count
 
 
+PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))]
+
+
 @pytest.mark.timeout(300)
-def test_everything_in_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_everything_in_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    run_blocks((ROOT / "README.md").read_text("utf-8"))
+    run_blocks((ROOT / page).read_text("utf-8"))
 
 
 def test_the_readme_test_notices_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from rhocover._version import __version__
 if TYPE_CHECKING:
     from rhocover import envs, errors, weights
     from rhocover.coverage import Coverage
+    from rhocover.experiments import Comparison, compare
     from rhocover.exploring import (
         Algorithm1,
         Constant,
@@ -53,6 +54,8 @@ _HOME = {
     "Stationary": "rhocover.exploring",
     "Tracking": "rhocover.exploring",
     "explore": "rhocover.exploring",
+    "Comparison": "rhocover.experiments",
+    "compare": "rhocover.experiments",
     "resume": "rhocover.exploring",
 }
 _MODULES = ("envs", "errors", "weights")
@@ -61,6 +64,7 @@ __all__ = [
     "MDP",
     "Algorithm1",
     "Budget",
+    "Comparison",
     "Constant",
     "Coverage",
     "Doubling",
@@ -76,6 +80,7 @@ __all__ = [
     "Tracking",
     "__version__",
     "budget",
+    "compare",
     "envs",
     "errors",
     "explore",

@@ -10,16 +10,28 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from rhocover._version import __version__
+from rhocover.cli.budget import budget
+from rhocover.cli.compare import compare
 from rhocover.cli.demo import demo
 from rhocover.cli.envs import envs
+from rhocover.cli.explore import explore, resume
 from rhocover.cli.plan import plan
 from rhocover.cli.tables import say
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError
 
 FAILED, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 1, 2, 3, 130
 UsageError: Any = typer.BadParameter.__base__  # what the parser raises; typer gives it no public name
-OPTIONS = "rho|mu|discount|horizon|start|eta|restrict|method|tol|max_steps|out"
+OPTIONS = (
+    "rho|mu|discount|horizon|start|eta|restrict|method|tol|max_steps|out|seed|seeds|schedule|explorer|explorers|"
+    "num_steps|num_chains|workers|visits|model_error|delta|redraw"
+)
+RENAMED = {"num_steps": "steps", "num_chains": "chains", "explorers": "explorer"}
 SPELLINGS = {
+    "pass visits=1": "pass --visits 1",
+    "num_chains=": "--chains ",
+    "`tau_1`": "TAU of --schedule",
+    "`tau`": "TAU of --schedule",
+    "`p`": "P of --schedule",
     "`path`": "ENV",
     "restrict=True": "--restrict",
     "Pass min_weight=1 or use uniform weights": "Use --mu uniform",
@@ -27,6 +39,10 @@ SPELLINGS = {
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 app.command("plan")(plan)
+app.command("explore")(explore)
+app.command("resume")(resume)
+app.command("compare")(compare)
+app.command("budget")(budget)
 app.command("envs")(envs)
 app.command("demo")(demo)
 
@@ -44,15 +60,17 @@ def _rhocover(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Plans and certifies exploration of Markov decision processes.
+    """Plans, runs and certifies exploration of Markov decision processes.
 
     You say which state-action pairs matter (the weights *mu*) and how much the worst of them counts
     (*rho*, from 0 to inf). You get the policy whose visits match that best, and a certificate of how far
     it is from the best that any policy can do.
 
-    * `rhocover demo`  shows it on two models, with tables and pictures
+    * `rhocover demo`  shows it on three scenes, with tables and pictures
     * `rhocover envs`  lists the models that have a name
     * `rhocover plan river_swim --rho 2`  finds the best coverage of one of them
+    * `rhocover explore river_swim --rho 2`  acts in it until the visits are that coverage
+    * `rhocover budget river_swim --visits 100`  says how many steps until every pair was visited so often
     * `rhocover plan --help`  explains a command, with examples
     """
     if context.invoked_subcommand is None:
@@ -95,4 +113,9 @@ def _as_typed(text: str) -> str:
     """Returns a message of the library with its arguments spelled as options."""
     for python, typed in SPELLINGS.items():
         text = text.replace(python, typed)
-    return re.sub(rf"`({OPTIONS})`", lambda found: f"`--{found[1].replace('_', '-')}`", text)
+    text = re.sub(r"\bresume\('([^']*)'\)", r"rhocover resume \1", text)
+    return re.sub(rf"`({OPTIONS})`", lambda found: f"`--{_option(found[1])}`", text)
+
+
+def _option(argument: str) -> str:
+    return RENAMED.get(argument, argument).replace("_", "-")

@@ -1,7 +1,8 @@
-"""`rhocover demo`: two models, six values of rho, tables and pictures that explain each other."""
+"""`rhocover demo`: planning on two models, exploring on one, tables and pictures that explain each other."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -21,24 +22,30 @@ def demo(
     out: Annotated[Path, Option(metavar="DIR", help="The folder for the pictures.")] = Path("rhocover-demo"),
     force: Annotated[bool, Option("--force", help="Overwrite pictures that exist.")] = False,
 ) -> None:
-    """Plans on two models for six values of rho and draws what comes out, in a few seconds.
+    """Plans on two models, explores one of them, and draws what comes out, in a few seconds.
 
     One model is RiverSwim, where the far end is hard to reach; the other is a slippery grid whose weights
     draw a letter. For each there is a table, a map of the visits, a map of the pairs that fall short, and
-    the frontier: what is given up on average to help the worst pair.
+    the frontier: what is given up on average to help the worst pair. Then four explorers act in the river
+    with the same seeds, and what their acting cost is drawn against the steps they took.
 
     * `rhocover demo`
     * `rhocover demo --out pictures --force`
     """
+    from rhocover.cli.journey import REGRET, expedition, moral, regret_picture
+    from rhocover.cli.run_tables import comparison_tables
     from rhocover.cli.scenes import in_table, letter, picture_files, river, solve
 
     scenes = [river(), letter()]
-    check_free(out, [name for scene in scenes for name in picture_files(scene)], force=force)
+    check_free(out, [REGRET, *(name for scene in scenes for name in picture_files(scene))], force=force)
     files = {}
     show(HOW_TO_READ, "")
     for scene in scenes:
         plans = solve(scene)
         show(plan_table(scene.title, in_table(plans)), "", scene.tell(plans), "")
         files |= picture_files(scene, plans)
+    found = expedition(scenes[0].mdp)
+    show(*comparison_tables(found.table(), found.num_steps), "", moral(found), "")
+    files[REGRET] = partial(regret_picture, found)
     written = write_all(out, files, force=force)
     print("Pictures:", *written, sep="\n  ")

@@ -29,6 +29,18 @@ def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
         )
 
 
+def clear(folder: Path, is_ours: Callable[[str], bool]) -> None:
+    """Removes the files of an earlier command; refuses a folder that holds anything else."""
+    names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    foreign = [name for name in names if not is_ours(name)]
+    if foreign:
+        raise InvalidArgumentError(
+            f"`out`: {str(folder)!r} holds {foreign[0]!r}, which is not of this command. Nothing was removed."
+        )
+    for name in names:
+        (folder / name).unlink()
+
+
 def write_all(folder: Path, files: Mapping[str, Writer], *, force: bool) -> list[Path]:
     """Writes the files and returns their paths; a writer may decide to write nothing."""
     with tempfile.TemporaryDirectory(prefix=".rhocover-", dir=_nearest(folder)) as hidden:

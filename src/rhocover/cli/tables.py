@@ -96,5 +96,13 @@ def _setting(value: Any) -> str:
     return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def empty_table(*headings: str) -> Table:
+    """Returns a table without rows: the first column holds words, the others numbers."""
+    table = _table()
+    for k, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
+    return table
+
+
 def _table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False)

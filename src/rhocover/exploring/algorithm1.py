@@ -53,7 +53,10 @@ class Algorithm1:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schedule", check_schedule(self.schedule))
-        checks.probability(self.count_floor, "count_floor", open_ends=True)
+        count_floor = checks.probability(self.count_floor, "count_floor", open_ends=True)
+        object.__setattr__(self, "count_floor", count_floor)
+        if self.eta is not None:
+            object.__setattr__(self, "eta", checks.number(self.eta, "eta"))
         if self.oracle not in ORACLES:
             raise unknown_name("oracle", self.oracle, ORACLES)
 
@@ -64,8 +67,9 @@ class Algorithm1:
 
     def policy(self, state: State) -> Block:
         """Returns one episode: the direction's policy for tau_k steps."""
-        problem, t = state.problem, state.num_steps
-        d_plus = np.maximum(state.counts, self.count_floor) / max(t, 1)
+        problem, t, n = state.problem, state.num_steps, state.counts.size
+        # Before the first step all counts are eps; 1/n in its place gives the same bits for every eps.
+        d_plus = np.maximum(state.counts, self.count_floor) / t if t else np.full(n, 1 / n)
         psi = self._direction_of(problem)(_finite_reward(problem.coverage, d_plus))
         policy = problem.mdp.per_pair(problem.members.to_policy(psi), "policy")
         gap = frank_wolfe_gap(problem.coverage, d_plus, psi)
@@ -88,7 +92,7 @@ class Algorithm1:
 
     def _make_direction(self, problem: Problem) -> Any:
         t_star, d0 = problem.members.max_floor()
-        eta = default_eta(problem, t_star) if self.eta is None else checks.number(self.eta, "eta")
+        eta = default_eta(problem, t_star) if self.eta is None else self.eta
         members = Occupancies.average(problem.mdp, eta=eta)
         members.check_floor()
         if self.oracle == "lp":

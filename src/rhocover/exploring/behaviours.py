@@ -65,7 +65,7 @@ def first_pairs(mdp: MDP) -> IntArray:
 
 
 def choice_cdf(policy: FloatArray, mdp: MDP) -> FloatArray:
-    """Returns each pair's cumulative probability within its state, the last one exactly 1.
+    """Returns each pair's cumulative probability within its state (see `cumulative`).
 
     Refuses a policy that gives a state nothing to do.
     """
@@ -78,8 +78,22 @@ def choice_cdf(policy: FloatArray, mdp: MDP) -> FloatArray:
             f"`policy` must give every state an action: the probabilities of state {state} sum to "
             f"{total[state]:g}, the smallest of all is {policy.min():g}."
         )
-    running = np.cumsum(policy)
-    before = np.concatenate([[0.0], running])[first[:-1]]
-    cdf = (running - before[mdp.pair_state]) / total[mdp.pair_state]
-    cdf[first[1:] - 1] = 1.0
-    return cdf
+    return cumulative(policy / total[mdp.pair_state], first)
+
+
+def cumulative(shares: FloatArray, first: IntArray) -> FloatArray:
+    """Returns the running sums of groups of shares, `[n]`, from the last positive share on exactly 1.
+
+    Group k is at `first[k]:first[k + 1]`. Each is summed for itself, so that its digits do not depend on
+    the groups before it; a share of zero leaves the sum as it is, so that it is never drawn.
+    """
+    running, length = shares.astype(np.float64), np.diff(first)
+    for k in range(1, int(length.max())):
+        place = first[:-1][length > k] + k
+        running[place] += running[place - 1]
+    group = np.repeat(np.arange(length.size), length)
+    last = np.full(length.size, -1, np.int64)
+    positive = np.flatnonzero(shares > 0)
+    np.maximum.at(last, group[positive], positive)
+    running[np.arange(shares.size) >= last[group]] = 1.0
+    return running

@@ -41,8 +41,13 @@ class KnownModel:
 BELIEFS: dict[str, Any] = {"known": KnownModel}
 
 
-def make_belief(model: Any, problem: Problem) -> Belief:
-    """Returns the belief of that name for a problem."""
+def check_model(model: Any) -> str:
+    """Returns the name of a belief; refuses what is none."""
     if not isinstance(model, str) or model not in BELIEFS:
         raise unknown_name("model", model, tuple(BELIEFS))
-    return BELIEFS[model](problem)
+    return model
+
+
+def make_belief(model: Any, problem: Problem) -> Belief:
+    """Returns the belief of that name for a problem."""
+    return BELIEFS[check_model(model)](problem)

@@ -45,6 +45,8 @@ class Folder:
     """The folder of one run, locked; use it in a `with` statement."""
 
     def __init__(self, path: Path | str) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidArgumentError(f"`out` must be the name of a folder, got {path!r}.")
         self.path = Path(path)
         self._lock: int | None = None
         self._digest = ""
@@ -56,21 +58,28 @@ class Folder:
     def create(cls, path: Path | str, settings: Settings) -> Folder:
         """Returns a new folder with settings and model; refuses one that holds anything else."""
         folder = cls(path)
-        if (folder.path / SETTINGS).exists():
-            raise InvalidArgumentError(
-                f"`out` {str(path)!r} holds a run already. Go on with it: resume({str(path)!r}); "
-                "or name another folder."
-            )
         folder._check_free()
-        folder.path.mkdir(parents=True, exist_ok=True)
-        with folder._locked_on_error():
-            settings.mdp.save(folder.path / MODEL, overwrite=True)
-            tensors, document = settings_tensors(settings), settings_document(settings)
-            save_tensors(folder.path / SETTINGS, "run-settings", tensors, document)
+        tensors, document = settings_tensors(settings), settings_document(settings)
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            with folder._locked_on_error():
+                folder._check_free()  # another process may have been faster
+                settings.mdp.save(folder.path / MODEL, overwrite=True)
+                save_tensors(folder.path / SETTINGS, "run-settings", tensors, document)
+        except OSError as error:
+            raise CheckpointError(
+                f"`out` {str(path)!r} could not be written: {error.strerror or error}. Make room, or name "
+                "another folder, and explore again."
+            ) from error
         folder._digest = settings_digest(settings)
         return folder
 
     def _check_free(self) -> None:
+        if (self.path / SETTINGS).exists():
+            raise InvalidArgumentError(
+                f"`out` {str(self.path)!r} holds a run already. Go on with it: resume({str(self.path)!r}); "
+                "or name another folder."
+            )
         if self.path.exists() and not self.path.is_dir():
             raise InvalidArgumentError(f"`out` must be a folder, got the file {str(self.path)!r}.")
         names = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
@@ -158,7 +167,7 @@ class Folder:
                 "Remove the checkpoint files to begin anew."
             )
         for trouble in troubles:
-            warnings.warn(f"{trouble} The other checkpoint is used.", CheckpointWarning, stacklevel=4)
+            warnings.warn(f"{trouble} The other checkpoint is used.", CheckpointWarning, stacklevel=3)
         if not found:
             return None
         tensors, document = max(found, key=lambda pair: int(pair[1]["number"]))

@@ -7,7 +7,7 @@ be driven to zero: in each state play argmin_a f(s,a)/d*(s,a). If all actions of
 for every state, f is a stationary flow of the best policy without mass, and that is zero.
 
 f moves with every step. Looking at the flow equations each time would cost O(S), so for a period of about
-sqrt(t)/8 steps the flow residual is frozen,
+sqrt(t)/32 steps the flow residual is frozen,
 
     f(s,a) ~ f_0(s,a) + visits(s,a) - k d*(s,a),
 
@@ -15,20 +15,23 @@ and acting costs O(A) a step whatever S. The residual drifts meanwhile by t^(1/4
 regret, less than the limit kappa_min/t. Models of up to 256 states bring f up to date within the compiled
 loop (`Steered`), larger ones between blocks (`Balanced`), with one sparse solve.
 
-For large rho the curvature tells pairs apart by (mu/d)^rho, and a quadratic is a poor picture of the
-objective as long as counts are noisy on that scale. There the target is re-planned on the counts: when t has
-grown by 5%, centre = t argmax {U_rho'(d): B d = B d_hat} takes the place of t d* + g, of order
+A quadratic is a poor picture of the objective while counts are noisy; for large rho, where (mu/d)^rho tells
+pairs apart, that is a long time. So the target is re-planned on the counts whenever t has grown by 5%:
+unless g is small, centre = t argmax {U_rho'(d): B d = B d_hat} takes the place of t d* + g, of order
 rho' = min(rho, t/(4n)): visits are whole numbers, and an order beyond the visits of a typical pair would
-chase the last of them. Deviations since then are carried linearly as above.
+chase the last of them. Deviations since then are carried linearly as above. At large orders some pairs cost
+next to nothing, and the centre would load the noise on them; but visits are never taken back, so what is
+loaded and unloaded at random adds up. The centre therefore goes only so far from t d* + g that no pair
+gets more than its share (or a tenth of a typical one) on top.
 
-Safeguard: if f grows past a bound, a block of the average-reward optimal policy for the cost H f steers
-back, because <H f, psi> < 0 for its visits psi wherever f is not zero.
+Safeguard: if f is as large as the visits themselves after 100 steps a pair, a block of the average-reward
+optimal policy for the cost H f steers back, because <H f, psi> < 0 for its visits psi wherever f is not zero.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,17 +47,20 @@ from rhocover.oracles import make_oracle
 from rhocover.planning.pathwise import PathwiseProblem
 from rhocover.planning.projection import DENSE_STATES, FlowProjection
 
-LARGE_RHO = 8.0  # from here on targets are re-planned on the counts
 GROWTH = 1.05  # of t between two re-plannings
+LARGE_RHO = 4.0  # from here on no g counts as small
+SMALL = 0.3  # relative to the shares, times rho: g up to here is carried linearly
 VISITS_PER_ORDER = 4  # visits of a typical pair for each unit of the re-planned order
 LEAST_ORDER = 2.0
-LEAST_CURVATURE = {False: 1e-3, True: 0.03}  # of the largest, relative to 1/d; by whether it is re-planned
-SHORTEST = 8  # steps of a period
+LEAST_CURVATURE = 0.03  # of the largest, relative to 1/d
+CENTRE_TOLERANCE = 1e-3  # over t: of the divergence, well below the limit kappa_min/t
+OVERLOAD = 1.0  # of a pair's share, by which re-planning may exceed the linear target
+TYPICAL = 0.1  # of 1/n: pairs with a smaller share count as if they had this one
+DRIFT = 32  # a period has sqrt(t) over this many steps
+SHORTEST = 4  # and at least so many
 STATES_PER_STEP = 64  # a period has at least S^2/64 steps, so that bringing f up to date costs little a step
 PAIRS_PER_STEP = 2  # with a sparse solve it has at least n/2
-PERIODS, SHARE = 64, 16  # of a block: at least 64 periods, or a sixteenth of the steps so far
-CENTRE_TOLERANCE = 1e-6
-BOUND = 50.0  # on f'Hf over n^2 + t: some hundred times what a run in order shows
+SETTLED = 100  # steps a pair before the safeguard looks
 
 
 @dataclass(frozen=True)
@@ -64,50 +70,44 @@ class Feedback:
     def init(self, belief: Belief) -> State:
         """Returns the state before the first step."""
         n = belief.problem.mdp.num_pairs
-        if not _replans(belief.problem):
-            return initial_state(belief)
-        return initial_state(
-            belief, centre=np.zeros(n), centre_counts=np.zeros(n, np.int64), centre_steps=np.array([0])
-        )
+        nothing = np.zeros(n, np.int64)
+        return initial_state(belief, centre=np.zeros(n), centre_counts=nothing, centre_steps=np.array([0]))
 
     def policy(self, state: State) -> Block:
         """Returns the scores for the next block, or the safeguard's policy."""
         problem, curvature = state.problem, _curvature(state.problem)
         f, period = deviation(state), period_of(state)
-        if float(f @ (curvature * f)) > BOUND * (float(f.size) ** 2 + state.num_steps):
+        if is_astray(state, f):
             return Block(_steering_back(problem, curvature * f), max(period, f.size))
         if problem.mdp.num_states > DENSE_STATES:
-            return Block(Balanced(f, problem.d_star, curvature), period)
+            return Block(Balanced(f, problem.d_star, 1 / shares(problem.d_star)), period)
         offset, moved = _since_centre(state)
         weight, inverse = _projection(problem).W, _inverse(problem)
-        rule = Steered(offset, moved, problem.d_star, curvature, weight, inverse, period)
-        return Block(rule, _block_length(state, period))
+        scale = 1 / shares(problem.d_star)
+        rule = Steered(offset, moved, problem.d_star, scale, weight, inverse, period)
+        return Block(rule, max(period, _next_centre(state) - state.num_steps))
 
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state with the visits added, re-planned where that is due."""
         state = state.after(visits)
-        if not _replans(state.problem) or state.num_steps < _next_centre(state):
+        if state.num_steps < _next_centre(state):
             return state
-        centre = _centre(state.problem, state.counts, state.num_steps)
-        return State(
-            state.belief, state.counts, state.num_steps, state.num_blocks,
-            {"centre": centre, "centre_counts": state.counts, "centre_steps": np.array([state.num_steps])},
-        )  # fmt: skip
+        centre, steps = _centre(state.problem, state.counts, state.num_steps), np.array([state.num_steps])
+        memory = {"centre": centre, "centre_counts": state.counts, "centre_steps": steps}
+        return replace(state, memory=memory)
 
 
 def period_of(state: State) -> int:
     """Returns how many steps to take before the flow residual is looked at again."""
     n, S = state.counts.size, state.problem.mdp.num_states
     least = S * S // STATES_PER_STEP if S <= DENSE_STATES else n // PAIRS_PER_STEP
-    return max(SHORTEST, least, math.isqrt(state.num_steps) // 8)
+    return max(SHORTEST, least, math.isqrt(state.num_steps) // DRIFT)
 
 
-def _block_length(state: State, period: int) -> int:
-    """Returns the steps of a block of many periods; it ends where the target is re-planned."""
-    length = max(PERIODS * period, state.num_steps // SHARE)
-    if not _replans(state.problem):
-        return length
-    return max(period, min(length, _next_centre(state) - state.num_steps))
+def _next_centre(state: State) -> int:
+    """Returns when to re-plan: after 5% more steps, and a few for each pair."""
+    last = int(state.memory["centre_steps"][0])
+    return max(last + 4 * state.counts.size, math.ceil(GROWTH * last))
 
 
 def deviation(state: State) -> FloatArray:
@@ -118,11 +118,9 @@ def deviation(state: State) -> FloatArray:
 
 def _since_centre(state: State) -> tuple[FloatArray, FloatArray]:
     """Returns what the counts were ahead at the last re-planning, and what was visited beyond d* since."""
-    counts, t, offset = state.counts, state.num_steps, np.zeros(state.counts.size)
-    if "centre" in state.memory:
-        counts, t = counts - state.memory["centre_counts"], t - int(state.memory["centre_steps"][0])
-        offset = state.memory["centre_counts"] - state.memory["centre"]
-    return offset, counts - t * state.problem.d_star
+    memory = state.memory
+    counts, t = state.counts - memory["centre_counts"], state.num_steps - int(memory["centre_steps"][0])
+    return memory["centre_counts"] - memory["centre"], counts - t * state.problem.d_star
 
 
 def _inverse(problem: Problem) -> FloatArray:
@@ -144,27 +142,38 @@ def _find_curvature(problem: Problem) -> FloatArray:
     below = log_ratio - log_ratio.max()
     with np.errstate(invalid="ignore"):  # inf * 0 at rho = inf: the worst pairs
         factor = np.exp(np.where(below == 0, 0.0, rho * below)) if rho > 0 else np.ones(d.size)
-    return np.maximum(factor, LEAST_CURVATURE[_replans(problem)]) / d
-
-
-def _replans(problem: Problem) -> bool:
-    return problem.coverage.rho > LARGE_RHO
-
-
-def _next_centre(state: State) -> int:
-    """Returns when to re-plan again: after 5% more steps, and a few for each pair."""
-    last = int(state.memory["centre_steps"][0])
-    return max(last + 4 * state.counts.size, math.ceil(GROWTH * last))
+    return np.maximum(factor, LEAST_CURVATURE) / d
 
 
 def _centre(problem: Problem, counts: IntArray, num_steps: int) -> FloatArray:
-    """Returns t times the best occupancy with the flow residual of the counts, for the order of now."""
+    """Returns the target for these counts: the best with their flow residual, for the order of now."""
+    planned, share = num_steps * problem.d_star, num_steps * _typical(problem)
+    forced = _projection(problem).explained(counts - planned)
+    rho = problem.coverage.rho
+    if rho <= LARGE_RHO and float((np.abs(forced) / share).max()) * max(1.0, rho) <= SMALL:
+        return planned + forced
     order = max(LEAST_ORDER, num_steps / (VISITS_PER_ORDER * counts.size))
-    coverage = Coverage(min(problem.coverage.rho, order), problem.coverage.mu)
-    best = PathwiseProblem(problem.members, coverage).best(counts / num_steps, tol=CENTRE_TOLERANCE)
-    return num_steps * best.occupancy
+    coverage = Coverage(min(rho, order), problem.coverage.mu)
+    tol = CENTRE_TOLERANCE / num_steps
+    best = PathwiseProblem(problem.members, coverage).best(counts / num_steps, tol=tol)
+    further = num_steps * best.occupancy - planned - forced
+    overload = float((further / share).max())
+    return planned + forced + min(1.0, OVERLOAD / max(overload, OVERLOAD)) * further
+
+
+def _typical(problem: Problem) -> FloatArray:
+    """Returns d*, at least a tenth of a typical share."""
+    return np.maximum(problem.d_star, TYPICAL / problem.d_star.size)
+
+
+def is_astray(state: State, f: FloatArray) -> bool:
+    """Whether f is as large as the visits themselves, long after it should have been small."""
+    if state.num_steps < SETTLED * f.size:
+        return False
+    return float(np.sum(f**2 / _typical(state.problem))) > float(state.num_steps) ** 2
 
 
 def _steering_back(problem: Problem, cost: FloatArray) -> Behaviour:
+    """Returns the policy that lowers <cost, visits> fastest in the long run."""
     answer = make_oracle(problem.members).respond(-cost / float(np.abs(cost).max()))
     return Sampled(answer.policy)

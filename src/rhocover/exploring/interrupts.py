@@ -22,7 +22,8 @@ class Interrupts:
         self._before: Any = None
 
     def __enter__(self) -> Interrupts:
-        if threading.current_thread() is threading.main_thread():
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGINT) is not None:  # one set from C could not be put back
             self._before = signal.signal(signal.SIGINT, self._caught)
         return self
 
@@ -50,5 +51,8 @@ class Interrupts:
 
     def _pass_on(self) -> None:
         waiting, self._waiting = self._waiting, None
-        if waiting is not None and callable(self._before):
-            self._before(*waiting)
+        if waiting is None or self._before is signal.SIG_IGN:
+            return
+        if not callable(self._before):  # SIG_DFL would end the process: so does this, checkpoint first
+            raise KeyboardInterrupt
+        self._before(*waiting)

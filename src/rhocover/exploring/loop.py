@@ -12,7 +12,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.algorithm1 import Algorithm1
-from rhocover.exploring.beliefs import make_belief
+from rhocover.exploring.beliefs import check_model, make_belief
 from rhocover.exploring.explorer import Explorer
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.registry import explorer_name, make_explorer
@@ -92,12 +92,23 @@ def explore(
     )  # fmt: skip
     problem = settings.problem()
     check_budget(settings)
+    standing = _beginning(settings, problem)  # what an explorer refuses is refused before a folder is made
     if out is None:
-        return drive(settings, problem, None, None, report)
+        return drive(settings, problem, standing, None, report)
     from rhocover.exploring.checkpoints import Folder
 
     with Folder.create(out, settings) as folder:
-        return drive(settings, problem, None, folder, report)
+        return drive(settings, problem, standing, folder, report)
+
+
+def _beginning(settings: Settings, problem: Problem) -> Standing:
+    with one_blas_thread():
+        belief = make_belief(settings.model, problem)
+        return begin(problem, settings.explorer, belief, _world(settings, problem), settings.seed)
+
+
+def _world(settings: Settings, problem: Problem) -> Simulator:
+    return Simulator(problem.mdp, problem.start, settings.num_chains)
 
 
 def drive(
@@ -105,13 +116,11 @@ def drive(
 ) -> Run:
     """Runs from where a run stands, or from its beginning, to its end; stores it in `folder` now and then."""
     began = time.perf_counter()
-    world = Simulator(problem.mdp, problem.start, settings.num_chains)
     grid = grid_of_steps(settings.num_steps, settings.trace_points, settings.num_chains)
     with one_blas_thread():
         if standing is None:
-            belief = make_belief(settings.model, problem)
-            standing = begin(problem, settings.explorer, belief, world, settings.seed)
-        runner = Runner(problem, settings.explorer, world, grid, standing)
+            standing = _beginning(settings, problem)
+        runner = Runner(problem, settings.explorer, _world(settings, problem), grid, standing)
         _run(runner, settings, folder, report)
         run = _finished(runner, settings, time.perf_counter() - began)
     if folder is not None:
@@ -120,7 +129,7 @@ def drive(
 
 
 def _run(runner: Runner, settings: Settings, folder: Any, report: Report | None) -> None:
-    """Runs to the end; whatever stops it, the folder has where it stood."""
+    """Runs to the end; after Ctrl-C the folder has where it stood."""
 
     def after(standing: Standing) -> None:
         if folder is not None:
@@ -171,11 +180,11 @@ def read_settings(
         mu=None if mu is None else checks.float_array(mu, "mu"),
         num_steps=checks.integer(num_steps, "num_steps", least=1),
         explorer=make_explorer(explorer, schedule),
-        model=model,
+        model=check_model(model),
         seed=checks.integer(seed, "seed", least=0),
         start=start,
-        discount=discount,
-        horizon=horizon,
+        discount=None if discount is None else checks.probability(discount, "discount", open_ends=True),
+        horizon=None if horizon is None else checks.integer(horizon, "horizon", least=1),
         restrict=bool(restrict),
         num_chains=checks.integer(num_chains, "num_chains", least=1),
         trace_points=checks.integer(trace_points, "trace_points", least=1),

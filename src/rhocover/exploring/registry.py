@@ -47,7 +47,7 @@ def make_explorer(explorer: Any, schedule: Any = None) -> Explorer:
     if missing or isinstance(explorer, type):
         raise InvalidArgumentError(
             f"`explorer` must be a name or an object with init, policy and update, got "
-            f"{type(explorer).__name__}. Names: {', '.join(explorer_names())}."
+            f"{_shown(explorer)}. Names: {', '.join(explorer_names())}."
         )
     if schedule is None:
         return explorer
@@ -56,6 +56,12 @@ def make_explorer(explorer: Any, schedule: Any = None) -> Explorer:
             f"`schedule` goes with Algorithm 1: {explorer_name(explorer)!r} chooses its own blocks."
         )
     return dataclasses.replace(explorer, schedule=schedule)
+
+
+def _shown(explorer: Any) -> str:
+    if isinstance(explorer, type):
+        return f"the class {explorer.__name__}: call it, {explorer.__name__}()"
+    return type(explorer).__name__
 
 
 def _named(name: str) -> Any:
@@ -76,13 +82,15 @@ def explorer_name(explorer: Any) -> str:
 
 
 def explorer_document(explorer: Any) -> dict[str, Any] | None:
-    """Returns an explorer as a document; None for one that is not of this library."""
+    """Returns an explorer as a document; None for one that is not, or not all, of this library."""
     known = {kind: name for name, kind in CLASSES.items()}
     if type(explorer) not in known:
         return None
     settings = {field.name: getattr(explorer, field.name) for field in dataclasses.fields(explorer)}
     if "schedule" in settings:
         settings["schedule"] = _schedule_document(settings["schedule"])
+        if settings["schedule"] is None:
+            return None
     return {"name": known[type(explorer)], "settings": settings}
 
 
@@ -98,8 +106,9 @@ def explorer_from_document(document: Any) -> Any:
         raise FileFormatError(f"the explorer {document!r} cannot be read: {error}") from error
 
 
-def _schedule_document(schedule: Any) -> list[Any]:
+def _schedule_document(schedule: Any) -> list[Any] | None:
+    """Returns a schedule as a document; None for one that is not of this library."""
     for name, kind in SCHEDULES.items():
         if type(schedule) is kind:
             return [name, list(dataclasses.astuple(schedule))]
-    return [type(schedule).__name__, []]
+    return None

@@ -49,6 +49,8 @@ def read_folder(out: Path | str, explorer: Any = None) -> Settings:
     own = isinstance(stored, str)
     if own and explorer is None:
         raise InvalidArgumentError(f"`explorer` is needed: the run was made with your own, a {stored}.")
+    if own and type(explorer).__name__ != stored:
+        raise InvalidArgumentError(f"`explorer` must be the {stored} of this run, got {explorer!r}.")
     mdp = MDP.load(path / MODEL)
     if mdp.fingerprint != document.get("fingerprint"):
         raise FileFormatError(f"{MODEL} in {str(out)!r} is not the model of this run.")
@@ -60,7 +62,7 @@ def _check_same(settings: Settings, world: Any, rho: Any, seed: Any, explorer: A
     if world is not None and (not isinstance(world, MDP) or world.fingerprint != settings.mdp.fingerprint):
         raise InvalidArgumentError("`world` is not the model that this run was begun with. Leave it out.")
     if rho is not None and checks.number(rho, "rho") != settings.rho:
-        raise InvalidArgumentError(f"`rho` was {settings.rho:g} when this run was begun, got {rho:g}.")
+        raise InvalidArgumentError(f"`rho` was {settings.rho:g} when this run was begun, got {rho}.")
     if seed is not None and checks.integer(seed, "seed", least=0) != settings.seed:
         raise InvalidArgumentError(f"`seed` was {settings.seed} when this run was begun, got {seed}.")
     if explorer is not None and explorer_document(make_explorer(explorer)) != explorer_document(

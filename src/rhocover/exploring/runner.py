@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, Explorer, State
@@ -110,6 +111,7 @@ class Runner:
     def _current(self) -> tuple[Block, Act]:
         if self._block is None or self._act is None:
             block = self.explorer.policy(self.standing.state)
+            checks.integer(block.num_steps, "Block.num_steps", least=1)  # none would never end
             self._act, self._block = self.world.follow(block.behaviour), block
         return self._block, self._act
 

@@ -63,6 +63,7 @@ class Power:
         p = checks.number(self.p, "p")
         if not 0 <= p <= 16:
             raise InvalidArgumentError(f"`p` must be in [0, 16], got {p:g}.")
+        object.__setattr__(self, "p", p)
 
     def length(self, k: int, num_steps: int) -> int:
         """Returns the smallest integer that is at least tau_1 k^p, p taken as a fraction."""
@@ -151,9 +152,10 @@ def check_schedule(schedule: Any) -> Schedule:
     """Returns the schedule, a text read; refuses what is none."""
     if isinstance(schedule, str):
         return read_schedule(schedule)
-    if not callable(getattr(schedule, "length", None)):
+    if isinstance(schedule, type) or not callable(getattr(schedule, "length", None)):
         raise InvalidArgumentError(
-            f"`schedule` must be Quadratic, Power, Constant or Doubling, got {type(schedule).__name__}."
+            "`schedule` must be a text such as 'quadratic:10', or Quadratic(), Power(), Constant(), "
+            f"Doubling() or LineSearch(), got {schedule!r}."
         )
     return schedule
 

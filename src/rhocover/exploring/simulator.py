@@ -15,7 +15,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.acting import act_balanced, act_sampled, act_steered
-from rhocover.exploring.behaviours import Behaviour, Sampled, Steered, choice_cdf, first_pairs
+from rhocover.exploring.behaviours import Behaviour, Sampled, Steered, choice_cdf, cumulative, first_pairs
 from rhocover.mdp import MDP
 
 Act = Callable[..., None]
@@ -69,12 +69,8 @@ class Simulator:
         self.num_chains = num_chains
         self._start_cdf = np.cumsum(start)
         self._start_cdf[np.flatnonzero(start)[-1] :] = 1.0
-        self._model = (
-            first_pairs(mdp),
-            mdp.transitions.indptr.astype(np.int64),
-            mdp.transitions.indices.astype(np.int64),
-            cumulative_rows(mdp),
-        )
+        P, rows = mdp.transitions, mdp.transitions.indptr.astype(np.int64)
+        self._model = (first_pairs(mdp), rows, P.indices.astype(np.int64), cumulative(P.data, rows))
 
     def begin(self, seed: int) -> Position:
         """Returns the first position: each chain's state drawn from the start distribution."""
@@ -105,22 +101,3 @@ class Simulator:
             act(seen.num_steps, uniforms, position.states, seen.pairs, seen.moves, seen.scores)
             left -= rounds
             seen.num_steps += rounds * self.num_chains
-
-
-def cumulative_rows(mdp: MDP) -> FloatArray:
-    """Returns the cumulative probabilities of each row, `[nnz]`, the last with a successor exactly 1.
-
-    Each row is summed for itself, so that its digits do not depend on the rows before it.
-    """
-    P = mdp.transitions
-    cumulative = P.data.astype(np.float64).copy()
-    length = np.diff(P.indptr)
-    for k in range(1, int(length.max())):
-        place = P.indptr[:-1][length > k] + k
-        cumulative[place] += cumulative[place - 1]
-    pair = np.repeat(np.arange(mdp.num_pairs), length)
-    last = np.full(mdp.num_pairs, -1, np.int64)
-    positive = np.flatnonzero(P.data > 0)
-    np.maximum.at(last, pair[positive], positive)
-    cumulative[np.arange(P.nnz) >= last[pair]] = 1.0
-    return cumulative

@@ -4,20 +4,24 @@
 - `exponent`: the exponent of a measured curve, to put beside it;
 - `budget`: how many steps a wish costs ("every pair m times", "model error eps") at the best policy and at a
   given one, from `effort`, what one policy needs, `visits`, its expected visits over time, and `certainty`,
-  the probability that they fall short.
+  the probability that they fall short;
+- `limits`: the fluctuation sigma and the limit kappa_min that no explorer escapes.
 """
 
 from rhocover.theory.budget import Budget, budget
 from rhocover.theory.effort import Effort
 from rhocover.theory.exponent import Exponent, measured_exponent
+from rhocover.theory.limits import Limits, find_limits
 from rhocover.theory.theorem import TheoremConstants, theorem_constants
 
 __all__ = [
     "Budget",
     "Effort",
     "Exponent",
+    "Limits",
     "TheoremConstants",
     "budget",
+    "find_limits",
     "measured_exponent",
     "theorem_constants",
 ]

@@ -1,0 +1,42 @@
+"""`rhocover budget`: how many steps a wish costs."""
+
+from __future__ import annotations
+
+from rhocover.cli import options as o
+from rhocover.cli import run_options as r
+from rhocover.cli.tables import print_json, show
+
+
+def budget(
+    env: o.Env,
+    visits: r.Visits = None,
+    model_error: r.ModelError = None,
+    delta: r.Delta = 0.05,
+    settings: o.Set = None,
+    start: r.Start = None,
+    restrict: o.Restrict = False,
+    json: o.Json = False,
+) -> None:
+    """Says how many steps it takes until every pair has its visits, or the model is known well enough.
+
+    Three numbers for the best policy: steps in the long run, steps from the start until all visits are
+    expected, and steps until they are there with probability 1 - delta. And what no policy can beat.
+
+    * `rhocover budget river_swim --visits 100`
+    * `rhocover budget river_swim --model-error 0.05`
+    * `rhocover budget grid_world --set num_rows=4 --visits 10 --start 3 --delta 0.01 --json`
+    """
+    from rhocover import theory
+    from rhocover._version import __version__
+    from rhocover.cli.inputs import read_model
+
+    mdp, parameters = read_model(env, settings or [])
+    arguments = {
+        "visits": visits, "model_error": model_error, "delta": delta, "start": start, "restrict": restrict,
+    }  # fmt: skip
+    found = theory.budget(mdp, **arguments)
+    if json:
+        words = {"environment": env, "set": parameters} | arguments
+        print_json({"rhocover": __version__, "parameters": words, "budget": found.summary()})
+    else:
+        show(str(found))

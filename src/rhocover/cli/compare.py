@@ -1,0 +1,97 @@
+"""`rhocover compare`: several explorers on several models, with the same seeds and budgets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rhocover.cli import options as o
+from rhocover.cli import run_options as r
+from rhocover.cli.outputs import clear, write_all
+from rhocover.cli.progress import progress
+from rhocover.cli.tables import print_json, say, show
+from rhocover.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from rhocover.experiments import Comparison
+
+
+def compare(
+    env: r.Envs = None,
+    rho: r.Orders = None,
+    explorer: r.Explorers = None,
+    num_steps: r.Steps = 30_000,
+    seeds: r.Seeds = 20,
+    schedule: r.Schedule = None,
+    mu: o.Mu = "uniform",
+    settings: o.Set = None,
+    num_chains: r.Chains = 1,
+    start: r.Start = None,
+    discount: o.Discount = None,
+    horizon: o.Horizon = None,
+    restrict: o.Restrict = False,
+    workers: r.Workers = None,
+    json: o.Json = False,
+    out: r.CompareOut = None,
+    redraw: r.Redraw = None,
+    force: r.Anew = False,
+) -> None:
+    """Runs several explorers with the same seeds and budgets, and shows what each of them reaches.
+
+    For each model and rho there is a table: the mean *regret* over the seeds, the number of steps times the
+    *Bregman* part of the suboptimality (no explorer stays below the number that is possible), the *worst
+    ratio*, each with its standard error, and the *exponent* with which regret falls. If a seed never saw
+    every pair, that is said instead.
+
+    * `rhocover compare river_swim --steps 3000 --seeds 4`
+    * `rhocover compare river_swim wheel --rho 2 --rho inf --steps 1000 --seeds 3 --workers 1`
+    * `rhocover compare river_swim --explorer feedback --explorer tracking --steps 3000 --seeds 4 --out runs`
+    * `rhocover compare --redraw runs`
+    """
+    if redraw is not None:
+        _redraw(redraw, bool(env) or out is not None or force, json)
+        return
+    from rhocover.cli.comparing import is_ours, read_comparison, run_comparison
+    from rhocover.experiments.compare import check_question
+
+    if not env:
+        raise InvalidArgumentError("name at least one ENV, or --redraw DIR.")
+    asked = read_comparison(
+        env, settings or [], mu, rho, explorer,
+        {"num_steps": num_steps, "seeds": seeds, "schedule": schedule, "num_chains": num_chains,
+         "start": start, "discount": discount, "horizon": horizon, "restrict": restrict},
+    )  # fmt: skip
+    if out is not None and force:
+        check_question(**asked)  # nothing is removed for what could not be run
+        clear(out, is_ours)
+    try:
+        with progress("runs") as report:
+            found = run_comparison(asked, workers, out, report)
+    except KeyboardInterrupt:
+        if out is not None:
+            say(f"What was done is kept in {out}. Go on with the same command.")
+        raise
+    _finish(found, json, out)
+
+
+def _redraw(folder: Path, is_asked_more: bool, json: bool) -> None:
+    from rhocover.experiments import Comparison
+
+    if is_asked_more:
+        raise InvalidArgumentError("--redraw DIR runs nothing: it goes without ENV, --out and --force.")
+    if not folder.is_dir():
+        raise InvalidArgumentError(f"`redraw`: there is no folder {str(folder)!r}.")
+    _finish(Comparison.load(folder), json, folder)
+
+
+def _finish(found: Comparison, json: bool, out: Path | None) -> None:
+    """Shows the comparison, and writes its files where a folder was named."""
+    from rhocover.cli.comparing import comparison_document, comparison_files
+    from rhocover.cli.run_tables import comparison_tables
+
+    if json:
+        print_json(comparison_document(found))
+    else:
+        show(*comparison_tables(found.table(), found.num_steps))
+    if out is not None:
+        say(f"wrote {len(write_all(out, comparison_files(found), force=True))} files to {out}")

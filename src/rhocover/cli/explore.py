@@ -1,0 +1,107 @@
+"""`rhocover explore` and `rhocover resume`: act in a model, and go on after an interruption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rhocover.cli import options as o
+from rhocover.cli import run_options as r
+from rhocover.cli.outputs import clear, write_all
+from rhocover.cli.progress import progress
+from rhocover.cli.tables import print_json, say, show
+
+if TYPE_CHECKING:
+    from rhocover.cli.runs import Expedition
+    from rhocover.exploring import Run
+
+
+def explore(
+    env: o.Env,
+    rho: r.Order,
+    num_steps: r.Steps = 30_000,
+    explorer: r.Explorer = "feedback",
+    schedule: r.Schedule = None,
+    mu: o.Mu = "uniform",
+    settings: o.Set = None,
+    seed: r.Seed = 0,
+    num_chains: r.Chains = 1,
+    start: r.Start = None,
+    discount: o.Discount = None,
+    horizon: o.Horizon = None,
+    restrict: o.Restrict = False,
+    json: o.Json = False,
+    out: r.ExploreOut = None,
+    force: r.Anew = False,
+) -> None:
+    """Acts in a model so that the visits themselves become the best coverage.
+
+    What was reached stands beside what is possible: the *divergence* from the weights to the visits, the
+    *worst ratio* (one pair has had 1/ratio of its share, and no pair less), and the *regret*, what better
+    acting could have saved under the same noise. Until every pair with a weight was visited there are no
+    such numbers, and coverage is called incomplete.
+
+    * `rhocover explore river_swim --rho 2`
+    * `rhocover explore river_swim --rho 2 --steps 3000 --explorer algorithm1 --schedule quadratic:5`
+    * `rhocover explore four_rooms --rho inf --steps 5000 --seed 7 --json`
+    * `rhocover explore grid_world --rho 1 --steps 5000 --discount 0.95 --start 0 --chains 4`
+    * `rhocover explore river_swim --rho 2 --steps 5000 --out run`
+    """
+    from rhocover.cli.runs import is_ours, read_expedition
+
+    asked = read_expedition(
+        env, settings or [], mu,
+        {"rho": rho, "num_steps": num_steps, "explorer": explorer, "schedule": schedule, "seed": seed,
+         "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
+         "restrict": restrict},
+    )  # fmt: skip
+    if out is not None and force:
+        asked.check()
+        clear(out, is_ours)
+    with telling_how_to_go_on(out), progress(f"{explorer} on {env}") as report:
+        run = asked.run(out, report)
+    _finish(run, asked, json, out)
+
+
+def resume(folder: r.RunFolder, json: o.Json = False) -> None:
+    """Goes on with an interrupted run, as if it had never stopped.
+
+    DIR is the folder of `rhocover explore --out DIR`; everything else is stored there. The result has the
+    bits of a run that was never interrupted. A run that is finished is shown again.
+
+    * `rhocover resume run`
+    * `rhocover resume run --json`
+    """
+    from rhocover import exploring
+    from rhocover.cli.runs import stored_expedition
+
+    asked = stored_expedition(folder)
+    with telling_how_to_go_on(folder), progress(f"going on with {folder}") as report:
+        run = exploring.resume(folder, report=report)
+    _finish(run, asked, json, folder)
+
+
+def _finish(run: Run, asked: Expedition, json: bool, out: Path | None) -> None:
+    """Shows the run, and writes its files where a folder was named."""
+    from rhocover.cli.run_tables import run_table
+    from rhocover.cli.runs import run_document, run_files
+
+    if json:
+        print_json(run_document(run, asked.words))
+    else:
+        show(run_table(run))
+    if out is not None:
+        say(f"wrote {len(write_all(out, run_files(run, asked), force=True))} files to {out}")
+
+
+@contextmanager
+def telling_how_to_go_on(folder: Path | None) -> Iterator[None]:
+    """Says on Ctrl-C how to go on, if there is something to go on with."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if folder is not None and (folder / "run.safetensors").exists():
+            say(f"What was done is kept. Go on with: rhocover resume {folder}")
+        raise

@@ -1,0 +1,126 @@
+"""What `rhocover explore` was asked for: read from texts, run, and written to files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from rhocover._version import __version__
+from rhocover.checks import FloatArray
+from rhocover.cli.inputs import read_model, read_orders, read_weights
+from rhocover.cli.outputs import Writer
+from rhocover.cli.tables import json_text
+from rhocover.exploring import Run, explore
+from rhocover.exploring.algorithm1 import Algorithm1
+from rhocover.exploring.checkpoints import OURS
+from rhocover.exploring.loop import Settings, check_budget, read_settings
+from rhocover.exploring.resuming import read_folder
+from rhocover.exploring.storage import settings_document
+from rhocover.files import write_atomically
+from rhocover.report.figures import occupancy_figure, save_figure
+from rhocover.report.journey import run_figure
+from rhocover.report.snapshots import decades, snapshot_figure, snapshots
+
+DOCUMENT, TRACE_POINTS = "explore.json", 10
+PICTURES = ("run.png", "visits.png", "ratio.png", "snapshots.png")
+LONGEST_SNAPSHOTS = 1_000_000  # steps; for the maps on the way the run is begun anew
+Report = Callable[[int, int], None] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Expedition:
+    """What a run does, and the same in words."""
+
+    settings: Settings
+    words: dict[str, Any]
+
+    def check(self) -> None:
+        """Refuses what `explore` would refuse, before anything is removed."""
+        check_budget(self.settings)
+        self.settings.problem()
+
+    def run(self, out: Path | None, report: Report) -> Run:
+        """Returns the finished run."""
+        asked = self.settings
+        return explore(asked.mdp, asked.rho, asked.num_steps, out=out, report=report, **keywords(asked))
+
+
+def keywords(settings: Settings) -> dict[str, Any]:
+    """Returns the keyword arguments of `explore` that decide what a run of any length does."""
+    names = ("mu", "explorer", "seed", "start", "discount", "horizon", "restrict", "num_chains")
+    return {name: getattr(settings, name) for name in names}
+
+
+def read_expedition(env: str, settings: Sequence[str], mu: str, arguments: dict[str, Any]) -> Expedition:
+    """Returns what to do with its texts read; refuses what is wrong with them."""
+    [rho] = read_orders([arguments["rho"]])
+    mdp, parameters = read_model(env, settings)
+    weights = read_weights(mu, mdp)
+    read = read_settings(
+        mdp, mu=None if mu == "uniform" else weights, model="known", trace_points=TRACE_POINTS,
+        **arguments | {"rho": rho},
+    )  # fmt: skip
+    return Expedition(read, {"environment": env, "set": parameters, "mu": mu, **arguments})
+
+
+def stored_expedition(folder: Path) -> Expedition:
+    """Returns what the run in a folder does."""
+    settings = read_folder(folder)
+    return Expedition(settings, settings_document(settings))
+
+
+def run_document(run: Run, words: dict[str, Any]) -> dict[str, Any]:
+    """Returns what was asked and what was reached, ready for JSON."""
+    return {"rhocover": __version__, "parameters": words, "run": run.summary()}
+
+
+def is_ours(name: str) -> bool:
+    """Whether a run, or this command, wrote a file of that name."""
+    return name in (*OURS, DOCUMENT, *PICTURES)
+
+
+def run_files(run: Run, asked: Expedition) -> dict[str, Writer]:
+    """Returns the files to write by name."""
+    name = run.mdp.name or "the model"
+    figures: dict[str, Callable[[], Figure]] = {
+        "run.png": partial(run_figure, run),
+        "visits.png": partial(occupancy_figure, run.mdp, visits(run), f"Visits of {name}"),
+        "ratio.png": partial(snapshot_figure, [run], _ratio_title(run)),
+    }
+    if run.num_steps <= LONGEST_SNAPSHOTS:
+        figures["snapshots.png"] = partial(_snapshots, run, asked.settings)
+    files: dict[str, Writer] = {DOCUMENT: partial(_write_document, run_document(run, asked.words))}
+    return files | {picture: partial(_draw, make) for picture, make in figures.items()}
+
+
+def visits(run: Run) -> FloatArray:
+    """Returns the share of the visits of each pair `[S, A]`, over all steps of an episode."""
+    return run.occupancy if run.occupancy.ndim == 2 else run.occupancy.sum(axis=0)
+
+
+def _ratio_title(run: Run) -> str:
+    step = ", worst step" if run.occupancy.ndim == 3 else ""
+    return f"Target / visits of {run.mdp.name or 'the model'}{step}"
+
+
+def _snapshots(run: Run, settings: Settings) -> Figure:
+    """Returns maps at powers of ten, from the first episode on, and of the run itself at its end."""
+    explorer, chains = settings.explorer, settings.num_chains
+    first = explorer.schedule.length(1, 0) if isinstance(explorer, Algorithm1) else 1
+    rounded = {-(-t // chains) * chains for t in decades(run.num_steps, max(100, first))}
+    before = sorted(t for t in rounded if t < run.num_steps)
+    runs = snapshots(settings.mdp, settings.rho, before, **keywords(settings)) if before else []
+    return snapshot_figure([*runs, run], f"{_ratio_title(run)}, as the run goes on")
+
+
+def _draw(make: Callable[[], Figure], path: Path) -> None:
+    save_figure(make(), path)
+
+
+def _write_document(document: dict[str, Any], path: Path) -> None:
+    write_atomically(path, json_text(document).encode())

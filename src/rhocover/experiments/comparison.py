@@ -1,0 +1,157 @@
+"""What a comparison returns: every run's numbers over time, side by side, and where they end.
+
+Numbers are arrays over [envs, orders, explorers, seeds, times]. `curve` reads one line with its spread,
+`table` the last row of all of them, `save` and `load` keep them, so that a picture is drawn again without
+running again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.checks import FloatArray, IntArray, frozen
+from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
+from rhocover.experiments.ledger import FILE, KIND
+from rhocover.experiments.rows import Row, make_row
+from rhocover.experiments.runs import COLUMNS, FACTS
+from rhocover.files import load_tensors, save_tensors
+from rhocover.report.curves import Curve, curve_of
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Runs of several explorers with the same seeds and budgets.
+
+    `columns` are those of a run's trace, `[envs, orders, explorers, seeds, times]`, nan while coverage is
+    incomplete; `facts` are sigma, kappa_min, best_divergence, best_worst_ratio and num_weighted,
+    `[envs, orders]`. `question` holds what was asked, as text and numbers.
+    """
+
+    steps: IntArray
+    envs: tuple[str, ...]
+    orders: tuple[float, ...]
+    explorers: tuple[str, ...]
+    seeds: tuple[int, ...]
+    columns: Mapping[str, FloatArray]
+    facts: Mapping[str, FloatArray]
+    question: Mapping[str, Any]
+
+    @property
+    def num_steps(self) -> int:
+        """The budget of every run."""
+        return int(self.steps[-1])
+
+    def values(self, env: str, rho: float, explorer: str, column: str) -> FloatArray:
+        """Returns a column of the trace for every seed, `[seeds, times]`."""
+        if column not in COLUMNS:
+            raise unknown_name("column", column, COLUMNS)
+        e, r = self._cell(env, rho)
+        return self.columns[column][e, r, _find("explorer", explorer, self.explorers)]
+
+    def curve(self, env: str, rho: float, explorer: str, column: str) -> Curve:
+        """Returns mean, quantiles and standard error over the seeds, `[times]` each.
+
+        A point is nan unless every seed has a number there; `num_incomplete` counts those without.
+        """
+        return curve_of(self.steps, self.values(env, rho, explorer, column))
+
+    def curves(self, env: str, rho: float, column: str) -> dict[str, Curve]:
+        """Returns the curve of each explorer."""
+        return {name: self.curve(env, rho, name, column) for name in self.explorers}
+
+    def fact(self, env: str, rho: float, name: str) -> float:
+        """Returns one of the `facts` of a model and an order."""
+        if name not in FACTS:
+            raise unknown_name("fact", name, FACTS)
+        return float(self.facts[name][self._cell(env, rho)])
+
+    def num_incomplete(self, env: str, rho: float, explorer: str) -> IntArray:
+        """Returns how many seeds had a pair with a weight still unvisited, `[times]`."""
+        visited = self.values(env, rho, explorer, "visited")
+        return (visited < self.fact(env, rho, "num_weighted")).sum(axis=0)
+
+    def follows_theorem(self, explorer: str) -> bool:
+        """Whether an explorer is Algorithm 1 with the schedule of the paper's theorem."""
+        settings = self.question["explorer_settings"][_find("explorer", explorer, self.explorers)] or {}
+        schedule = settings.get("settings", {}).get("schedule") or [None]
+        return settings.get("name") == "algorithm1" and schedule[0] == "quadratic"
+
+    def table(self) -> list[Row]:
+        """Returns what was reached at the last step, a row for each model, order and explorer."""
+        return [
+            make_row(self, env, rho, explorer)
+            for env in self.envs
+            for rho in self.orders
+            for explorer in self.explorers
+        ]
+
+    def save(self, path: Path | str, *, overwrite: bool = False) -> None:
+        """Writes everything to one file (see `rhocover.files`)."""
+        done = np.ones(next(iter(self.columns.values())).shape[:-1], bool)
+        tensors = {"steps": self.steps, "done": done, **self.columns, **self.facts}
+        save_tensors(path, KIND, tensors, self.question, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Comparison:
+        """Returns the comparison of a file, or of the folder that `compare` wrote it to."""
+        path = Path(path)
+        tensors, document = load_tensors(path / FILE if path.is_dir() else path, KIND)
+        return from_file(tensors, document, str(path))
+
+    def __str__(self) -> str:
+        size = f"{len(self.explorers)} explorers, {len(self.seeds)} seeds, {self.num_steps} steps"
+        return "\n".join([f"Comparison of {size}", *(f"  {row}" for row in self.table())])
+
+    __repr__ = __str__
+
+    def _cell(self, env: str, rho: float) -> tuple[int, int]:
+        rho = checks.number(rho, "rho")
+        if rho not in self.orders:
+            known = ", ".join(f"{order:g}" for order in self.orders)
+            raise InvalidArgumentError(f"`rho` must be one of {known}, got {rho:g}.")
+        return _find("env", env, self.envs), self.orders.index(rho)
+
+
+def from_file(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any], origin: str) -> Comparison:
+    """Returns the comparison that tensors and a document describe; refuses one that is not finished."""
+    try:
+        done = tensors["done"]
+        if not done.all():
+            raise InvalidArgumentError(
+                f"{origin!r} holds {int(done.sum())} of {done.size} runs. Call compare again with the same "
+                "arguments: it goes on from there."
+            )
+        comparison = Comparison(
+            steps=frozen(tensors["steps"]),
+            envs=tuple(document["envs"]),
+            orders=tuple(float(rho) for rho in document["rho"]),
+            explorers=tuple(document["explorers"]),
+            seeds=tuple(document["seeds"]),
+            columns={name: frozen(tensors[name]) for name in COLUMNS},
+            facts={name: frozen(tensors[name]) for name in FACTS},
+            question=document,
+        )
+    except (KeyError, TypeError) as error:
+        raise FileFormatError(f"{origin!r} does not hold a comparison: {error} is missing.") from error
+    _check_shapes(comparison, origin)
+    return comparison
+
+
+def _check_shapes(found: Comparison, origin: str) -> None:
+    cells = len(found.envs), len(found.orders)
+    grid = (*cells, len(found.explorers), len(found.seeds), found.steps.size)
+    fits = all(array.shape == grid for array in found.columns.values())
+    if not fits or any(array.shape != cells for array in found.facts.values()):
+        raise FileFormatError(f"{origin!r} holds arrays that do not fit its own question.")
+
+
+def _find(kind: str, name: str, known: Sequence[str]) -> int:
+    if name not in known:
+        raise unknown_name(kind, name, known)
+    return known.index(name)

@@ -1,0 +1,112 @@
+"""The runs that are done: filled as they finish, stored now and then, taken up again.
+
+All results are arrays over the grid [envs, orders, explorers, seeds], and `done` says which places are
+filled. Together with the question they are one file, written whole or not at all: a comparison that is not
+finished and one that is differ in `done` only. A file is taken up again if it asks the same question. Runs
+are determined by their place, so two processes that fill one file write the same numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover.errors import FileFormatError, InvalidArgumentError
+from rhocover.experiments.question import Place, Question
+from rhocover.experiments.runs import COLUMNS, FACTS, Outcome
+from rhocover.files import load_tensors, save_tensors
+
+FILE, KIND = "comparison.safetensors", "comparison"
+MOST_LETTERS = 200  # of what differs, in a message
+SECONDS = 2.0  # between two stores, so that many short runs are not spent on writing
+
+
+class Ledger:
+    """Results over the grid, and the folder they are stored in, if any."""
+
+    def __init__(self, question: Question, folder: Path | str | None) -> None:
+        self.document = json.loads(json.dumps(question.document(), sort_keys=True))  # as it is read back
+        self.tensors = empty_tensors(question)
+        self.path = None if folder is None else Path(folder) / FILE
+        self._stored = -np.inf
+        if self.path is not None:
+            self._take_up(self.path)
+            self.store()
+
+    @property
+    def done(self) -> np.ndarray:
+        """Which runs are done, `[envs, orders, explorers, seeds]`."""
+        return self.tensors["done"]
+
+    def fill(self, place: Place, outcome: Outcome) -> None:
+        """Notes what a run left, and stores it if the last time is a while ago."""
+        for name, row in zip(COLUMNS, outcome.rows, strict=True):
+            self.tensors[name][place] = row
+        for name, fact in zip(FACTS, outcome.facts, strict=True):
+            self.tensors[name][place[:2]] = fact
+        self.done[place] = True
+        if time.monotonic() - self._stored >= SECONDS:
+            self.store()
+
+    def store(self) -> None:
+        """Writes what is there."""
+        if self.path is not None:
+            save_tensors(self.path, KIND, self.tensors, self.document, overwrite=True)
+            self._stored = time.monotonic()
+
+    def _take_up(self, path: Path) -> None:
+        """Goes on from the file if it asks the same question; refuses any other content of the folder."""
+        _check_folder(path.parent)
+        if not path.exists():
+            return
+        tensors, document = load_tensors(path, KIND)
+        _check_same(str(path.parent), document, self.document)
+        if {name: array.shape for name, array in tensors.items()} != {
+            name: array.shape for name, array in self.tensors.items()
+        }:
+            raise FileFormatError(f"{path.name} in {str(path.parent)!r} has arrays of another shape.")
+        self.tensors = {name: array.copy() for name, array in tensors.items()}
+
+
+def empty_tensors(question: Question) -> dict[str, np.ndarray]:
+    """Returns the arrays of a comparison in which no run is done."""
+    shape, steps = question.shape, np.array(question.grid, np.int64)
+    return {
+        "steps": steps,
+        "done": np.zeros(shape, bool),
+        **{name: np.full((*shape, steps.size), np.nan) for name in COLUMNS},
+        **{name: np.full(shape[:2], np.nan) for name in FACTS},
+    }
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuses a place that is no folder, or one that holds something else and no comparison."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidArgumentError(f"`out` must be a folder, got the file {str(folder)!r}.")
+    names = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+    foreign = [name for name in names if not name.startswith(f".{FILE}.")]  # what a killed process left
+    if foreign and FILE not in names:
+        raise InvalidArgumentError(
+            f"`out` must be a new or empty folder, or one of a comparison: {str(folder)!r} holds "
+            f"{foreign[0]!r}."
+        )
+
+
+def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Refuses a file that answers another question, and says what differs."""
+    words = {"fingerprints": "models", "explorer_settings": "settings of explorers"}
+    names = sorted(asked, key=lambda name: name in words)  # other names before other contents
+    differing = [name for name in names if stored.get(name) != asked[name]]
+    if not differing:
+        return
+    name = differing[0]
+    shown = f": {stored.get(name)}, now {asked[name]}"
+    shown = shown if len(shown) < MOST_LETTERS else ""
+    raise InvalidArgumentError(
+        f"`out` {folder!r} holds a comparison with other {words.get(name, f'`{name}`')}{shown}. Nothing was "
+        "changed. Go on with the same arguments, or name another folder."
+    )

@@ -1,0 +1,39 @@
+"""Pictures of a comparison: what acting cost, and what the worst pair got, for one model and one order."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from rhocover.experiments.comparison import Comparison
+from rhocover.report.ratios import worst_ratio_figure
+from rhocover.report.regret import Part, regret_figure
+
+TITLES = {"regret": "What acting cost", "bregman": "What could be controlled"}
+
+
+def comparison_regret_figure(
+    comparison: Comparison, env: str, rho: float, *, part: Part = "regret", title: str = ""
+) -> Figure:
+    """Returns regret, or its Bregman part, against steps for every explorer."""
+    theorem = [name for name in comparison.explorers if comparison.follows_theorem(name)]
+    return regret_figure(
+        comparison.curves(env, rho, part),
+        kappa_min=comparison.fact(env, rho, "kappa_min"),
+        theorem_for=theorem[0] if theorem else None,
+        part=part,
+        title=title or f"{TITLES.get(part, part)}: {env}, {order_name(rho)}",
+    )
+
+
+def comparison_worst_ratio_figure(comparison: Comparison, env: str, rho: float, *, title: str = "") -> Figure:
+    """Returns the worst ratio against steps for every explorer, and that of the best plan."""
+    return worst_ratio_figure(
+        comparison.curves(env, rho, "worst_ratio"),
+        best=comparison.fact(env, rho, "best_worst_ratio"),
+        title=title or f"The worst pair: {env}, {order_name(rho)}",
+    )
+
+
+def order_name(rho: float) -> str:
+    """Returns rho as it is written in a picture."""
+    return rf"$\rho$ = {'∞' if rho == float('inf') else f'{rho:g}'}"

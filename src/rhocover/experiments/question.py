@@ -1,0 +1,134 @@
+"""What a comparison asks: models, orders, explorers, seeds and a budget, checked and in plain values.
+
+A run is one place in the grid [envs, orders, explorers, seeds]. Everything that decides what it does is
+here, so that it comes out the same in whichever process it runs. `plain` gives it as arrays, texts and
+numbers for another process; `document` as text for a file, which tells one question from another.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import FloatArray
+from rhocover.exploring.loop import Settings, read_settings
+from rhocover.exploring.registry import explorer_document, explorer_from_document
+from rhocover.exploring.trace import grid_of_steps
+from rhocover.files import tensor_digest
+from rhocover.mdp import MDP
+
+Place = tuple[int, int, int, int]  # env, order, explorer, seed
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Models, weights and explorers by name, orders, seeds, and what `explore` is given besides."""
+
+    models: Mapping[str, MDP]
+    weights: Mapping[str, FloatArray | None]
+    orders: tuple[float, ...]
+    explorers: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    arguments: Mapping[str, Any]
+
+    @property
+    def shape(self) -> Place:
+        """How many envs, orders, explorers and seeds there are."""
+        return len(self.models), len(self.orders), len(self.explorers), len(self.seeds)
+
+    @property
+    def places(self) -> Iterator[Place]:
+        """The runs; seeds vary slowest, so that an unfinished comparison has a little of everything."""
+        envs, orders, explorers, seeds = map(range, self.shape)
+        return ((e, r, x, k) for k, e, r, x in itertools.product(seeds, envs, orders, explorers))
+
+    @property
+    def grid(self) -> list[int]:
+        """The steps at which runs report."""
+        given = self.arguments
+        return grid_of_steps(given["num_steps"], given["trace_points"], given["num_chains"])
+
+    def run_arguments(self, place: Place) -> dict[str, Any]:
+        """Returns the keyword arguments of `explore` for one run."""
+        env = list(self.models)[place[0]]
+        return {
+            "world": self.models[env],
+            "mu": self.weights[env],
+            "rho": self.orders[place[1]],
+            "explorer": list(self.explorers.values())[place[2]],
+            "seed": self.seeds[place[3]],
+            **self.arguments,
+        }
+
+    def settings(self, place: Place) -> Settings:
+        """Returns the checked settings of one run."""
+        return read_settings(model="known", schedule=None, **self.run_arguments(place))
+
+    def describe(self, place: Place) -> str:
+        """Returns which run stands at a place, in words."""
+        env, explorer = list(self.models)[place[0]], list(self.explorers)[place[2]]
+        return f"{explorer} on {env} at rho = {self.orders[place[1]]:g}, seed {self.seeds[place[3]]}"
+
+    @property
+    def own_explorers(self) -> list[str]:
+        """The explorers that are not this library's: no text and no other process can rebuild them."""
+        return [name for name, explorer in self.explorers.items() if stored_explorer(explorer) is None]
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the question as arrays, texts and numbers."""
+        return {
+            "models": {name: _parts(mdp) for name, mdp in self.models.items()},
+            "weights": dict(self.weights),
+            "orders": self.orders,
+            "explorers": {name: explorer_document(explorer) for name, explorer in self.explorers.items()},
+            "seeds": self.seeds,
+            "arguments": dict(self.arguments),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Question:
+        """Returns the question that `plain` describes."""
+        models = {name: MDP.from_pairs(**parts) for name, parts in plain["models"].items()}
+        explorers = {name: explorer_from_document(found) for name, found in plain["explorers"].items()}
+        rest = {name: plain[name] for name in ("weights", "orders", "seeds", "arguments")}
+        return cls(models=models, explorers=explorers, **rest)
+
+    def document(self) -> dict[str, Any]:
+        """Returns everything that decides the results, ready for JSON; lists where order matters."""
+        return {
+            "envs": list(self.models),
+            "fingerprints": [mdp.fingerprint for mdp in self.models.values()],
+            "mu": [_digest(mu) for mu in self.weights.values()],
+            "rho": [repr(rho) for rho in self.orders],
+            "explorers": list(self.explorers),
+            "explorer_settings": [stored_explorer(explorer) for explorer in self.explorers.values()],
+            "seeds": list(self.seeds),
+            **self.arguments,
+        }
+
+
+def stored_explorer(explorer: Any) -> dict[str, Any] | None:
+    """Returns an explorer as a document that gives it back; None if there is none."""
+    try:
+        document = json.loads(json.dumps(explorer_document(explorer)))
+        return document if explorer_from_document(document) == explorer else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _parts(mdp: MDP) -> dict[str, Any]:
+    """Returns what a model is made of; its layout is for pictures only."""
+    return {
+        "transitions": mdp.transitions, "states": mdp.pair_state, "actions": mdp.pair_action,
+        "num_actions": mdp.num_actions, "start": mdp.start, "state_labels": mdp.state_labels,
+        "action_labels": mdp.action_labels, "name": mdp.name,
+    }  # fmt: skip
+
+
+def _digest(mu: FloatArray | None) -> str | None:
+    return None if mu is None else tensor_digest({"mu": np.asarray(mu)})

@@ -1,0 +1,130 @@
+"""The arguments of `compare` into a question; whatever is wrong is said before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks, envs
+from rhocover.checks import FloatArray
+from rhocover.errors import InvalidArgumentError
+from rhocover.experiments.question import Question
+from rhocover.exploring.loop import Settings, check_budget
+from rhocover.exploring.registry import explorer_name, make_explorer
+from rhocover.mdp import MDP
+
+
+def read_question(
+    envs: Any, explorers: Any, rho: Any, mu: Any, seeds: Any, schedule: Any, arguments: dict[str, Any]
+) -> Question:
+    """Returns the question, each of its runs checked as `explore` would."""
+    models = read_models(envs)
+    question = Question(
+        models=models,
+        weights=read_weights(mu, models),
+        orders=read_orders(rho),
+        explorers=read_explorers(explorers, schedule),
+        seeds=read_seeds(seeds),
+        arguments=arguments,
+    )
+    for place in question.places:
+        if place[3] == 0:  # seeds were read one by one
+            settings = question.settings(place)
+            check_budget(settings)
+            settings.problem()
+    return replace(question, arguments=_plain(arguments, question.settings((0, 0, 0, 0))))
+
+
+def _plain(arguments: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Returns the arguments as they were checked: numbers of Python's own, a start as a state or a list."""
+    start = arguments["start"]
+    start = int(start) if np.ndim(start) == 0 and start is not None else start
+    checked = {name: getattr(settings, name) for name in arguments if name != "start"}
+    return checked | {"start": start.tolist() if isinstance(start, np.ndarray) else start}
+
+
+def read_models(given: Any) -> dict[str, MDP]:
+    """Returns models by name: one or several, each an MDP or a name of `rhocover.envs`."""
+    if isinstance(given, Mapping):
+        return _some({str(name): _model(env) for name, env in given.items()}, "envs")
+    several = [given] if isinstance(given, str | MDP) else _sequence(given, "envs")
+    models = [_model(env) for env in several]
+    return _named([(mdp.name or f"model {k + 1}", mdp) for k, mdp in enumerate(models)], "envs")
+
+
+def _model(env: Any) -> MDP:
+    if isinstance(env, str):
+        return envs.make(env)
+    if not isinstance(env, MDP):
+        raise InvalidArgumentError(f"`envs` must hold MDPs or names, got {type(env).__name__}.")
+    return env
+
+
+def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | None]:
+    """Returns the weights of each model: none, the same array, a function's, or a mapping's by name."""
+    if isinstance(mu, Mapping):
+        wrong = set(mu) ^ set(models)
+        if wrong:
+            raise InvalidArgumentError(
+                f"`mu` must have an entry for each of {', '.join(models)}; {sorted(wrong)[0]!r} differs."
+            )
+        found = mu
+    else:
+        found = {name: mu(mdp) if callable(mu) else mu for name, mdp in models.items()}
+    return {name: None if found[name] is None else checks.float_array(found[name], "mu") for name in models}
+
+
+def read_explorers(given: Any, schedule: Any) -> dict[str, Any]:
+    """Returns explorers by name; `schedule` sets the episodes of "algorithm1"."""
+    if isinstance(given, Mapping):
+        pairs = [(str(name), make_explorer(explorer)) for name, explorer in given.items()]
+    else:
+        several = [given] if isinstance(given, str) or hasattr(given, "policy") else given
+        made = [make_explorer(explorer) for explorer in _sequence(several, "explorers")]
+        pairs = [(explorer_name(explorer), explorer) for explorer in made]
+    found = _named(pairs, "explorers")
+    if schedule is not None:
+        if "algorithm1" not in found:
+            raise InvalidArgumentError("`schedule` goes with algorithm1, which is not among the explorers.")
+        found["algorithm1"] = make_explorer(found["algorithm1"], schedule)
+    return found
+
+
+def read_orders(rho: Any) -> tuple[float, ...]:
+    """Returns the values of rho, each once."""
+    several = _sequence(rho, "rho") if isinstance(rho, Iterable) else [rho]
+    orders = [checks.number(order, "rho") + 0.0 for order in several]  # + 0.0 makes 0 of -0
+    return tuple(_named([(order, order) for order in orders], "rho"))
+
+
+def read_seeds(seeds: Any) -> tuple[int, ...]:
+    """Returns 0..k-1 for a number k, or the seeds of a list, each once."""
+    if not isinstance(seeds, Iterable):
+        return tuple(range(checks.integer(seeds, "seeds", least=1)))
+    several = [checks.integer(seed, "seeds", least=0) for seed in seeds]
+    return tuple(_named([(seed, seed) for seed in several], "seeds"))
+
+
+def _sequence(given: Any, name: str) -> list[Any]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidArgumentError(f"`{name}` must be a list, got {given!r}.")
+    return list(given)
+
+
+def _named(pairs: list[tuple[Any, Any]], name: str) -> dict[Any, Any]:
+    """Returns the pairs as a mapping; refuses none, and a name that comes twice."""
+    names = [key for key, _ in pairs]
+    twice = [key for k, key in enumerate(names) if key in names[:k]]
+    if twice:
+        way_out = " Pass a mapping from names of your own." if name in ("envs", "explorers") else ""
+        raise InvalidArgumentError(f"`{name}` has {twice[0]!r} twice.{way_out}")
+    return _some(dict(pairs), name)
+
+
+def _some(found: dict[Any, Any], name: str) -> dict[Any, Any]:
+    if not found:
+        raise InvalidArgumentError(f"`{name}` must name at least one, got none.")
+    return found

@@ -1,0 +1,654 @@
+"""A run survives whatever stops it: the bits at the end are those of a run that nothing stopped.
+
+Real processes are killed, some at random moments and some in the middle of writing a file; Ctrl-C arrives
+at every place of the loop; disks are full at every file operation; checkpoints are damaged in every way.
+The reference is always one run without a folder, in this process.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from exploring_models import same_run
+
+import rhocover as rc
+from rhocover import files
+from rhocover.errors import (
+    CheckpointError,
+    CheckpointWarning,
+    FileFormatError,
+    InvalidArgumentError,
+    InvalidModelError,
+)
+from rhocover.exploring import checkpoints, runner
+from rhocover.exploring.checkpoints import CHECKPOINTS, MODEL, RESULT, SETTINGS
+from rhocover.exploring.interrupts import Interrupts
+from rhocover.exploring.simulator import Simulator
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks are POSIX's")
+
+RIVER = rc.envs.river_swim()
+CASES = {
+    "feedback": {"rho": 2.0, "num_steps": 400_000, "explorer": "feedback"},
+    "feedback, worst case": {"rho": float("inf"), "num_steps": 60_000, "explorer": "feedback"},
+    "algorithm1": {"rho": 2.0, "num_steps": 12_000, "explorer": "algorithm1", "schedule": "constant:100"},
+    "tracking": {"rho": 1.0, "num_steps": 400_000, "explorer": "tracking", "num_chains": 4},
+}
+SHORT = {
+    "rho": 2.0,
+    "num_steps": 3000,
+    "explorer": "algorithm1",
+    "schedule": "constant:500",
+    "trace_points": 2,
+}
+TINY = {"rho": 2.0, "num_steps": 1200, "explorer": "tracking", "trace_points": 1}
+PATIENCE = 100  # seconds that a child may take; one that needs more hangs
+
+CHILD = """
+import json, os, signal, sys, tempfile
+import rhocover as rc
+from rhocover import files
+from rhocover.exploring import checkpoints, runner
+
+out, options = sys.argv[1], json.loads(sys.argv[2])
+checkpoints.SECONDS, runner.STRETCH = options["seconds"], options["stretch"]
+left = options["operations"]  # file operations until the end
+
+def counted(real):
+    def operation(*arguments, **named):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **named)
+    return operation
+
+for name in ("fsync", "replace", "fdopen", "chmod"):
+    setattr(files.os, name, counted(getattr(os, name)))
+files.tempfile.mkstemp = counted(tempfile.mkstemp)
+
+def report(steps, num_steps):
+    print(steps, flush=True)
+
+options["run"]["rho"] = float(options["run"]["rho"])
+print("ready", flush=True)
+if os.path.exists(os.path.join(out, checkpoints.SETTINGS)):
+    rc.resume(out, report=report)
+else:
+    rc.explore(rc.envs.river_swim(), **options["run"], out=out, report=report)
+"""
+
+
+def child(out: Path, case: dict, *, operations: int = -1, seconds: float = 0.0, stretch: int = 5000):
+    """Returns a process that explores or resumes in `out`; it says "ready", and then where it is."""
+    run = case | {"rho": repr(case["rho"])}
+    options = {"run": run, "operations": operations, "seconds": seconds, "stretch": stretch}
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(out), json.dumps(options)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen) -> str:
+    """Waits for a child to end; returns what it wrote to stderr."""
+    try:
+        return process.communicate(timeout=PATIENCE)[1]
+    finally:
+        process.kill()
+
+
+def names(out: Path) -> list[str]:
+    return sorted(path.name for path in out.iterdir())
+
+
+def temporary(out: Path) -> list[str]:
+    return [name for name in names(out) if name.startswith(".")]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Returns runs that nothing stopped, each made once."""
+    made = {}
+
+    def run(case: dict) -> rc.Run:
+        key = json.dumps(case)
+        if key not in made:
+            made[key] = rc.explore(RIVER, **case)
+        return made[key]
+
+    return run
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """Checkpoints whenever everything stands still."""
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(runner, "STRETCH", 1000)
+
+
+class StoppedError(Exception):
+    """What a report raises to leave a run in the middle."""
+
+
+def stopped_after(step: int):
+    def report(steps, num_steps):
+        if steps >= step:
+            raise StoppedError
+
+    return report
+
+
+# --- killed -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_that_is_killed_again_and_again_ends_with_the_bits_of_one_that_was_not(
+    case, tmp_path, reference
+):
+    """Two kills in the middle of a file operation, two at random moments, then to the end."""
+    rng, out = random.Random(case), tmp_path / "out"
+    killed = 0
+    for operations in (rng.randrange(1, 12), rng.randrange(12, 90)):
+        process = child(out, CASES[case], operations=operations)
+        finish(process)
+        killed += process.returncode == -signal.SIGKILL
+    for _ in range(2):
+        process = child(out, CASES[case])
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(rng.uniform(0.0, 0.4))
+        process.kill()
+        finish(process)
+        killed += process.returncode == -signal.SIGKILL
+    assert killed >= 3, "the children ended before they were killed"
+    run = rc.resume(out) if (out / SETTINGS).exists() else rc.explore(RIVER, **CASES[case], out=out)
+    same_run(run, reference(CASES[case]))
+    assert temporary(out) == []
+    assert RESULT in names(out)
+
+
+@pytest.mark.parametrize("operations", [1, 3, 5, 6, 8, 10])
+def test_a_kill_before_the_settings_are_written_leaves_a_folder_that_can_be_used(
+    operations, tmp_path, reference
+):
+    """The model and the settings take six file operations each: the folder, the model, a part of either."""
+    out = tmp_path / "out"
+    process = child(out, SHORT, operations=operations)
+    finish(process)
+    assert process.returncode == -signal.SIGKILL
+    assert SETTINGS not in names(out)
+    same_run(rc.explore(RIVER, **SHORT, out=out), reference(SHORT))
+    assert temporary(out) == []
+
+
+# --- Ctrl-C -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["feedback", "algorithm1", "tracking"])
+def test_ctrl_c_ends_a_run_at_once_with_a_whole_checkpoint(case, tmp_path, reference):
+    """Without Ctrl-C there would be no checkpoint for an hour."""
+    out = tmp_path / "out"
+    process = child(out, CASES[case], seconds=3600.0, stretch=500)
+    assert process.stdout.readline() == "ready\n"
+    reached = int(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    error = finish(process)
+    assert process.returncode != 0
+    assert error.rstrip().endswith("KeyboardInterrupt")
+    assert temporary(out) == []
+    found = [name for name in names(out) if name in CHECKPOINTS]
+    assert len(found) == 1
+    _, document = files.load_tensors(out / found[0], "checkpoint")
+    assert reached <= document["num_steps"] < CASES[case]["num_steps"]
+    same_run(rc.resume(out), reference(CASES[case]))
+
+
+def interrupting(real, when: int, *, after: bool):
+    """Returns a function that raises Ctrl-C at its `when`-th call, before or after the real thing."""
+    calls = 0
+
+    def call(*arguments, **named):
+        nonlocal calls
+        calls += 1
+        if calls == when and not after:
+            signal.raise_signal(signal.SIGINT)
+        result = real(*arguments, **named)
+        if calls == when and after:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    return call
+
+
+PLACES = {
+    "acting": (Simulator, "advance"),
+    "following": (Simulator, "follow"),
+    "planning": (rc.Algorithm1, "policy"),
+    "updating": (rc.Algorithm1, "update"),
+    "measuring": (runner, "measure"),
+    "recording": (runner, "episode_of"),
+    "storing": (checkpoints, "standing_tensors"),
+    "renaming": (files.os, "replace"),
+    "syncing": (files.os, "fsync"),
+}
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("place", PLACES)
+def test_ctrl_c_at_any_place_loses_nothing(place, after, tmp_path, reference, often, monkeypatch):
+    """At the 1st, 2nd, 4th and 7th call of every function that the loop consists of."""
+    owner, name = PLACES[place]
+    real = getattr(owner, name)
+    first = 8 if owner is files.os else 1  # let the settings be written
+    for when in (first, first + 1, first + 3, first + 6):
+        out = tmp_path / str(when)
+        monkeypatch.setattr(owner, name, interrupting(real, when, after=after))
+        try:
+            rc.explore(RIVER, **SHORT, out=out)
+        except KeyboardInterrupt:
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        monkeypatch.setattr(owner, name, real)
+        assert temporary(out) == []
+        same_run(rc.resume(out), reference(SHORT))
+
+
+def test_ctrl_c_waits_for_what_belongs_together():
+    seen = []
+
+    def action():
+        signal.raise_signal(signal.SIGINT)
+        seen.append("whole")
+
+    def held():
+        with Interrupts() as interrupts:
+            interrupts.together(action)
+            seen.append("never")
+
+    with pytest.raises(KeyboardInterrupt):
+        held()
+    assert seen == ["whole"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_comes_through_at_once_where_nothing_is_held():
+    seen = []
+
+    def free():
+        with Interrupts():
+            signal.raise_signal(signal.SIGINT)
+            seen.append("never")
+
+    with pytest.raises(KeyboardInterrupt):
+        free()
+    assert seen == []
+
+
+@pytest.mark.parametrize(("before", "ends"), [(signal.SIG_IGN, False), (signal.SIG_DFL, True)])
+def test_a_process_without_a_handler_keeps_its_way_with_ctrl_c(before, ends):
+    """Ignored stays ignored (nohup); where Ctrl-C ends the process, it ends the run, checkpoint first."""
+    signal.signal(signal.SIGINT, before)
+    try:
+        with Interrupts() as interrupts:
+            if ends:
+                with pytest.raises(KeyboardInterrupt):
+                    interrupts.together(lambda: signal.raise_signal(signal.SIGINT))
+            else:
+                interrupts.together(lambda: signal.raise_signal(signal.SIGINT))
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_a_run_in_another_thread_leaves_the_handlers_alone(reference):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        same_run(pool.submit(lambda: rc.explore(RIVER, **SHORT)).result(), reference(SHORT))
+
+
+# --- two at once --------------------------------------------------------------------------------------
+
+
+def test_a_folder_in_use_is_refused(tmp_path, reference):
+    out = tmp_path / "out"
+    process = child(out, CASES["feedback"] | {"num_steps": 10**12}, stretch=500)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        process.stdout.readline()
+        with pytest.raises(InvalidArgumentError) as caught:
+            rc.resume(out)
+        assert (
+            str(caught.value) == f"`out` {str(out)!r} is in use by another process. Wait for it, or stop it."
+        )
+        with pytest.raises(InvalidArgumentError, match="holds a run already"):
+            rc.explore(RIVER, 2, 1000, out=out)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        finish(process)
+
+
+def test_a_run_that_comes_second_does_not_touch_the_model_of_the_first(tmp_path, monkeypatch):
+    """Both saw an empty folder; the first was faster. The mutant writes its model over that of the first."""
+    out = tmp_path / "out"
+    real, calls = checkpoints.Folder._check_free, []
+
+    def check(folder):
+        real(folder)
+        if not calls:
+            calls.append(1)
+            rc.explore(RIVER, **SHORT, out=out)
+
+    monkeypatch.setattr(checkpoints.Folder, "_check_free", check)
+    with pytest.raises(InvalidArgumentError, match="holds a run already"):
+        rc.explore(rc.envs.river_swim(num_states=9), **SHORT, out=out)
+    assert rc.MDP.load(out / MODEL).num_states == 6
+    assert rc.resume(out).num_steps == 3000
+
+
+# --- full disks ---------------------------------------------------------------------------------------
+
+
+def failing(monkeypatch, when: int) -> list[int]:
+    """Makes the `when`-th file operation fail for want of space; returns how many there were."""
+    calls = [0]
+
+    def guarded(real):
+        def operation(*arguments, **named):
+            calls[0] += 1
+            if calls[0] == when:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(*arguments, **named)
+
+        return operation
+
+    real_fdopen = os.fdopen
+
+    def fdopen(*arguments, **named):
+        file = real_fdopen(*arguments, **named)
+        try:
+            return Counted(file, guarded(file.write))
+        except OSError:
+            file.close()
+            raise
+
+    for name in ("fsync", "replace", "chmod"):
+        monkeypatch.setattr(files.os, name, guarded(getattr(os, name)))
+    monkeypatch.setattr(files.os, "fdopen", fdopen)
+    monkeypatch.setattr(files.tempfile, "mkstemp", guarded(files.tempfile.mkstemp))
+    return calls
+
+
+class Counted:
+    """A file whose writes are counted."""
+
+    def __init__(self, file, write):
+        self.file, self.write = file, write
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *details):
+        self.file.close()
+
+    def flush(self):
+        self.file.flush()
+
+    def fileno(self):
+        return self.file.fileno()
+
+
+def test_a_full_disk_at_any_file_operation_says_what_to_do_and_loses_nothing(tmp_path, reference, often):
+    when, stages = 0, set()
+    while True:
+        when += 1
+        out = tmp_path / str(when)
+        with pytest.MonkeyPatch.context() as patch:
+            calls = failing(patch, when)
+            try:
+                rc.explore(RIVER, **TINY, out=out)
+                break
+            except CheckpointError as error:
+                message = str(error)
+        stages.add(check_message(message, out))
+        assert temporary(out) == []
+        for name in CHECKPOINTS:
+            if name in names(out):
+                files.load_tensors(out / name, "checkpoint")  # whole
+        run = rc.resume(out) if SETTINGS in names(out) else rc.explore(RIVER, **TINY, out=out)
+        same_run(run, reference(TINY))
+    assert stages == {"settings", "first checkpoint", "later checkpoint"}
+    assert calls[0] == when - 1
+    assert when > 50  # 6 operations for each of model, settings, result and 6 checkpoints or more
+
+
+def check_message(message: str, out: Path) -> str:
+    """Asserts that a message names the folder, the reason and the way out; returns when it came."""
+    assert "No space left on device" in message
+    assert repr(str(out)) in message
+    if message.startswith("`out`"):
+        assert message.endswith("Make room, or name another folder, and explore again.")
+        return "settings"
+    assert message.endswith(f"Make room, then go on with resume({str(out)!r}).")
+    if "there is none before it" in message:
+        return "first checkpoint"
+    assert "the one before it, at step " in message
+    return "later checkpoint"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_made_is_refused_by_name(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(CheckpointError, match="could not be written: Permission denied"):
+            rc.explore(RIVER, **SHORT, out=tmp_path / "out")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+# --- damaged files ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def half(tmp_path, often) -> Path:
+    """Returns the folder of a run that was left in the middle, with two checkpoints."""
+    out = tmp_path / "half"
+    with pytest.raises(StoppedError):
+        rc.explore(RIVER, **SHORT, out=out, report=stopped_after(1600))
+    assert names(out) == sorted([SETTINGS, MODEL, *CHECKPOINTS])
+    return out
+
+
+def newest(out: Path) -> tuple[Path, Path]:
+    """Returns (newer, older) of the two checkpoints."""
+    number = {name: files.load_tensors(out / name, "checkpoint")[1]["number"] for name in CHECKPOINTS}
+    older, newer = sorted(CHECKPOINTS, key=number.__getitem__)
+    return out / newer, out / older
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flipped(path: Path) -> None:
+    payload = bytearray(path.read_bytes())
+    payload[-50] ^= 0x10
+    path.write_bytes(payload)
+
+
+def flipped_in_the_header(path: Path) -> None:
+    payload = path.read_bytes()
+    place = payload.index(b"block_steps") + 3
+    path.write_bytes(payload[:place] + b"X" + payload[place + 1 :])
+
+
+def foreign(path: Path) -> None:
+    other = path.parent.parent / "other"
+    if not other.exists():
+        rc.explore(RIVER, **SHORT | {"seed": 9}, out=other)
+    shutil.copy(other / CHECKPOINTS[0], path)
+
+
+def of_another_kind(path: Path) -> None:
+    shutil.copy(path.parent / MODEL, path)
+
+
+DAMAGES = [truncated, emptied, flipped, flipped_in_the_header, foreign, of_another_kind]
+
+
+@pytest.mark.parametrize("which", ["newer", "older"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(half, damage, which, reference):
+    newer, older = newest(half)
+    broken, whole = (newer, older) if which == "newer" else (older, newer)
+    step = files.load_tensors(whole, "checkpoint")[1]["num_steps"]
+    damage(broken)
+    begun = []
+
+    def report(steps, num_steps):
+        begun.append(steps)
+
+    with pytest.warns(CheckpointWarning, match=r"The other checkpoint is used\.$") as caught:
+        run = rc.resume(half, report=report)
+    assert broken.name in str(caught[0].message)
+    assert caught[0].filename == __file__  # where the caller can look
+    assert step <= begun[0] <= step + 1000
+    same_run(run, reference(SHORT))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same_run(rc.resume(half), reference(SHORT))  # and is written over
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_two_damaged_checkpoints_are_an_error_that_names_both(half, damage, reference):
+    for path in newest(half):
+        damage(path)
+    before = {path.name: path.read_bytes() for path in half.iterdir()}
+    with pytest.raises(FileFormatError) as caught:
+        rc.resume(half)
+    message = str(caught.value)
+    assert message.startswith(f"no checkpoint in {str(half)!r} can be used: ")
+    assert message.endswith("Remove the checkpoint files to begin anew.")
+    assert all(name in message for name in CHECKPOINTS)
+    assert {path.name: path.read_bytes() for path in half.iterdir()} == before
+    for name in CHECKPOINTS:
+        (half / name).unlink()
+    same_run(rc.resume(half), reference(SHORT))  # as the message says
+
+
+@pytest.mark.parametrize("place", range(0, 4000, 397))
+def test_no_flipped_byte_of_a_checkpoint_goes_unnoticed(half, place, reference):
+    path, _ = newest(half)
+    payload = bytearray(path.read_bytes())
+    payload[place % len(payload)] ^= 0x01
+    path.write_bytes(payload)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CheckpointWarning)
+        same_run(rc.resume(half), reference(SHORT))
+
+
+@pytest.mark.parametrize("damage", [truncated, emptied, flipped, of_another_kind])
+def test_damaged_settings_are_an_error_that_names_the_file(half, damage):
+    damage(half / SETTINGS)
+    with pytest.raises(FileFormatError, match=SETTINGS.replace(".", r"\.")):
+        rc.resume(half)
+
+
+@pytest.mark.parametrize("damage", [truncated, emptied, flipped])
+def test_a_damaged_model_is_an_error_that_names_the_file(half, damage):
+    damage(half / MODEL)
+    with pytest.raises((FileFormatError, InvalidModelError), match=MODEL.replace(".", r"\.")):
+        rc.resume(half)
+
+
+def test_another_model_and_a_missing_one_are_errors(half):
+    rc.envs.river_swim(num_states=7).save(half / MODEL, overwrite=True)
+    with pytest.raises(FileFormatError) as caught:
+        rc.resume(half)
+    assert str(caught.value) == f"{MODEL} in {str(half)!r} is not the model of this run."
+    (half / MODEL).unlink()
+    with pytest.raises(InvalidArgumentError, match=MODEL.replace(".", r"\.")):
+        rc.resume(half)
+
+
+# --- leftovers and finished runs ----------------------------------------------------------------------
+
+
+def test_what_a_killed_writer_left_behind_is_removed_and_nothing_else(half, reference):
+    for name in (f".{CHECKPOINTS[0]}.abc", f".{RESULT}.x1", f".{SETTINGS}.tmp"):
+        (half / name).write_bytes(b"half a file")
+    (half / "notes.txt").write_text("mine")
+    (half / ".mine").write_text("mine too")
+    same_run(rc.resume(half), reference(SHORT))
+    assert temporary(half) == [".mine"]
+    assert "notes.txt" in names(half)
+
+
+def test_a_finished_run_is_returned_without_a_step(tmp_path, reference, monkeypatch):
+    out = tmp_path / "out"
+    run = rc.explore(RIVER, **SHORT, out=out)
+    same_run(run, reference(SHORT))
+
+    def never(*_):
+        raise AssertionError("a finished run takes no step")
+
+    monkeypatch.setattr(Simulator, "advance", never)
+    same_run(rc.resume(out, report=never), run)
+
+
+def test_a_run_with_a_folder_has_the_bits_of_one_without(tmp_path, reference, often):
+    for case in ("feedback, worst case", "tracking"):
+        same_run(rc.explore(RIVER, **CASES[case], out=tmp_path / case), reference(CASES[case]))
+
+
+def test_every_setting_comes_back(tmp_path, often):
+    """Weights, start, discount, chains, trace: a run that is left in the middle has all of them."""
+    mdp, mu = RIVER, np.random.default_rng(0).random((6, 2)) + 0.1
+    settings = {
+        "discount": 0.95,
+        "start": [0, 0.5, 0.5, 0, 0, 0],
+        "num_chains": 3,
+        "trace_points": 7,
+        "seed": 8,
+    }
+    whole = rc.explore(mdp, 0.5, 9000, mu, **settings)
+    with pytest.raises(StoppedError):
+        rc.explore(mdp, 0.5, 9000, mu, **settings, out=tmp_path / "out", report=stopped_after(3000))
+    same_run(rc.resume(tmp_path / "out"), whole)
+    settings = {"horizon": 8, "start": 0, "restrict": True, "explorer": "tracking"}
+    whole = rc.explore(mdp, 2, 4000, **settings)
+    with pytest.raises(StoppedError):
+        rc.explore(mdp, 2, 4000, **settings, out=tmp_path / "two", report=stopped_after(2000))
+    same_run(rc.resume(tmp_path / "two"), whole)
+
+
+def test_a_checkpoint_of_other_settings_is_another_runs(half):
+    """Every setting is in the digest: a change of any makes the checkpoints foreign."""
+    from dataclasses import replace
+
+    from rhocover.exploring.resuming import read_folder
+    from rhocover.exploring.storage import settings_digest
+
+    settings = read_folder(half)
+    changes = {
+        "rho": 3.0, "num_steps": 3500, "seed": 1, "num_chains": 2, "trace_points": 3, "restrict": True,
+        "discount": 0.5, "horizon": 3, "start": np.eye(6)[2], "mu": np.full((6, 2), 2.0),
+        "explorer": rc.Algorithm1(rc.Constant(501)), "mdp": rc.envs.river_swim(num_states=7),
+    }  # fmt: skip
+    digests = {settings_digest(replace(settings, **{name: value})) for name, value in changes.items()}
+    assert len(digests | {settings_digest(settings)}) == len(changes) + 1

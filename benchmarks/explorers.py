@@ -44,8 +44,8 @@ def run() -> None:
         verdicts[f"{name}: feedback {ratio:,.0f} times below algorithm1 (>= {factor:,})"] = ratio >= factor
         early, late = exponents(mdp, rho, mu)
         verdicts[
-            f"{name}: exponent of algorithm1 {late.slope:.3f} ± {late.standard_error:.3f} from 10^6 to 10^7 steps "
-            f"(<= -1/3; {early.slope:.3f} ± {early.standard_error:.3f} from 10^3 to 10^5)"
+            f"{name}: exponent of algorithm1 {late.slope:.3f} ± {late.standard_error:.3f} from 10^6 to 10^7 "
+            f"steps (<= -1/3; {early.slope:.3f} ± {early.standard_error:.3f} from 10^3 to 10^5)"
         ] = late.slope <= -1 / 3
         worst = max(row["identity error"] for row in found.values())
         verdicts[f"{name}: identity holds to {worst:.0e} (<= 1e-10)"] = worst <= 1e-10

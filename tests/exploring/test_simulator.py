@@ -270,6 +270,14 @@ def test_chains_start_as_the_start_distribution_says():
     assert (only == 3).all()
 
 
+@pytest.mark.parametrize("find", [acting.find, acting.find.py_func])
+def test_a_number_on_the_border_belongs_to_the_next_one(find):
+    # Shares are half-open: [0, 1/4), [1/4, 1/4) and [1/4, 1). The mutant <= draws what has no share.
+    sums = np.array([0.25, 0.25, 1.0])
+    assert [find(sums, 0, 2, u) for u in (0.0, 0.2, 0.25, 0.5)] == [0, 0, 2, 2]
+    assert find(np.array([0.0, 1.0]), 0, 1, 0.0) == 1
+
+
 class LargestDraws:
     """A generator that always draws the largest number below 1."""
 

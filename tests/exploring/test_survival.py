@@ -57,7 +57,7 @@ TINY = {"rho": 2.0, "num_steps": 1200, "explorer": "tracking", "trace_points": 1
 PATIENCE = 100  # seconds that a child may take; one that needs more hangs
 
 CHILD = """
-import json, os, signal, sys, tempfile
+import json, os, signal, sys, tempfile, time
 import rhocover as rc
 from rhocover import files
 from rhocover.exploring import checkpoints, runner
@@ -81,6 +81,7 @@ files.tempfile.mkstemp = counted(tempfile.mkstemp)
 
 def report(steps, num_steps):
     print(steps, flush=True)
+    time.sleep(options["pause"])
 
 options["run"]["rho"] = float(options["run"]["rho"])
 print("ready", flush=True)
@@ -91,10 +92,20 @@ else:
 """
 
 
-def child(out: Path, case: dict, *, operations: int = -1, seconds: float = 0.0, stretch: int = 5000):
+def child(
+    out: Path,
+    case: dict,
+    *,
+    operations: int = -1,
+    seconds: float = 0.0,
+    stretch: int = 5000,
+    pause: float = 0.0,
+):
     """Returns a process that explores or resumes in `out`; it says "ready", and then where it is."""
     run = case | {"rho": repr(case["rho"])}
-    options = {"run": run, "operations": operations, "seconds": seconds, "stretch": stretch}
+    options = {
+        "run": run, "operations": operations, "seconds": seconds, "stretch": stretch, "pause": pause
+    }  # fmt: skip
     return subprocess.Popen(
         [sys.executable, "-c", CHILD, str(out), json.dumps(options)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -199,7 +210,7 @@ def test_a_kill_before_the_settings_are_written_leaves_a_folder_that_can_be_used
 def test_ctrl_c_ends_a_run_at_once_with_a_whole_checkpoint(case, tmp_path, reference):
     """Without Ctrl-C there would be no checkpoint for an hour."""
     out = tmp_path / "out"
-    process = child(out, CASES[case], seconds=3600.0, stretch=500)
+    process = child(out, CASES[case], seconds=3600.0, stretch=500, pause=0.05)
     assert process.stdout.readline() == "ready\n"
     reached = int(process.stdout.readline())
     process.send_signal(signal.SIGINT)

@@ -58,8 +58,8 @@ OVERLOAD = 1.0  # of a pair's share, by which re-planning may exceed the linear 
 TYPICAL = 0.1  # of 1/n: pairs with a smaller share count as if they had this one
 DRIFT = 32  # a period has sqrt(t) over this many steps
 SHORTEST = 4  # and at least so many
-STATES_PER_STEP = 64  # a period has at least S^2/64 steps, so that bringing f up to date costs little a step
-PAIRS_PER_STEP = 2  # with a sparse solve it has at least n/2
+STATES_PER_STEP = 40  # a period has at least S^2/40 steps, so that bringing f up to date costs little a step
+SPARSE_SHARE = 128  # with a sparse solve it has at least n steps, and t/128
 SETTLED = 100  # steps a pair before the safeguard looks
 
 
@@ -99,9 +99,10 @@ class Feedback:
 
 def period_of(state: State) -> int:
     """Returns how many steps to take before the flow residual is looked at again."""
-    n, S = state.counts.size, state.problem.mdp.num_states
-    least = S * S // STATES_PER_STEP if S <= DENSE_STATES else n // PAIRS_PER_STEP
-    return max(SHORTEST, least, math.isqrt(state.num_steps) // DRIFT)
+    n, S, t = state.counts.size, state.problem.mdp.num_states, state.num_steps
+    if S > DENSE_STATES:
+        return max(n, t // SPARSE_SHARE)
+    return max(SHORTEST, S * S // STATES_PER_STEP, math.isqrt(t) // DRIFT)
 
 
 def _next_centre(state: State) -> int:

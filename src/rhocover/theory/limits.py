@@ -120,8 +120,10 @@ def _conjugate(coverage: Coverage, price: FloatArray) -> float:
 def _sigma(members: Occupancies, d_star: FloatArray, h: FloatArray) -> float:
     P = members.mdp.transitions
     centred = h - float(h.mean())
+    size = float(np.abs(centred).max()) or 1.0  # squares of h itself may leave float64
+    centred = centred / size
     variance = P @ centred**2 - (P @ centred) ** 2
-    return float(np.sqrt(np.sum(d_star * np.maximum(variance, 0.0))))
+    return size * float(np.sqrt(np.sum(d_star * np.maximum(variance, 0.0))))
 
 
 def _kappa_min(members: Occupancies, coverage: Coverage, d_star: FloatArray) -> tuple[float, float]:

@@ -118,6 +118,24 @@ def test_the_conjugate_is_the_largest_value_minus_price(rho):
         assert coverage.value(d) - g @ d <= limits.conjugate + 1e-12 * size
 
 
+@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("rho", RHOS)
+def test_any_potential_gives_a_bound_and_is_scaled_to_the_best_along_it(rho, factor):
+    """Prices total + A'nu >= 0 for nu three times too large, too: no multiple of them bounds U* better."""
+    members, coverage, d_star, _ = solved("random", rho, weights("random", 4))
+    potential = factor * rc.plan(members.mdp, rho, weights("random", 4), tol=1e-11).potential
+    limits = find_limits(members, coverage, d_star, potential)
+    size = 1 + abs(limits.value)
+    assert limits.value >= coverage.value(d_star) - 1e-9 * size
+    for other in (0.9, 1.1):
+        if rho > 0:
+            bound = other * limits.level + limits_module._conjugate(coverage, other * limits.price)
+        else:  # a level is added there, not multiplied
+            shift = other - 1
+            bound = limits.level + shift + limits_module._conjugate(coverage, limits.price + shift)
+        assert bound >= limits.value - 1e-12 * size
+
+
 # --- the identity -------------------------------------------------------------------------------------
 
 

@@ -53,6 +53,7 @@ SMALL = 0.3  # relative to the shares, times rho: g up to here is carried linear
 VISITS_PER_ORDER = 4  # visits of a typical pair for each unit of the re-planned order
 LEAST_ORDER = 2.0
 LEAST_CURVATURE = 0.03  # of the largest, relative to 1/d
+LEAST_AT_LARGE_RHO = 0.1  # the same where the target is always re-planned
 CENTRE_TOLERANCE = 1e-3  # over t: of the divergence, well below the limit kappa_min/t
 OVERLOAD = 1.0  # of a pair's share, by which re-planning may exceed the linear target
 TYPICAL = 0.1  # of 1/n: pairs with a smaller share count as if they had this one
@@ -143,7 +144,7 @@ def _find_curvature(problem: Problem) -> FloatArray:
     below = log_ratio - log_ratio.max()
     with np.errstate(invalid="ignore"):  # inf * 0 at rho = inf: the worst pairs
         factor = np.exp(np.where(below == 0, 0.0, rho * below)) if rho > 0 else np.ones(d.size)
-    return np.maximum(factor, LEAST_CURVATURE) / d
+    return np.maximum(factor, LEAST_CURVATURE if rho <= LARGE_RHO else LEAST_AT_LARGE_RHO) / d
 
 
 def _centre(problem: Problem, counts: IntArray, num_steps: int) -> FloatArray:

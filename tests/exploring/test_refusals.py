@@ -5,7 +5,6 @@ Every call is made with a folder to write to: whatever is refused, nothing on th
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 
 import numpy as np
@@ -97,6 +96,10 @@ def test_there_is_at_least_one_step(refused, num_steps):
 @pytest.mark.parametrize("num_steps", [1e4, 10.5, "100", None, True, [10], INF, Fraction(7)])
 def test_steps_are_a_whole_number(refused, num_steps):
     assert refused(num_steps=num_steps) == f"`num_steps` must be a whole number, got {num_steps!r}."
+
+
+def test_steps_can_be_counted_in_64_bits(refused):
+    assert refused(num_steps=10**30) == "`num_steps` must be at most 2**60, got a number of 31 digits."
 
 
 @pytest.mark.parametrize("num_steps", [1, 9])
@@ -251,6 +254,58 @@ def test_a_floor_out_of_reach_is_refused_before_a_folder_is_made(refused):
     assert refused(explorer=rc.Algorithm1(eta=0.7)) == "`eta` must be in [0, 1/2), got 0.7."
 
 
+# --- explorers of one's own ---------------------------------------------------------------------------
+
+
+def changed(**methods) -> Uniform:
+    """Returns an explorer of one's own with other methods."""
+    return type("Mine", (Uniform,), methods)()
+
+
+@pytest.mark.parametrize(
+    ("explorer", "message"),
+    [
+        (changed(init=lambda self, belief: None), "`init` and `update` must return a State, got NoneType"),
+        (changed(update=lambda self, state, visits: 3), "`init` and `update` must return a State, got int"),
+        (
+            changed(update=lambda self, state, visits: state),
+            "must return a state after 10 steps, got one after 0",
+        ),
+        (
+            changed(policy=lambda self, state: Sampled(np.ones(12))),
+            "`policy` must return a Block, got Sampled",
+        ),
+        (changed(policy=lambda self, state: Block(np.ones(12), 5)), "`Block.behaviour` must be Sampled, "),
+        (
+            changed(policy=lambda self, state: Block(Sampled(np.ones(5)), 5)),
+            "`policy` must have shape (6, 2)",
+        ),
+        (
+            changed(policy=lambda self, state: Block(Sampled(np.ones(12)), 2.5)),
+            "`Block.num_steps` must be a whole",
+        ),
+        (
+            changed(init=lambda self, belief: initial_state(belief, n=3)),
+            "`memory['n']` must be an array of numbers",
+        ),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_what_an_explorer_of_ones_own_returns_is_checked(explorer, message):
+    with pytest.raises(InvalidArgumentError) as caught:
+        rc.explore(RIVER, 2, 100, explorer=explorer)
+    assert message in str(caught.value)
+
+
+def test_a_policy_may_be_a_table():
+    table = np.random.default_rng(0).random((6, 2))
+    runs = [
+        rc.explore(RIVER, 2, 500, explorer=changed(policy=lambda self, state, p=p: Block(Sampled(p), 10)))
+        for p in (table, table.ravel())
+    ]
+    np.testing.assert_array_equal(runs[0].moves, runs[1].moves)
+
+
 # --- the folder ---------------------------------------------------------------------------------------
 
 
@@ -341,7 +396,10 @@ def test_a_folder_without_a_run_cannot_be_gone_on_with(tmp_path):
 
 @pytest.mark.parametrize(
     ("mine", "others"),
-    [(Uniform(), [Other(), "feedback"]), (rc.Algorithm1(schedule=Tens()), [Uniform(), "feedback"])],
+    [
+        (Uniform(), [Other(), "feedback"]),
+        (rc.Algorithm1(schedule=Tens()), [Uniform(), "algorithm1", rc.Algorithm1()]),
+    ],
     ids=["an explorer", "a schedule"],
 )
 def test_an_explorer_of_ones_own_is_asked_for_again(tmp_path, mine, others):
@@ -352,8 +410,9 @@ def test_an_explorer_of_ones_own_is_asked_for_again(tmp_path, mine, others):
         rc.resume(out)
     assert str(caught.value) == f"`explorer` is needed: the run was made with your own, a {name}."
     for other in others:
-        with pytest.raises(
-            InvalidArgumentError, match=re.escape(f"`explorer` must be the {name} of this run, got ")
-        ):
+        with pytest.raises(InvalidArgumentError) as caught:
             rc.resume(out, explorer=other)
+        assert str(caught.value) == (
+            f"`explorer` must be the {name} of your own that this run was begun with, got {other!r}."
+        )
     np.testing.assert_array_equal(rc.resume(out, explorer=mine).visits, run.visits)

@@ -204,3 +204,10 @@ def test_what_theory_predicts_falls_with_the_square_root_and_with_the_steps():
     assert trace.sigma > 0
     with pytest.raises(ValueError, match="read-only"):
         trace["regret"][0] = 0.0
+
+
+def test_an_unknown_column_is_refused_with_all_names():
+    trace = rc.explore(rc.envs.river_swim(), 2, 100).trace
+    assert trace.keys() == COLUMNS
+    with pytest.raises(rc.errors.UnknownNameError, match="unknown column 'regrets'. Did you mean 'regret'"):
+        trace["regrets"]

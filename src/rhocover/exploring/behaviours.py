@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from rhocover.mdp import MDP
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """Play each pair of a state with its probability; `policy` is per pair `[n]`."""
+    """Play each pair of a state with its probability; `policy` is per pair `[n]`, or a table `[S, A]`."""
 
     policy: FloatArray
 
@@ -57,6 +58,21 @@ class Steered:
 
 
 Behaviour = Sampled | Balanced | Steered
+
+
+def checked_behaviour(behaviour: Any, mdp: MDP) -> Behaviour:
+    """Returns the behaviour with arrays per pair; refuses what the compiled loops could not follow."""
+    if isinstance(behaviour, Sampled):
+        return Sampled(mdp.per_pair(behaviour.policy, "policy"))
+    if isinstance(behaviour, Balanced):
+        names = ("base", "rate", "scale")
+        return Balanced(*(mdp.per_pair(getattr(behaviour, name), name) for name in names))
+    if isinstance(behaviour, Steered):
+        return behaviour  # made by this library only
+    raise InvalidArgumentError(
+        f"`Block.behaviour` must be Sampled, Balanced or Steered, got {type(behaviour).__name__}. "
+        "A policy is played by Sampled(policy)."
+    )
 
 
 def first_pairs(mdp: MDP) -> IntArray:

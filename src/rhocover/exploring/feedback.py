@@ -22,7 +22,8 @@ rho' = min(rho, t/(4n)): visits are whole numbers, and an order beyond the visit
 chase the last of them. Deviations since then are carried linearly as above. At large orders some pairs cost
 next to nothing, and the centre would load the noise on them; but visits are never taken back, so what is
 loaded and unloaded at random adds up. The centre therefore goes only so far from t d* + g that no pair
-gets more than its share (or a tenth of a typical one) on top.
+gets more than its share (or a tenth of a typical one) on top, and moves no further at a time than the steps
+until the next re-planning can follow.
 
 Safeguard: if f is as large as the visits themselves after 100 steps a pair, a block of the average-reward
 optimal policy for the cost H f steers back, because <H f, psi> < 0 for its visits psi wherever f is not zero.
@@ -32,6 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +44,7 @@ from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, State, initial_state
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.simulator import Visits
-from rhocover.exploring.tracking import shares
+from rhocover.exploring.tracking import one_too_many, shares
 from rhocover.oracles import make_oracle
 from rhocover.planning.pathwise import PathwiseProblem
 from rhocover.planning.projection import DENSE_STATES, FlowProjection
@@ -56,6 +58,7 @@ LEAST_CURVATURE = 0.03  # of the largest, relative to 1/d
 LEAST_AT_LARGE_RHO = 0.1  # the same where the target is always re-planned
 CENTRE_TOLERANCE = 1e-3  # over t: of the divergence, well below the limit kappa_min/t
 OVERLOAD = 1.0  # of a pair's share, by which re-planning may exceed the linear target
+LEAST_SHARE = 1e-3  # of 1/n: so rare a pair is still taken when a thousand visits elsewhere depend on it
 TYPICAL = 0.1  # of 1/n: pairs with a smaller share count as if they had this one
 DRIFT = 32  # a period has sqrt(t) over this many steps
 SHORTEST = 4  # and at least so many
@@ -80,12 +83,12 @@ class Feedback:
         f, period = deviation(state), period_of(state)
         if is_astray(state, f):
             return Block(_steering_back(problem, curvature * f), max(period, f.size))
+        idle, scale = one_too_many(problem), 1 / np.maximum(problem.d_star, LEAST_SHARE / f.size)
         if problem.mdp.num_states > DENSE_STATES:
-            return Block(Balanced(f, problem.d_star, 1 / shares(problem.d_star)), period)
+            return Block(Balanced(f + idle, problem.d_star, scale), period)
         offset, moved = _since_centre(state)
         weight, inverse = _projection(problem).W, _inverse(problem)
-        scale = 1 / shares(problem.d_star)
-        rule = Steered(offset, moved, problem.d_star, scale, weight, inverse, period)
+        rule = Steered(offset + idle, moved, problem.d_star, scale, weight, inverse, period)
         return Block(rule, max(period, _next_centre(state) - state.num_steps))
 
     def update(self, state: State, visits: Visits) -> State:
@@ -93,7 +96,7 @@ class Feedback:
         state = state.after(visits)
         if state.num_steps < _next_centre(state):
             return state
-        centre, steps = _centre(state.problem, state.counts, state.num_steps), np.array([state.num_steps])
+        centre, steps = _centre(state), np.array([state.num_steps])
         memory = {"centre": centre, "centre_counts": state.counts, "centre_steps": steps}
         return replace(state, memory=memory)
 
@@ -147,20 +150,38 @@ def _find_curvature(problem: Problem) -> FloatArray:
     return np.maximum(factor, LEAST_CURVATURE if rho <= LARGE_RHO else LEAST_AT_LARGE_RHO) / d
 
 
-def _centre(problem: Problem, counts: IntArray, num_steps: int) -> FloatArray:
-    """Returns the target for these counts: the best with their flow residual, for the order of now."""
-    planned, share = num_steps * problem.d_star, num_steps * _typical(problem)
-    forced = _projection(problem).explained(counts - planned)
-    rho = problem.coverage.rho
-    if rho <= LARGE_RHO and float((np.abs(forced) / share).max()) * max(1.0, rho) <= SMALL:
-        return planned + forced
+def _centre(state: State) -> FloatArray:
+    """Returns the target for the counts of now: the best with their flow residual, for the order of now."""
+    problem, t = state.problem, state.num_steps
+    planned, share, rho = t * problem.d_star, t * _typical(problem), problem.coverage.rho
+    linear = planned + _projection(problem).explained(state.counts - planned)
+    if rho <= LARGE_RHO and float((np.abs(linear - planned) / share).max()) * max(1.0, rho) <= SMALL:
+        return linear
+    best = _best_of_now(problem, state.counts, t)
+    centre = _towards(linear, best, OVERLOAD * share, np.max)
+    if int(state.memory["centre_steps"][0]) == 0:
+        return centre
+    return _towards(state.counts - deviation(state), centre, (GROWTH - 1) * share, _largest)
+
+
+def _best_of_now(problem: Problem, counts: IntArray, num_steps: int) -> FloatArray:
+    """Returns t times the best occupancy with the flow residual of the counts, of order t/(4n) or rho."""
     order = max(LEAST_ORDER, num_steps / (VISITS_PER_ORDER * counts.size))
-    coverage = Coverage(min(rho, order), problem.coverage.mu)
+    coverage = Coverage(min(problem.coverage.rho, order), problem.coverage.mu)
     tol = CENTRE_TOLERANCE / num_steps
     best = PathwiseProblem(problem.members, coverage).best(counts / num_steps, tol=tol)
-    further = num_steps * best.occupancy - planned - forced
-    overload = float((further / share).max())
-    return planned + forced + min(1.0, OVERLOAD / max(overload, OVERLOAD)) * further
+    return num_steps * best.occupancy
+
+
+def _towards(here: FloatArray, there: FloatArray, most: FloatArray, size: Any) -> FloatArray:
+    """Returns `there`, or the point on the way at which `size` of the move, in units of `most`, is 1."""
+    way = there - here
+    length = float(size(way / most))
+    return here + way / max(length, 1.0)
+
+
+def _largest(values: FloatArray) -> float:
+    return float(np.abs(values).max())
 
 
 def _typical(problem: Problem) -> FloatArray:

@@ -15,7 +15,7 @@ from rhocover.exploring.algorithm1 import Algorithm1
 from rhocover.exploring.beliefs import check_model, make_belief
 from rhocover.exploring.explorer import Explorer
 from rhocover.exploring.problem import Problem, make_problem
-from rhocover.exploring.registry import explorer_name, make_explorer
+from rhocover.exploring.registry import explorer_document, explorer_name, make_explorer
 from rhocover.exploring.run import Run
 from rhocover.exploring.runner import Runner, Standing, begin
 from rhocover.exploring.simulator import Simulator
@@ -24,6 +24,8 @@ from rhocover.mdp import MDP
 from rhocover.planning.threads import one_blas_thread
 
 Report = Callable[[int, int], None]
+
+MOST_STEPS = 1 << 60  # counts are 64-bit integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +156,7 @@ def _finished(runner: Runner, settings: Settings, seconds: float) -> Run:
         mdp=settings.mdp,
         problem=problem,
         explorer=explorer_name(settings.explorer),
+        explorer_settings=explorer_document(settings.explorer),
         seed=settings.seed,
         num_steps=standing.num_steps,
         visits=checks.frozen(standing.counts),
@@ -189,6 +192,10 @@ def read_settings(
         num_chains=checks.integer(num_chains, "num_chains", least=1),
         trace_points=checks.integer(trace_points, "trace_points", least=1),
     )
+    if settings.num_steps > MOST_STEPS:
+        raise InvalidArgumentError(
+            f"`num_steps` must be at most 2**60, got a number of {len(str(settings.num_steps))} digits."
+        )
     if settings.num_steps % settings.num_chains:
         more = -(-settings.num_steps // settings.num_chains) * settings.num_chains
         raise InvalidArgumentError(

@@ -81,9 +81,23 @@ class Problem:
 
     def pair_name(self, pair: int) -> str:
         """Returns the pair's name in the caller's model, with its step where there is one."""
-        members = self.question.members
-        name = members.mdp.pair_name(int(members.pair[pair]))
+        members, question = self.question.members, self.question
+        small = int(members.pair[pair])
+        state, action = question.states[members.mdp.pair_state[small]], members.mdp.pair_action[small]
+        same = (question.mdp.pair_state == state) & (question.mdp.pair_action == action)
+        name = question.mdp.pair_name(int(np.flatnonzero(same)[0]))
         return name if members.num_steps is None else f"{name} at step {int(members.step[pair])}"
+
+    @property
+    def restriction(self) -> str:
+        """What was dropped, and where the run starts instead if that is concerned; "" if nothing."""
+        text, start = self.question.restriction, self.question.mdp.start
+        if not text or start is None or self.question.members.criterion != "average":
+            return text
+        outside = 1 - float(start[self.question.states].sum())
+        if outside <= 1e-12:
+            return text
+        return f"{text} The run starts within what remains, where the model does with {1 - outside:.3g}."
 
 
 def make_problem(

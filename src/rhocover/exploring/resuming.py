@@ -49,8 +49,10 @@ def read_folder(out: Path | str, explorer: Any = None) -> Settings:
     own = isinstance(stored, str)
     if own and explorer is None:
         raise InvalidArgumentError(f"`explorer` is needed: the run was made with your own, a {stored}.")
-    if own and type(explorer).__name__ != stored:
-        raise InvalidArgumentError(f"`explorer` must be the {stored} of this run, got {explorer!r}.")
+    if own and (type(explorer).__name__ != stored or explorer_document(explorer) is not None):
+        raise InvalidArgumentError(
+            f"`explorer` must be the {stored} of your own that this run was begun with, got {explorer!r}."
+        )
     mdp = MDP.load(path / MODEL)
     if mdp.fingerprint != document.get("fingerprint"):
         raise FileFormatError(f"{MODEL} in {str(out)!r} is not the model of this run.")

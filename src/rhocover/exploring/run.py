@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.checks import FloatArray, IntArray, Matrix
+from rhocover.checks import FloatArray, IntArray, Matrix, frozen
 from rhocover.coverage import Coverage
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.runner import Episode
@@ -32,6 +32,7 @@ class Run:
     mdp: MDP  # the caller's
     problem: Problem
     explorer: str
+    explorer_settings: Any  # as a document; None for an explorer of your own
     seed: int
     num_steps: int
     visits: IntArray  # per pair of the acting model
@@ -45,12 +46,17 @@ class Run:
     @cached_property
     def counts(self) -> IntArray:
         """Visits as a table of integers."""
-        return self.problem.table(self.visits).astype(np.int64)
+        return frozen(self.problem.table(self.visits).astype(np.int64))
 
     @cached_property
     def occupancy(self) -> FloatArray:
         """d_hat = T/(t-1): the share of each pair, as a table."""
-        return self.problem.table(self.visits / self.num_steps)
+        return frozen(self.problem.table(self.visits / self.num_steps))
+
+    @property
+    def restriction(self) -> str:
+        """What was dropped because no run can keep visiting it; "" if nothing."""
+        return self.problem.restriction
 
     @property
     def transitions(self) -> Matrix:
@@ -126,7 +132,7 @@ class Run:
         martingale = float(self.moves @ h[P.indices]) - float(self.visits @ (P @ h))
         ends = float(h[self.first_states].sum() - h[self.last_states].sum())
         error = limits.suboptimality(d_hat) - limits.bregman(d_hat) + (ends + martingale) / n
-        return abs(error) / (1 + abs(self.coverage.value(d_hat)))
+        return abs(error) / (1 + abs(limits.coverage.value(d_hat)))
 
     def summary(self) -> dict[str, Any]:
         """Returns the numbers of the run, ready for JSON (infinities as text, None for nan)."""
@@ -136,6 +142,7 @@ class Run:
             "model": self.mdp.name or repr(self.mdp),
             "fingerprint": self.mdp.fingerprint,
             "explorer": self.explorer,
+            "explorer_settings": self.explorer_settings,
             "rho": _plain(self.rho),
             "seed": self.seed,
             "coverage": self.coverage_text,
@@ -147,6 +154,7 @@ class Run:
             "best_worst_ratio": _plain(self.best.worst_ratio),
             "sigma": _plain(self.trace.sigma),
             "kappa_min": _plain(self.trace.kappa_min),
+            "restriction": self.restriction,
             "seconds": self.seconds,
         }
 
@@ -163,11 +171,12 @@ class Run:
             f"{self.num_steps} steps, coverage {self.coverage_text}."
         )
         least = f"\n  least visited {pair}, {count} times"
+        least += f"\n  {self.restriction}" if self.restriction else ""
         if not self.is_complete:
             return head + least
         return (
-            f"{head}\n  divergence  {self.divergence:.6g}  (best possible {self.best.divergence:.6g}; "
-            f"certified gap {self.gap:.2e})"
+            f"{head}\n  divergence  {self.divergence:.6g}  (long-run best {self.best.divergence:.6g}: a "
+            f"short run may be luckier; certified gap {self.gap:.2e})"
             f"\n  worst ratio {self.worst_ratio:.6g}  (best plan {self.best.worst_ratio:.6g})"
             f"\n  regret      {self.regret:.2e}  (pathwise: what better acting could have saved)" + least
         )

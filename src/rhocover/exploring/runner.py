@@ -8,12 +8,14 @@ the same one again for the same state.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
+from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, Explorer, State
 from rhocover.exploring.interrupts import Interrupts
@@ -21,12 +23,17 @@ from rhocover.exploring.problem import Problem
 from rhocover.exploring.simulator import Act, Position, Simulator, Visits
 from rhocover.exploring.trace import measure
 
+KEPT = 1 << 22  # numbers of directions; later episodes are recorded without theirs
+NOTHING = np.zeros(0)
 STRETCH = 1 << 20  # steps between two looks at the clock and at Ctrl-C: some hundredths of a second
 
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One Frank-Wolfe episode: psi was aimed at for tau steps from step t on, psi_hat was visited."""
+    """One Frank-Wolfe episode: psi was aimed at for tau steps from step t on, psi_hat was visited.
+
+    After some million numbers psi and psi_hat are left out, and empty.
+    """
 
     k: int
     t: int  # steps before it
@@ -62,7 +69,35 @@ class Standing:
 def begin(problem: Problem, explorer: Explorer, belief: Belief, world: Simulator, seed: int) -> Standing:
     """Returns where a run stands before its first step."""
     position = world.begin(seed)
-    return Standing(explorer.init(belief), position, Visits.none(problem.mdp), [], [], position.states.copy())
+    return Standing(
+        checked_state(explorer.init(belief), 0),
+        position,
+        Visits.none(problem.mdp),
+        [],
+        [],
+        position.states.copy(),
+    )
+
+
+def checked_state(state: Any, num_steps: int) -> State:
+    """Returns what an explorer made of a block, if it is a state after this many steps that can be stored."""
+    if not isinstance(state, State):
+        raise InvalidArgumentError(
+            f"`init` and `update` must return a State, got {type(state).__name__}. Begin with "
+            "initial_state(belief), go on with state.after(visits)."
+        )
+    if state.num_steps != num_steps:
+        raise InvalidArgumentError(
+            f"`update` must return a state after {num_steps} steps, got one after {state.num_steps}. Return "
+            "state.after(visits)."
+        )
+    for name, value in state.memory.items():
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf" or value.ndim == 0:
+            raise InvalidArgumentError(
+                f"`memory[{name!r}]` must be an array of numbers, so that it can be stored, got "
+                f"{type(value).__name__}. Wrap it: np.array([value])."
+            )
+    return state
 
 
 class Runner:
@@ -111,6 +146,8 @@ class Runner:
     def _current(self) -> tuple[Block, Act]:
         if self._block is None or self._act is None:
             block = self.explorer.policy(self.standing.state)
+            if not isinstance(block, Block):
+                raise InvalidArgumentError(f"`policy` must return a Block, got {type(block).__name__}.")
             checks.integer(block.num_steps, "Block.num_steps", least=1)  # none would never end
             self._act, self._block = self.world.follow(block.behaviour), block
         return self._block, self._act
@@ -118,8 +155,10 @@ class Runner:
     def _end_block(self, block: Block) -> None:
         """Hands the block's visits to the explorer."""
         standing = self.standing
-        state = self.explorer.update(standing.state, standing.seen)
+        state = checked_state(self.explorer.update(standing.state, standing.seen), standing.num_steps)
         episode = episode_of(standing, block)
+        if episode is not None and len(standing.episodes) * episode.psi.size > KEPT:
+            episode = replace(episode, psi=NOTHING, psi_hat=NOTHING)
 
         def turn() -> None:
             standing.state = state

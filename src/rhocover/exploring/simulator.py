@@ -15,7 +15,15 @@ import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.acting import act_balanced, act_sampled, act_steered
-from rhocover.exploring.behaviours import Behaviour, Sampled, Steered, choice_cdf, cumulative, first_pairs
+from rhocover.exploring.behaviours import (
+    Behaviour,
+    Sampled,
+    Steered,
+    checked_behaviour,
+    choice_cdf,
+    cumulative,
+    first_pairs,
+)
 from rhocover.mdp import MDP
 
 Act = Callable[..., None]
@@ -80,6 +88,7 @@ class Simulator:
 
     def follow(self, behaviour: Behaviour) -> Act:
         """Returns the loop that acts in this way."""
+        behaviour = checked_behaviour(behaviour, self.mdp)
         if isinstance(behaviour, Sampled):
             return partial(act_sampled, *self._model, choice_cdf(behaviour.policy, self.mdp))
         if isinstance(behaviour, Steered):

@@ -14,7 +14,7 @@ from rhocover.exploring.beliefs import make_belief
 from rhocover.exploring.loop import Settings
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.registry import explorer_document, explorer_from_document
-from rhocover.exploring.runner import Episode, Standing
+from rhocover.exploring.runner import NOTHING, Episode, Standing
 from rhocover.exploring.simulator import Position, Visits
 from rhocover.exploring.trace import COLUMNS
 from rhocover.files import tensor_digest
@@ -74,10 +74,11 @@ def standing_tensors(standing: Standing) -> dict[str, np.ndarray]:
         "rows": np.array(standing.rows, float).reshape(-1, len(COLUMNS)),
         "episodes": np.array([[e.k, e.t, e.tau, e.beta, e.gap] for e in episodes]).reshape(-1, 5),
     }
-    if episodes:
+    kept = [e for e in episodes if e.psi.size]
+    if kept:
         tensors |= {
-            "psi": np.array([e.psi for e in episodes]),
-            "psi_hat": np.array([e.psi_hat for e in episodes]),
+            "psi": np.array([e.psi for e in kept]),
+            "psi_hat": np.array([e.psi_hat for e in kept]),
         }
     return tensors | {f"memory.{name}": np.asarray(value) for name, value in state.memory.items()}
 
@@ -129,7 +130,9 @@ def _memory(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 def _episodes(tensors: dict[str, np.ndarray]) -> list[Episode]:
     rows = tensors["episodes"].tolist()
+    kept = [*zip(tensors.get("psi", ()), tensors.get("psi_hat", ()), strict=True)]
+    directions = kept + [(NOTHING, NOTHING)] * (len(rows) - len(kept))
     return [
-        Episode(int(k), int(t), int(tau), beta, gap, tensors["psi"][row], tensors["psi_hat"][row])
+        Episode(int(k), int(t), int(tau), beta, gap, *directions[row])
         for row, (k, t, tau, beta, gap) in enumerate(rows)
     ]

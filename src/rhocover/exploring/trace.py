@@ -29,6 +29,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.coverage import Coverage
+from rhocover.errors import unknown_name
 from rhocover.exploring.problem import Problem
 from rhocover.oracles import make_oracle
 from rhocover.planning.frank_wolfe import certified_gap, gradient_reward
@@ -51,7 +52,17 @@ class Trace:
     num_weighted: int
 
     def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.columns:
+            raise unknown_name("column", name, tuple(self.columns))
         return self.columns[name]
+
+    def keys(self) -> tuple[str, ...]:
+        """Returns the names of the columns."""
+        return tuple(self.columns)
+
+    def __repr__(self) -> str:
+        steps = self.columns["steps"]
+        return f"Trace({len(self)} rows, steps {steps[0]} to {steps[-1]}; columns: {', '.join(self.columns)})"
 
     def __len__(self) -> int:
         return int(self.columns["steps"].size)

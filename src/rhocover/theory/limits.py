@@ -36,6 +36,7 @@ from rhocover.planning.projection import FlowProjection
 
 EXACT_STATES = 1500  # up to here kappa_min is an exact trace, above it an average over random probes
 PROBES = 200
+NEAR_ONE = 1e-6  # U holds 1/(1-rho), which swallows the digits of differences: there U_1 takes its place
 LARGEST_LOG = 600.0  # beyond e^600 U itself leaves float64
 LEAST_CURVATURE = 1e-10  # of the largest; pairs of no weight have none, and take up any residual
 
@@ -72,7 +73,8 @@ class Limits:
 
 def find_limits(members: Occupancies, coverage: Coverage, d_star: FloatArray, nu: FloatArray) -> Limits:
     """Returns the limits for an average-criterion set, from a plan's occupancy `[n]` and potential `[S]`."""
-    coverage = Coverage(coverage.rho, coverage.mu_bar)
+    rho = 1.0 if abs(coverage.rho - 1) <= NEAR_ONE else coverage.rho
+    coverage = Coverage(rho, coverage.mu_bar)
     level, scale = _scaled_prices(members, coverage, nu)
     h = scale * nu
     price = level + members.flow.T @ h

@@ -328,7 +328,15 @@ def test_two_behaviours_meet_the_same_luck_as_long_as_they_agree():
 # --- refusals -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bad", [0.0, np.nan, -1.0, INF])
+@pytest.mark.parametrize("bad", [np.nan, INF])
+def test_a_policy_is_finite(bad):
+    policy = np.full(12, 0.5)
+    policy[4] = bad
+    with pytest.raises(InvalidArgumentError, match=r"^`policy` must be finite, got policy\[4\] = "):
+        Simulator(MODELS["river"], np.eye(6)[0]).follow(Sampled(policy))
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0])
 def test_a_policy_that_gives_a_state_nothing_to_do_is_refused(bad):
     mdp = MODELS["river"]
     policy = np.full(12, 0.5)

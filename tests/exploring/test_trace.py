@@ -209,5 +209,5 @@ def test_what_theory_predicts_falls_with_the_square_root_and_with_the_steps():
 def test_an_unknown_column_is_refused_with_all_names():
     trace = rc.explore(rc.envs.river_swim(), 2, 100).trace
     assert trace.keys() == COLUMNS
-    with pytest.raises(rc.errors.UnknownNameError, match="unknown column 'regrets'. Did you mean 'regret'"):
+    with pytest.raises(rc.errors.UnknownNameError, match=r"unknown column 'regrets'\. Did you mean 'regret'"):
         trace["regrets"]

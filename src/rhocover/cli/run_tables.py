@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from rhocover.cli.tables import empty_table
+from rhocover.exploring.trace import regret_column
 
 if TYPE_CHECKING:
     from rhocover.experiments.rows import Estimate, Row
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
 
 LONG_RUN = "What is possible is possible in the long run: a short run can be luckier."
 BREGMAN = "Bregman · steps"
-FORMS = ((".2e", ".0e"), (".1f", ".1f"), (".3f", ".3f"), (".2f", ".2f"))  # of means and errors
+FORMS = ((".2e", ".0e"), (".4g", ".2g"), (".3f", ".3f"), (".2f", ".2f"))  # of means and errors
 
 
 def run_table(run: Run) -> Group:
     """Returns what a run reached beside what is possible, below its title."""
-    (pair, count), steps = run.least_visited, run.num_steps
+    (pair, count), steps, column = run.least_visited, run.num_steps, regret_column(run.rho)
+    unit = "" if column == "regret" else ", nats"
     rows = [
         ("divergence", run.divergence, run.best.divergence, ".6f"),
         ("worst ratio", run.worst_ratio, run.best.worst_ratio, ".4f"),
-        ("regret", run.regret, 0.0, ".3g"),
+        (f"regret{unit}", float(run.trace[column][-1]), 0.0, ".3g"),
         (BREGMAN, steps * float(run.trace["bregman"][-1]), run.trace.kappa_min, ".4g"),
     ]
     table = empty_table("", "reached", "possible")
@@ -35,6 +37,7 @@ def run_table(run: Run) -> Group:
     place = run.mdp.name or "the model"
     title = f"{run.explorer} on {place} at rho = {run.rho:g}: {steps:,} steps, seed {run.seed}"
     notes = [f"Coverage: {run.coverage_text}. Least visited: {pair}, {count:,} times.", LONG_RUN]
+    notes += [run.restriction] if run.restriction else []
     return Group(Text(title, "bold"), table, *map(Text, notes))
 
 
@@ -51,10 +54,11 @@ def comparison_tables(rows: Sequence[Row], num_steps: int) -> list[Group]:
 def _cell_table(rows: Sequence[Row], num_steps: int) -> Group:
     first = rows[0]
     theorem = [row.explorer for row in rows if row.theorem_exponent is not None]
-    table = empty_table("explorer", "regret", BREGMAN, "worst ratio", "exponent")
+    unit = "" if first.regret_unit == "U" else ", nats"
+    table = empty_table("explorer", f"regret{unit}", BREGMAN, "worst ratio", "exponent")
     for row in rows:
         table.add_row(row.explorer, *_cells(row))
-    possible = "0", _number(first.kappa_min, ".1f"), _number(first.best_worst_ratio, ".3f")
+    possible = "0", _number(first.kappa_min, ".4g"), _number(first.best_worst_ratio, ".3f")
     table.add_row(Text("possible", "italic"), *possible, "")
     title = f"{first.env} at rho = {first.rho:g}: {num_steps:,} steps, {first.num_seeds} seeds"
     note = f"The theorem's exponent for {' and '.join(theorem)} is -1/3, up to a logarithm, or faster."

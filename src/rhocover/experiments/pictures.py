@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from rhocover.experiments.comparison import Comparison
+from rhocover.exploring.trace import regret_column
 from rhocover.report.ratios import worst_ratio_figure
 from rhocover.report.regret import Part, regret_figure
 
@@ -16,9 +18,12 @@ def comparison_regret_figure(
 ) -> Figure:
     """Returns regret, or its Bregman part, against steps for every explorer."""
     theorem = [name for name in comparison.explorers if comparison.follows_theorem(name)]
+    column = regret_column(rho) if part == "regret" else part
+    in_nats = column == "pathwise_excess"
     return regret_figure(
-        comparison.curves(env, rho, part),
-        kappa_min=comparison.fact(env, rho, "kappa_min"),
+        comparison.curves(env, rho, column),
+        kappa_min=np.nan if in_nats else comparison.fact(env, rho, "kappa_min"),
+        unit="nats" if in_nats else "U",
         theorem_for=theorem[0] if theorem else None,
         part=part,
         title=title or f"{TITLES.get(part, part)}: {env}, {order_name(rho)}",

@@ -21,6 +21,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
+from rhocover.exploring.trace import regret_column
 from rhocover.report.curves import standard_error
 from rhocover.theory import measured_exponent
 
@@ -53,6 +54,7 @@ class Row:
     num_seeds: int
     num_incomplete: int
     regret: Estimate
+    regret_unit: str  # "U", or "nats" for 8 < rho < inf, where U has no readable unit
     scaled_bregman: Estimate
     kappa_min: float
     worst_ratio: Estimate
@@ -86,13 +88,14 @@ def make_row(comparison: Comparison, env: str, rho: float, explorer: str) -> Row
         explorer=explorer,
         num_seeds=len(comparison.seeds),
         num_incomplete=int(comparison.num_incomplete(env, rho, explorer)[-1]),
-        regret=estimate(last("regret")),
+        regret=estimate(last(regret_column(rho))),
+        regret_unit="U" if regret_column(rho) == "regret" else "nats",
         scaled_bregman=estimate(comparison.num_steps * last("bregman")),
         kappa_min=comparison.fact(env, rho, "kappa_min"),
         worst_ratio=estimate(last("worst_ratio")),
         best_worst_ratio=comparison.fact(env, rho, "best_worst_ratio"),
         excess=estimate(last("excess")),
-        exponent=exponent(comparison.steps, comparison.values(env, rho, explorer, "regret")),
+        exponent=exponent(comparison.steps, comparison.values(env, rho, explorer, regret_column(rho))),
         theorem_exponent=THEOREM if comparison.follows_theorem(explorer) else None,
     )
 

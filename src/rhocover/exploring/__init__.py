@@ -1,6 +1,8 @@
 """Exploring: from a world to act in to visits that cover it, with a trace and a certificate."""
 
 from rhocover.exploring.algorithm1 import Algorithm1
+from rhocover.exploring.behaviours import Balanced, Sampled
+from rhocover.exploring.explorer import Block, State, initial_state
 from rhocover.exploring.feedback import Feedback
 from rhocover.exploring.loop import explore
 from rhocover.exploring.registry import explorer_names
@@ -14,6 +16,8 @@ from rhocover.exploring.tracking import Tracking
 
 __all__ = [
     "Algorithm1",
+    "Balanced",
+    "Block",
     "Constant",
     "Doubling",
     "Episode",
@@ -22,10 +26,13 @@ __all__ = [
     "Power",
     "Quadratic",
     "Run",
+    "Sampled",
+    "State",
     "Stationary",
     "Trace",
     "Tracking",
     "explore",
     "explorer_names",
+    "initial_state",
     "resume",
 ]

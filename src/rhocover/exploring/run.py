@@ -13,7 +13,7 @@ from rhocover.checks import FloatArray, IntArray, Matrix, frozen
 from rhocover.coverage import Coverage
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.runner import Episode
-from rhocover.exploring.trace import COLUMNS, Trace
+from rhocover.exploring.trace import COLUMNS, Trace, regret_column
 from rhocover.files import save_tensors
 from rhocover.mdp import MDP
 from rhocover.planning import Plan
@@ -119,6 +119,10 @@ class Run:
         pair = int(self.trace["least_pair"][-1])
         return self.problem.pair_name(pair), int(self.visits[pair])
 
+    def _shown_regret(self) -> str:
+        column = regret_column(self.rho)
+        return f"{self.trace[column][-1]:.2e}" + (" nats" if column != "regret" else "")
+
     def identity_error(self) -> float:
         """Returns how far xi is from Breg - (1/n)[h(s_1) - h(s_{n+1}) + M_n], relative to 1 + |U|.
 
@@ -178,7 +182,7 @@ class Run:
             f"{head}\n  divergence  {self.divergence:.6g}  (long-run best {self.best.divergence:.6g}: a "
             f"short run may be luckier; certified gap {self.gap:.2e})"
             f"\n  worst ratio {self.worst_ratio:.6g}  (best plan {self.best.worst_ratio:.6g})"
-            f"\n  regret      {self.regret:.2e}  (pathwise: what better acting could have saved)" + least
+            f"\n  regret      {self._shown_regret()}  (pathwise: what better acting could have saved)" + least
         )
 
     __repr__ = __str__

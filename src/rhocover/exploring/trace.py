@@ -40,6 +40,7 @@ COLUMNS = (
 )  # fmt: skip
 WHOLE = ("steps", "visited", "least_pair", "least_count")
 PATHWISE_TOLERANCE = 1e-10
+LARGEST_READABLE = 8.0  # order up to which U has units that one can read
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +139,15 @@ def regret_in_value(coverage: Coverage, divergence: float, excess: float) -> flo
     order = 1.0 if rho == np.inf else rho - 1
     with np.errstate(over="ignore"):
         return float(-np.exp(order * divergence) * np.expm1(-order * excess) / order)
+
+
+def regret_column(rho: float) -> str:
+    """Returns the column to show as the regret: in units of U, or in nats where those say nothing.
+
+    U of order rho grows like the worst ratio to the power rho - 1: beyond 8 a number in its units is
+    astronomical. At inf it is a ratio again.
+    """
+    return "pathwise_excess" if LARGEST_READABLE < rho < np.inf else "regret"
 
 
 def make_trace(rows: list[list[float]], problem: Problem) -> Trace:

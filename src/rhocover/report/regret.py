@@ -24,7 +24,8 @@ from rhocover.report.figures import STYLE
 from rhocover.report.lines import GREY, Ending, draw_curves, one_panel, time_axis, write_endings
 
 Part = Literal["regret", "bregman"]
-LABELS = {"regret": r"pathwise regret (units of $U_\rho$)", "bregman": r"Bregman part (units of $U_\rho$)"}
+NAMES = {"regret": "pathwise regret", "bregman": "Bregman part"}
+UNITS = {"U": r"units of $U_\rho$", "nats": "nats"}
 GUIDES = {"regret": r"noise $\kappa_{\min}/t$", "bregman": r"limit $\kappa_{\min}/t$"}
 THEOREM = -1 / 3
 NAME_WIDTH = 0.27  # of the axes: how long the name of the slope is
@@ -37,21 +38,32 @@ def regret_figure(
     kappa_min: float = np.nan,
     theorem_for: str | None = None,
     part: Part = "regret",
+    unit: Literal["U", "nats"] = "U",
     title: str = "",
 ) -> Figure:
     """Returns regret against steps, a line with its 10 % to 90 % band for each explorer.
 
     `kappa_min` adds the line kappa_min/t, `theorem_for` the slope -1/3 beside that explorer's line. `part`
-    is "regret" or "bregman".
+    is "regret" or "bregman", `unit` that of the curves.
     """
-    if part not in LABELS:
+    if part not in NAMES:
         raise InvalidArgumentError(f"`part` must be 'regret' or 'bregman', got {part!r}.")
     if not curves:
         raise InvalidArgumentError("`curves` must hold at least one curve, got none.")
     with matplotlib.rc_context(STYLE):
         figure, axes = one_panel(title, note_of(curves))
         _draw(axes, curves, part, kappa_min, theorem_for)
+        axes.set_ylabel(f"{NAMES[part]} ({UNITS[unit]})")
+        _name_the_missing(axes, curves)
     return figure
+
+
+def _name_the_missing(axes: Axes, curves: Mapping[str, Curve]) -> None:
+    """Says which explorers have no line, and why: a picture without them would seem complete."""
+    missing = [name for name, curve in curves.items() if not np.isfinite(curve.mean).any()]
+    if missing and len(missing) < len(curves):
+        text = f"no number: {', '.join(missing)}"
+        axes.text(0.01, 0.02, text, transform=axes.transAxes, color=GREY, fontsize="small")
 
 
 def note_of(curves: Mapping[str, Curve]) -> str:
@@ -68,7 +80,6 @@ def _draw(
     begin = min((int(curve.steps[np.isfinite(curve.mean)][0]) for curve in shown), default=1)
     time_axis(axes, int(first.steps[-1]), begin)
     axes.set_yscale("log")
-    axes.set_ylabel(LABELS[part])
     endings = draw_curves(axes, curves)
     if np.isfinite(kappa_min) and kappa_min > 0:
         endings.append(_guide(axes, first.steps[first.steps >= begin], kappa_min, GUIDES[part]))

@@ -94,6 +94,7 @@ def explore(
     )  # fmt: skip
     problem = settings.problem()
     check_budget(settings)
+    problem.check_plan()
     standing = _beginning(settings, problem)  # what an explorer refuses is refused before a folder is made
     if out is None:
         return drive(settings, problem, standing, None, report)
@@ -104,6 +105,7 @@ def explore(
 
 
 def _beginning(settings: Settings, problem: Problem) -> Standing:
+    """Returns where the run begins."""
     with one_blas_thread():
         belief = make_belief(settings.model, problem)
         return begin(problem, settings.explorer, belief, _world(settings, problem), settings.seed)

@@ -54,6 +54,10 @@ class Problem:
             )
         return best
 
+    def check_plan(self) -> None:
+        """Raises if there is no plan to steer towards: better before a run begins than in its midst."""
+        _ = self.best
+
     @cached_property
     def d_star(self) -> FloatArray:
         """The best occupancy, per pair."""

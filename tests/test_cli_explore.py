@@ -107,7 +107,7 @@ def test_incomplete_coverage_is_called_that_and_has_no_numbers(rhocover):
 def test_out_holds_the_run_the_document_and_pictures(rhocover):
     result = rhocover("explore wheel --rho 2 --steps 500 --json --out deep/run")
     folder = Path("deep/run")
-    assert result.err == f"wrote 5 files to {folder}\n"
+    assert result.err == f"pictures, explore.json and the run itself are in {folder}\n"
     assert names_in(folder) >= RUN_FILES | {"explore.json", *runs.PICTURES}
     assert all(is_picture(path) for path in folder.glob("*.png"))
     assert (folder / "explore.json").read_text("utf-8") == result.out
@@ -169,7 +169,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_ends_as_if_nothing_had_been(rhocove
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (130, "", f"{hint}interrupted\n")
     assert "explore.json" not in names_in(Path("run"))
     result = rhocover("resume run --json")
-    assert (result.code, result.err) == (0, "wrote 5 files to run\n")
+    assert (result.code, result.err) == (0, "pictures, explore.json and the run itself are in run\n")
     whole = rc.explore(rc.envs.river_swim(), 2.0, 5000, seed=4)
     assert untimed(read(result.out)["run"]) == untimed(whole.summary())
     assert all(is_picture(Path("run", name)) for name in runs.PICTURES)
@@ -220,7 +220,7 @@ def test_options_of_compare_are_arguments_of_compare(rhocover, line, given):
 def test_a_comparison_is_kept_drawn_gone_on_with_and_redrawn(rhocover, monkeypatch):
     line = f"compare river_swim --rho 2 --rho inf --explorer feedback {SMALL} --out out"
     first = rhocover(f"{line} --json")
-    assert first.err == "wrote 7 files to out\n"
+    assert first.err == "pictures, compare.json and the numbers behind them are in out\n"
     kinds = ("regret", "bregman", "worst-ratio")
     pictures = {f"{kind}-river_swim-rho-{rho}.png" for kind in kinds for rho in ("2", "inf")}
     assert names_in(Path("out")) == pictures | {"compare.json", "comparison.safetensors"}
@@ -432,7 +432,7 @@ def test_the_examples_in_the_help_run(rhocover, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # processes have their own tests
     for line in EXAMPLES:
         result = rhocover(line)
-        wrote = re.sub(r"^wrote \d files to (run|runs)\n", "", result.err)
+        wrote = re.sub(r"^pictures, .* are in (run|runs)\n", "", result.err)
         assert (line, result.code, wrote) == (line, 0, "")
 
 

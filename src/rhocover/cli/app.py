@@ -70,6 +70,7 @@ def _rhocover(
     * `rhocover envs`  lists the models that have a name
     * `rhocover plan river_swim --rho 2`  finds the best coverage of one of them
     * `rhocover explore river_swim --rho 2`  acts in it until the visits are that coverage
+    * `rhocover compare river_swim --rho 2`  shows what each explorer is worth
     * `rhocover budget river_swim --visits 100`  says how many steps until every pair was visited so often
     * `rhocover plan --help`  explains a command, with examples
     """

@@ -19,8 +19,9 @@ def budget(
 ) -> None:
     """Says how many steps it takes until every pair has its visits, or the model is known well enough.
 
-    Three numbers for the best policy: steps in the long run, steps from the start until all visits are
-    expected, and steps until they are there with probability 1 - delta. And what no policy can beat.
+    For visits three numbers at the best policy: steps in the long run, steps from the start until all visits
+    are expected, and steps until they are there with probability 1 - delta. For a model error the first of
+    them. And what no policy can beat.
 
     * `rhocover budget river_swim --visits 100`
     * `rhocover budget river_swim --model-error 0.05`

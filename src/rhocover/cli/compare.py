@@ -94,4 +94,5 @@ def _finish(found: Comparison, json: bool, out: Path | None) -> None:
     else:
         show(*comparison_tables(found.table(), found.num_steps))
     if out is not None:
-        say(f"wrote {len(write_all(out, comparison_files(found), force=True))} files to {out}")
+        write_all(out, comparison_files(found), force=True)
+        say(f"pictures, compare.json and the numbers behind them are in {out}")

@@ -93,7 +93,8 @@ def _finish(run: Run, asked: Expedition, json: bool, out: Path | None) -> None:
     else:
         show(run_table(run))
     if out is not None:
-        say(f"wrote {len(write_all(out, run_files(run, asked), force=True))} files to {out}")
+        write_all(out, run_files(run, asked), force=True)
+        say(f"pictures, explore.json and the run itself are in {out}")
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def run_in_processes(question: Question, places: Sequence[Place], workers: int) 
     except BrokenProcessPool as error:
         raise RhocoverError(
             "a worker process ended without an answer. Either the memory ran out: use fewer `workers`; or "
-            'the script that calls compare() does so outside of `if __name__ == "__main__":`, which it needs. '
+            'the script calls compare() outside of `if __name__ == "__main__":`, which it needs. '
             "Typed in or read from a pipe there is no script: pass workers=1."
         ) from error
     except BaseException:  # also when the caller stops listening: nobody waits for what still runs

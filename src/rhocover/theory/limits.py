@@ -35,7 +35,7 @@ from rhocover.occupancy import Occupancies
 from rhocover.planning.projection import FlowProjection
 
 EXACT_STATES = 1500  # up to here kappa_min is an exact trace, above it an average over random probes
-PROBES = 200
+PROBES, FEWEST, SOLVED_STATES = 200, 20, 2_000_000  # probes: so many, or fewer for very large models
 NEAR_ONE = 1e-6  # U holds 1/(1-rho), which swallows the digits of differences: there U_1 takes its place
 LARGEST_LOG = 600.0  # beyond e^600 U itself leaves float64
 LEAST_CURVATURE = 1e-10  # of the largest; pairs of no weight have none, and take up any residual
@@ -154,8 +154,9 @@ def _exact_trace(projection: FlowProjection, P: Matrix, d_star: FloatArray) -> f
 def _probed_trace(projection: FlowProjection, P: Matrix, d_star: FloatArray) -> tuple[float, float]:
     """Returns the mean of half the energy of random residuals of covariance Sigma_W, and its error."""
     generator = np.random.default_rng(0)
-    energies = [0.5 * projection.energy(_residual(generator, P, d_star)[:-1]) for _ in range(PROBES)]
-    return float(np.mean(energies)), float(np.std(energies, ddof=1) / np.sqrt(PROBES))
+    probes = max(FEWEST, min(PROBES, SOLVED_STATES // P.shape[1]))
+    energies = [0.5 * projection.energy(_residual(generator, P, d_star)[:-1]) for _ in range(probes)]
+    return float(np.mean(energies)), float(np.std(energies, ddof=1) / np.sqrt(probes))
 
 
 def _residual(generator: np.random.Generator, P: Matrix, d_star: FloatArray) -> FloatArray:

@@ -63,7 +63,7 @@ TYPICAL = 0.1  # of 1/n: pairs with a smaller share count as if they had this on
 DRIFT = 32  # a period has sqrt(t) over this many steps
 SHORTEST = 4  # and at least so many
 STATES_PER_STEP = 40  # a period has at least S^2/40 steps, so that bringing f up to date costs little a step
-SPARSE_SHARE = 64  # with a sparse solve it has at least n steps, and t/64
+SPARSE_SHARE = 32  # with a sparse solve it has at least n steps, and t/32
 SETTLED = 100  # steps a pair before the safeguard looks
 
 

@@ -78,7 +78,10 @@ class Simulator:
         self._start_cdf = np.cumsum(start)
         self._start_cdf[np.flatnonzero(start)[-1] :] = 1.0
         P, rows = mdp.transitions, mdp.transitions.indptr.astype(np.int64)
-        self._model = (first_pairs(mdp), rows, P.indices.astype(np.int64), cumulative(P.data, rows))
+        narrow = np.int32 if P.nnz < 2**31 else np.int64  # half the memory to go through at random
+        self._model = (
+            first_pairs(mdp), rows.astype(narrow), P.indices.astype(narrow), cumulative(P.data, rows)
+        )  # fmt: skip
 
     def begin(self, seed: int) -> Position:
         """Returns the first position: each chain's state drawn from the start distribution."""

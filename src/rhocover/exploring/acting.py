@@ -27,16 +27,22 @@ def find(cumulative, low, high, u):
 
 
 @njit(cache=True)
+def move(indptr, successor, cumulative, i, u, visits, moves):
+    """Plays pair i: counts it and where it leads, and returns the next state."""
+    j = find(cumulative, indptr[i], indptr[i + 1] - 1, u)
+    visits[i] += 1
+    moves[j] += 1
+    return successor[j]
+
+
+@njit(cache=True)
 def act_sampled(first, indptr, successor, cumulative, cdf, done, uniforms, states, visits, moves, scores):
     """Plays a stochastic policy; `uniforms` is `[steps, chains, 2]`; changes states, visits, moves."""
     for k in range(uniforms.shape[0]):
         for chain in range(states.size):
             s = states[chain]
             i = find(cdf, first[s], first[s + 1] - 1, uniforms[k, chain, 0])
-            j = find(cumulative, indptr[i], indptr[i + 1] - 1, uniforms[k, chain, 1])
-            visits[i] += 1
-            moves[j] += 1
-            states[chain] = successor[j]
+            states[chain] = move(indptr, successor, cumulative, i, uniforms[k, chain, 1], visits, moves)
 
 
 @njit(cache=True)
@@ -60,10 +66,7 @@ def act_balanced(
     for k in range(uniforms.shape[0]):
         for chain in range(states.size):
             i = lowest(first, states[chain], base, visits, done, rate, scale)
-            j = find(cumulative, indptr[i], indptr[i + 1] - 1, uniforms[k, chain, 1])
-            visits[i] += 1
-            moves[j] += 1
-            states[chain] = successor[j]
+            states[chain] = move(indptr, successor, cumulative, i, uniforms[k, chain, 1], visits, moves)
             done += 1
 
 
@@ -80,10 +83,7 @@ def act_steered(
                     first, indptr, successor, P, offset, moved, rate, weight, inverse, done, visits, scores
                 )
             i = lowest(first, states[chain], scores, visits, done, rate, scale)
-            j = find(cumulative, indptr[i], indptr[i + 1] - 1, uniforms[k, chain, 1])
-            visits[i] += 1
-            moves[j] += 1
-            states[chain] = successor[j]
+            states[chain] = move(indptr, successor, cumulative, i, uniforms[k, chain, 1], visits, moves)
             done += 1
 
 

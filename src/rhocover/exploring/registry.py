@@ -24,14 +24,6 @@ VARIANTS = {
     "algorithm1_short": Algorithm1(schedule=Constant(50)),
     "algorithm1_adaptive": Algorithm1(schedule=LineSearch()),
 }
-DESCRIPTIONS = {
-    "feedback": "plays what is furthest behind once the world's own noise is taken out; the default",
-    "tracking": "keeps each state's counts in proportion to the best plan",
-    "stationary": "plays the best plan's policy",
-    "algorithm1": "the paper's Frank-Wolfe episodes of tau_1 k^2 steps",
-    "algorithm1_short": "the same with episodes of 50 steps",
-    "algorithm1_adaptive": "the same with episodes as long as a line search says",
-}
 
 
 def explorer_names() -> tuple[str, ...]:

@@ -18,8 +18,6 @@ from rhocover.files import save_tensors
 from rhocover.mdp import MDP
 from rhocover.planning import Plan
 
-TIGHT = 1e-9  # rounding of the identity, relative to U
-
 
 @dataclass(frozen=True, eq=False)
 class Run:

@@ -85,6 +85,8 @@ def point_of(program: Program, c: FloatArray, x: FloatArray | float) -> FloatArr
 class Newton:
     """Newton steps of one program without a floor: the factorisation and what belongs to it."""
 
+    PROJECTIONS = 2  # onto the flow equations: one solve, and one for what it rounded
+
     def __init__(self, program: Program) -> None:
         self._program = program
         self._equations = NormalEquations(program.K, program.KT)
@@ -117,7 +119,7 @@ class Newton:
         program = self._program
         if not self._is_factorised:
             return d
-        for _ in range(2):
+        for _ in range(self.PROJECTIONS):
             residual = program.K @ d - program.k0 * d.sum()
             d = d - self._W * self._equations.solve(residual).lift
             d = d / d.sum()
@@ -130,8 +132,12 @@ class Newton:
         self._rd = program.KT @ point.nu + (point.alpha - point.c)
         self._miss = program.K @ self._d - program.k0 * point.theta
         self._factorise(self._w)
+        self._set_borders()
+
+    def _set_borders(self) -> None:
+        """Sets the columns beside the factorised matrix: here theta's, where theta is unknown."""
         if self._has_theta:
-            self._borders.set(program.k0[:, None], np.zeros((1, 1)))
+            self._borders.set(self._program.k0[:, None], np.zeros((1, 1)))
 
     def _set_slopes(self, point: Iterate) -> None:
         """Sets d, and how it and x answer to c."""

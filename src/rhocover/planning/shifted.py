@@ -13,32 +13,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from rhocover.checks import FloatArray
 from rhocover.planning.newton import Correction, Iterate, Newton
 from rhocover.planning.program import Program
-
-PROJECTIONS = 6  # dividing by the mass shifts the right side by as much as it moved, a smaller part each time
 
 
 class ShiftedNewton(Newton):
     """The steps of a program with a mass row, an inflow and no floor."""
 
+    PROJECTIONS = 6  # dividing by the mass shifts the right side, by a smaller part each time
+
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self._has_theta = program.rho > 0
 
-    def project(self, d: FloatArray) -> FloatArray:
-        """Returns d moved onto K d = k0, 1'd = 1 by the last factorisation."""
-        for _ in range(PROJECTIONS // 2):
-            d = super().project(d)
-        return d
-
-    def _linearise(self, point: Iterate) -> None:
+    def _set_borders(self) -> None:
         program = self._program
-        self._set_slopes(point)
-        self._rd = program.KT @ point.nu + (point.alpha - point.c)
-        self._miss = program.K @ self._d - program.k0 * point.theta
-        self._factorise(self._w)
         columns = np.array([program.K @ self._w, program.k0]).T
         corner = np.array([[self._w.sum(), 1.0], [1.0, 0.0]])
         used = 1 + self._has_theta  # at rho = 0 theta is 1

@@ -16,31 +16,17 @@ import numpy as np
 import pytest
 
 import rhocover as rc
-from rhocover.cli import app, budget, compare, explore, progress, run_options, runs
+from rhocover.cli import budget, compare, explore, progress, run_options, runs
 from rhocover.experiments import pool
 from rhocover.exploring import explorer_names
 from rhocover.exploring.schedules import SCHEDULES
-from test_cli import Outcome, is_picture, names_in
+from test_cli import is_picture, names_in
 
 COMMANDS = {
     "explore": explore.explore, "resume": explore.resume, "compare": compare.compare, "budget": budget.budget,
 }  # fmt: skip
 RUN_FILES = {"run.safetensors", "model.safetensors", "checkpoint-0.safetensors", "result.safetensors"}
 SMALL = "--steps 200 --seeds 2 --workers 1"
-
-
-@pytest.fixture
-def rhocover(capsys, monkeypatch, tmp_path):
-    """Returns a function that runs a command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def run(line: str) -> Outcome:
-        with pytest.raises(SystemExit) as end:
-            app.main(shlex.split(line))
-        return Outcome(int(end.value.code or 0), *capsys.readouterr())
-
-    return run
 
 
 def untimed(summary: dict) -> dict:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from exploring_models import INF, problem_of, random_model, random_weights
+from exploring_models import INF, problem_of, random_model
 from scipy.optimize import linprog, minimize_scalar
 
 import rhocover as rc
@@ -18,6 +18,7 @@ from rhocover.errors import InfeasibleFloorError, InvalidArgumentError, UnknownN
 from rhocover.exploring.algorithm1 import default_eta
 from rhocover.exploring.beliefs import KnownModel
 from rhocover.exploring.explorer import State
+from small_models import random_weights
 
 RHOS = [0, 0.5, 1, 2, 8, 64, INF]
 MODELS = {"river": rc.envs.river_swim(), "actions by state": random_model(3), "garnet": random_model(5, 8, 2)}

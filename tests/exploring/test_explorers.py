@@ -9,16 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from exploring_models import (
-    INF,
-    SMALL_ENVS,
-    one_state,
-    problem_of,
-    random_model,
-    random_weights,
-    same_run,
-    with_transient_states,
-)
+from exploring_models import INF, one_state, problem_of, random_model, same_run, with_transient_states
 
 import rhocover as rc
 from rhocover.exploring import explorer_names, feedback
@@ -27,6 +18,7 @@ from rhocover.exploring.beliefs import KnownModel
 from rhocover.exploring.explorer import Block, initial_state
 from rhocover.exploring.simulator import Simulator, Visits
 from rhocover.exploring.trace import measure
+from small_models import SMALL_ENVS, random_weights
 
 RHOS = [0, 0.5, 1, 2, 16, INF]
 NUMBERS = ("divergence", "gap", "oracle_gap", "excess", "pathwise_excess", "pathwise_gap", "worst_ratio",

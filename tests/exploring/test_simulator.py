@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.stats
-from exploring_models import INF, one_state, problem_of, random_model, random_weights
+from exploring_models import INF, one_state, problem_of, random_model
 
 import rhocover as rc
 from rhocover import MDP
@@ -25,6 +25,7 @@ from rhocover.exploring import simulator as simulator_module
 from rhocover.exploring.behaviours import Balanced, Sampled, Steered, choice_cdf, cumulative, first_pairs
 from rhocover.exploring.simulator import Position, Simulator, Visits
 from rhocover.planning.projection import FlowProjection
+from small_models import random_weights
 
 CHANCE = 1e-6  # of a false alarm, shared by all chi-square tests of this file
 KINDS = ["sampled", "balanced", "steered"]

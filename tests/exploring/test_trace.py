@@ -6,10 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from exploring_models import INF, problem_of, random_model, random_weights
+from exploring_models import INF, problem_of, random_model
 
 import rhocover as rc
 from rhocover.exploring.trace import COLUMNS, WHOLE, grid_of_steps, measure, regret_in_value
+from small_models import random_weights
 
 RHOS = [0, 0.5, 1, 2, 16, INF]
 

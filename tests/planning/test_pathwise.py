@@ -15,20 +15,10 @@ from rhocover import MDP, Coverage, Occupancies
 from rhocover.planning import projection as projection_module
 from rhocover.planning.pathwise import PathwiseProblem
 from rhocover.planning.projection import FlowProjection
+from small_models import random_model
 
 INF = float("inf")
 RHOS = [0, 0.5, 1, 2, 4, 16, INF]
-
-
-def random_model(seed: int, num_states: int = 5) -> MDP:
-    """Returns a communicating model whose states allow different actions."""
-    rng = np.random.default_rng(seed)
-    S = np.arange(num_states)
-    P = rng.dirichlet(np.full(num_states, 0.4), size=(num_states, 3))
-    P[S, :, (S + 1) % num_states] += 0.1
-    available = rng.random((num_states, 3)) < 0.7
-    available[:, 0] = True
-    return MDP(P / P.sum(axis=2, keepdims=True), available=available)
 
 
 MODELS = {"random": random_model(1), "larger": random_model(2, 12), "river": rc.envs.river_swim(),

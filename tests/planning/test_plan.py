@@ -19,39 +19,12 @@ from rhocover.errors import (
     UnknownNameError,
 )
 from rhocover.planning import METHODS, Plan, PlanStatus
+from small_models import SMALL_ENVS, random_model, random_weights
 
 INF = float("inf")
 RHOS = [0, 0.3, 1, 2, 8, 100, INF]
 CRITERIA = {"average": {}, "discounted": {"discount": 0.9}, "horizon": {"horizon": 6}}
-SMALL_ENVS = {
-    "river_swim": {},
-    "river_swim_strong_current": {},
-    "noisy_river_swim": {"num_states": 6},
-    "forked_river_swim": {"length": 4},
-    "double_chain": {"num_states": 7},
-    "wheel": {},
-    "six_arms": {},
-    "grid_world": {"num_rows": 4},
-    "four_rooms": {},
-    "n_room": {"num_rooms": 2},
-    "deep_sea": {"size": 4},
-    "garnet": {"num_states": 20},
-}
 FRANK_WOLFE = ["frank_wolfe", "frank_wolfe_line_search", "frank_wolfe_plain"]
-
-
-def random_model(seed: int) -> MDP:
-    """Returns a communicating model of 5 states whose states allow different actions, with a start."""
-    rng = np.random.default_rng(seed)
-    P = rng.dirichlet(np.full(5, 0.4), size=(5, 3))
-    P[np.arange(5), :, (np.arange(5) + 1) % 5] += 0.1
-    available = rng.random((5, 3)) < 0.7
-    available[:, 0] = True
-    return MDP(P / P.sum(axis=2, keepdims=True), available=available, start=rng.dirichlet(np.ones(5)))
-
-
-def random_weights(mdp: MDP, seed: int) -> np.ndarray:
-    return mdp.table(np.random.default_rng(seed).random(mdp.num_pairs) + 0.05)
 
 
 def members_of(mdp: MDP, criterion: str, **options) -> Occupancies:

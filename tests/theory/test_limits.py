@@ -9,23 +9,14 @@ import rhocover as rc
 from rhocover import MDP, Coverage, Occupancies
 from rhocover.theory import limits as limits_module
 from rhocover.theory.limits import Limits, find_limits
+from small_models import random_model
 
 INF = float("inf")
 RHOS = [0, 0.3, 0.5, 1, 1.5, 2, 8, 64, INF]
 FINITE = [rho for rho in RHOS if rho < INF]
 
 
-def random_model(seed: int, num_states: int = 6) -> MDP:
-    rng = np.random.default_rng(seed)
-    S = np.arange(num_states)
-    P = rng.dirichlet(np.full(num_states, 0.4), size=(num_states, 3))
-    P[S, :, (S + 1) % num_states] += 0.1
-    available = rng.random((num_states, 3)) < 0.7
-    available[:, 0] = True
-    return MDP(P / P.sum(axis=2, keepdims=True), available=available)
-
-
-MODELS = {"river": rc.envs.river_swim(), "random": random_model(1), "larger": random_model(2, 12)}
+MODELS = {"river": rc.envs.river_swim(), "random": random_model(1, 6), "larger": random_model(2, 12)}
 
 
 def solved(model: str, rho: float, mu=None) -> tuple[Occupancies, Coverage, np.ndarray, Limits]:

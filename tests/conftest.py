@@ -1,0 +1,32 @@
+"""What the tests of every command share."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from rhocover.cli import app
+
+
+class Outcome:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def is_one_error_line(self) -> bool:
+        return self.err.startswith("error: ") and self.err.count("\n") == 1 and self.err.endswith("\n")
+
+
+@pytest.fixture
+def rhocover(capsys, monkeypatch, tmp_path):
+    """Returns a function that runs a command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(line: str) -> Outcome:
+        with pytest.raises(SystemExit) as end:
+            app.main(shlex.split(line))
+        return Outcome(int(end.value.code or 0), *capsys.readouterr())
+
+    return run

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("imports", "right", "fast", "large", "explorers", "worst_case", "acting")
+NAMES = (
+    "imports", "right", "fast", "large", "explorers", "worst_case", "acting", "unknown", "learning",
+    "discovery", "model_error", "certificates",
+)  # fmt: skip
 
 
 def main(names: list[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 OUT = Path("out/benchmarks")
-PACKAGES = ("numpy", "scipy", "numba", "highspy", "cvxpy", "clarabel", "pymetis")
+PACKAGES = ("numpy", "scipy", "numba", "highspy", "cvxpy", "clarabel", "pymetis", "gymnasium", "rlberry")
 
 
 def write(name: str, rows: Sequence[dict[str, Any]], verdicts: dict[str, bool]) -> None:

@@ -10,20 +10,25 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rhocover as rc
-from rhocover.cli import budget, compare, explore, progress, run_options, runs
+from rhocover.cli import budget, compare, explore, explorers, knowledge, progress, run_options, runs
 from rhocover.experiments import pool
 from rhocover.exploring import explorer_names
+from rhocover.exploring.models import MODELS
+from rhocover.exploring.registry import CLASSES, VARIANTS, plugins
 from rhocover.exploring.schedules import SCHEDULES
+from rhocover.exploring.stopping import CertifiedGap, EveryPair, SmallModelError
 from test_cli import is_picture, names_in
 
 COMMANDS = {
     "explore": explore.explore, "resume": explore.resume, "compare": compare.compare, "budget": budget.budget,
+    "explorers": explorers.explorers,
 }  # fmt: skip
 RUN_FILES = {"run.safetensors", "model.safetensors", "checkpoint-0.safetensors", "result.safetensors"}
 SMALL = "--steps 200 --seeds 2 --workers 1"
@@ -51,12 +56,25 @@ def read(text: str) -> dict:
         ("--rho 2 --discount 0.9 --chains 4", 2.0, {"discount": 0.9, "num_chains": 4}),
         ("--rho 2 --horizon 7", 2.0, {"horizon": 7}),
         ("--rho 2 --horizon 4 --restrict", 2.0, {"horizon": 4, "restrict": True}),
+        ("--rho 2 --model learned", 2.0, {"model": "learned"}),
+        ("--rho 2 --model posterior --explorer tracking", 2.0, {"model": "posterior", "explorer": "tracking"}),
+        ("--rho 1 --model from_scratch --discount 0.9", 1.0, {"model": "from_scratch", "discount": 0.9}),
+        ("--rho 1.5 --model learned --mu model_error", 1.5, {"model": "learned", "mu": "model_error"}),
+        ("--rho 2 --model learned --mu transition_std", 2.0, {"model": "learned", "mu": "transition_std"}),
+        ("--rho 2 --explorer ent_game --horizon 7 --model learned", 2.0,
+         {"explorer": "ent_game", "horizon": 7, "model": "learned"}),
+        ("--rho 2 --until-visits 6", 2.0, {"until": EveryPair(6)}),
+        ("--rho 2 --model learned --until-gap 0.8 --delta 0.3", 2.0,
+         {"model": "learned", "until": CertifiedGap(0.8, 0.3)}),
+        ("--rho 2 --model learned --until-error 0.9 --delta 0.3", 2.0,
+         {"model": "learned", "until": SmallModelError(0.9, 0.3)}),
     ],
 )  # fmt: skip
 def test_json_holds_the_run_of_the_python_api(rhocover, line, rho, arguments):
     mdp = rc.envs.river_swim(num_states=7)
-    given = {key: value(mdp) if key == "mu" else value for key, value in arguments.items()}
+    given = {key: value(mdp) if callable(value) else value for key, value in arguments.items()}
     run = rc.explore(mdp, rho, 600, **given)
+    assert run.is_enough == ("until" in given)  # these rules are met within the budget
     result = rhocover(f"explore river_swim --set num_states=7 --steps 600 --json {line}")
     assert (result.code, result.err) == (0, "")
     document = read(result.out)
@@ -90,6 +108,102 @@ def test_incomplete_coverage_is_called_that_and_has_no_numbers(rhocover):
     assert summary["coverage"] == run.coverage_text
 
 
+def test_json_holds_certificate_evidence_and_model_error(rhocover):
+    """Twelve steps cannot visit fourteen pairs, so there is something that was never reached."""
+    mdp = rc.envs.river_swim(num_states=7)
+    for steps, is_lacking in ((600, False), (12, True)):
+        run = rc.explore(mdp, 2.0, steps, model="learned")
+        line = f"explore river_swim --set num_states=7 --rho 2 --steps {steps} --model learned --delta 0.2"
+        document = read(rhocover(f"{line} --json").out)
+        certificate, evidence, error = run.certificate(0.2), run.evidence(0.2), run.model_error()
+        plain = {key: str(value) if value == np.inf else value for key, value in asdict(certificate).items()}
+        assert document["certificate"] == plain
+        assert document["evidence"]["unmet"] == list(evidence.unmet)
+        assert document["evidence"]["text"] == str(evidence)
+        assert bool(evidence.unmet or evidence.unvisited) == is_lacking
+        assert document["model_error"].items() >= asdict(error).items()
+        assert document["model_error"]["worst_pair_name"] == mdp.pair_name(error.worst_pair)
+        assert document["parameters"]["model"] == "learned"
+        assert document["parameters"]["delta"] == 0.2
+
+
+def test_with_a_known_model_the_certificate_is_sure_and_nothing_is_left_to_find(rhocover):
+    document = read(rhocover("explore river_swim --rho 2 --steps 600 --json").out)
+    run = rc.explore(rc.envs.river_swim(), 2.0, 600)
+    assert document["evidence"] is None
+    assert (document["certificate"]["gap"], document["certificate"]["delta"]) == (run.gap, 0.0)
+    assert "plug-in" not in rhocover("explore river_swim --rho 2 --steps 600").out
+
+
+def test_the_table_of_a_learned_model_has_the_true_the_estimated_and_the_certified_gap(rhocover):
+    run = rc.explore(rc.envs.river_swim(), 2.0, 3000, model="learned")
+    result = rhocover("explore river_swim --rho 2 --steps 3000 --model learned --delta 0.1")
+    assert (result.code, result.err) == (0, "")
+    found = run.certificate(0.1)
+    gaps = [f"{gap:.3g}" for gap in (run.trace["excess"][-1], found.plug_in_gap, found.gap)]
+    rows = {line[:22].strip(): line[22:].split() for line in result.out.splitlines()}
+    assert rows["gap to the best, nats"] == gaps
+    assert rows["model error"] == [f"{run.model_error().l1_mean:.3g}"]
+    assert "at most, with probability 0.9" in result.out
+    assert "feedback on river_swim at rho = 2, model learned: 3,000 steps, seed 0" in result.out
+    assert "never" not in result.out
+    assert "suggest" not in result.out
+
+
+def test_what_was_never_reached_is_told(rhocover):
+    run = rc.explore(rc.envs.river_swim(), 2.0, 10, model="from_scratch", mu="transition_std")
+    line = "explore river_swim --rho 2 --steps 10 --model from_scratch --mu transition_std"
+    words = " ".join(rhocover(line).out.split())
+    assert str(run.evidence(0.05)) in words
+    assert "never met" in words
+    assert "Not every pair with a weight was visited: there is nothing to certify yet." in words
+
+
+def test_weights_of_a_rule_are_said_to_be_estimates(rhocover):
+    line = "explore river_swim --rho 2 --steps 600 --model learned"
+    said = "those that the transitions seen suggest."
+    assert said in " ".join(rhocover(f"{line} --mu transition_std").out.split())
+    assert said not in " ".join(rhocover(f"{line} --mu random:1").out.split())
+
+
+def test_a_certificate_that_takes_minutes_is_made_only_where_it_was_asked_for(rhocover, monkeypatch):
+    monkeypatch.setattr(knowledge, "LARGEST", 12 * 6 - 1)  # one less than RiverSwim's pairs times states
+    line = "explore river_swim --rho 2 --steps 600 --model learned"
+    assert read(rhocover(f"{line} --json").out)["certificate"] is None
+    shown = rhocover(line).out
+    assert "The certificate is left out" in shown
+    assert re.search(r"^ gap to the best, nats +-?[\d.e-]+ +- +- *$", shown, re.MULTILINE)
+    assert read(rhocover(f"{line} --until-gap 0.01 --json").out)["certificate"]["gap"] > 0.01
+    known = read(rhocover(f"{line.replace('learned', 'known')} --json").out)
+    assert known["certificate"] is not None
+    few = " ".join(rhocover(line.replace("600", "10")).out.split())
+    assert "there is nothing to certify yet" in few  # which takes no plan to see
+    monkeypatch.setattr(knowledge, "LARGEST", 12 * 6)
+    assert read(rhocover(f"{line} --json").out)["certificate"]["gap"] > 0
+
+
+@pytest.mark.parametrize(
+    ("line", "until", "words"),
+    [
+        ("--until-visits 6", EveryPair(6), "every pair with a weight was visited at least 6 times."),
+        ("--until-gap 0.5", CertifiedGap(0.5), "the certified gap is at most 0.5 nats (delta = 0.05)."),
+        (
+            "--until-error 1 --delta 0.2",
+            SmallModelError(1.0, 0.2),
+            "the model error is at most 1 (delta = 0.2).",
+        ),
+    ],
+)
+def test_a_rule_that_was_met_is_told_with_its_step_and_one_that_was_not_as_well(rhocover, line, until, words):
+    run = rc.explore(rc.envs.river_swim(), 2.0, 2000, model="learned", until=until)
+    assert run.num_steps < 2000
+    asked = f"explore river_swim --rho 2 --model learned {line}"
+    shown = " ".join(rhocover(f"{asked} --steps 2000").out.split())
+    assert f"Stopped after {run.num_steps:,} of 2,000 steps: {words}" in shown
+    short = " ".join(rhocover(f"{asked} --steps 20").out.split())
+    assert f"The 20 steps ended before this was so: {words}" in short
+
+
 def test_out_holds_the_run_the_document_and_pictures(rhocover):
     result = rhocover("explore wheel --rho 2 --steps 500 --json --out deep/run")
     folder = Path("deep/run")
@@ -100,7 +214,11 @@ def test_out_holds_the_run_the_document_and_pictures(rhocover):
     assert rc.resume(folder).counts.tolist() == rc.explore(rc.envs.wheel(), 2, 500).counts.tolist()
 
 
-@pytest.mark.parametrize("line", ["--horizon 7", "--explorer algorithm1 --chains 3", "--chains 150"])
+@pytest.mark.parametrize(
+    "line",
+    ["--horizon 7", "--explorer algorithm1 --chains 3", "--chains 150", "--model learned --until-visits 5",
+     "--explorer fw_modest --model posterior --mu model_error"],
+)  # fmt: skip
 def test_every_kind_of_run_has_pictures(rhocover, line):
     assert rhocover(f"explore river_swim --rho 2 --steps 300 --out out {line}").code == 0
     assert all(is_picture(Path("out", name)) for name in runs.PICTURES)
@@ -120,6 +238,7 @@ def test_an_existing_run_is_kept_unless_told_otherwise(rhocover):
     assert result.is_one_error_line
     assert "`--out` 'out' holds a run already. Go on with it: rhocover resume out" in result.err
     assert rhocover("explore wheel --rho 2 --steps 0 --out out --force").code == 2
+    assert rhocover("explore wheel --rho 2 --explorer rf_express --out out --force").code == 2  # no horizon
     assert Path("out/result.safetensors").read_bytes() == before
     assert rhocover("explore wheel --rho 2 --steps 200 --out out --force").code == 0
     assert read(Path("out/explore.json").read_text())["run"]["steps"] == 200
@@ -163,6 +282,77 @@ def test_ctrl_c_says_how_to_go_on_and_resume_ends_as_if_nothing_had_been(rhocove
     assert untimed(read(again.out)["run"]) == untimed(whole.summary())
 
 
+def test_a_learned_run_is_resumed_with_its_model_its_rule_and_its_end(rhocover):
+    """Stopped at the first report, a run goes on to where its stopping rule is met, bit for bit."""
+    code = (
+        "import os, signal\n"
+        "from rhocover.cli import main\n"
+        "from rhocover.cli import runs\n"
+        "original = runs.explore\n"
+        "def explore(*args, report, **given):\n"
+        "    return original(*args, report=lambda *_: os.kill(os.getpid(), signal.SIGINT), **given)\n"
+        "runs.explore = explore\n"
+        "main('explore river_swim --rho 2 --steps 20000 --model learned --mu transition_std --until-gap 0.3 '\n"
+        "     '--delta 0.2 --out run'.split())"
+    )
+    stopped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (stopped.returncode, stopped.stdout) == (130, "")
+    assert "explore.json" not in names_in(Path("run"))
+    until = CertifiedGap(0.3, 0.2)
+    whole = rc.explore(rc.envs.river_swim(), 2.0, 20_000, "transition_std", model="learned", until=until)
+    assert whole.is_enough
+    assert whole.num_steps < 20_000
+    result = rhocover("resume run --json")
+    assert (result.code, result.err) == (0, "pictures, explore.json and the run itself are in run\n")
+    document = read(result.out)
+    assert untimed(document["run"]) == untimed(whole.summary())
+    assert document["certificate"] == asdict(whole.certificate(0.2))  # delta is the rule's
+    assert document["parameters"]["model"] == asdict(MODELS["learned"])
+    other = read(rhocover("resume run --json --delta 0.01").out)
+    assert other["certificate"] == asdict(whole.certificate(0.01))
+    shown = " ".join(rhocover("resume run").out.split())
+    assert f"Stopped after {whole.num_steps:,} of 20,000 steps" in shown
+    refused = rhocover("resume run --delta 0")
+    assert (refused.code, "`--delta` must be in (0, 1), got 0" in refused.err) == (2, True)
+
+
+# --- explorers --------------------------------------------------------------------------------------
+
+
+def test_every_explorer_is_listed_with_what_it_does(rhocover):
+    result = rhocover("explorers")
+    assert (result.code, result.err) == (0, "")
+    assert "`" not in result.out
+    entries = read(rhocover("explorers --json").out)
+    assert [entry["name"] for entry in entries] == list(explorer_names())
+    for entry in entries:
+        assert re.search(rf"^ {entry['name']} ", result.out, re.MULTILINE)
+        assert entry["summary"].endswith(".")
+        assert entry["summary"].split()[0] in result.out
+        assert entry["kind"] == ("own" if entry["name"] in {*CLASSES, *VARIANTS} else "cited")
+        assert bool(entry["axis"]) == (entry["kind"] == "cited")
+    found = {entry["name"]: entry for entry in entries}
+    assert "rho = inf" in found["cov_game"]["axis"]
+    assert "rho = 1 - alpha" in found["max_renyi"]["axis"]
+    assert found["algorithm1_short"]["summary"].endswith("Here with --schedule constant:50.")
+    assert found["algorithm1"]["settings"]["schedule"][0] == "quadratic"
+
+
+@pytest.mark.parametrize("name", explorer_names())
+def test_every_explorer_has_a_page(rhocover, name):
+    result = rhocover(f"explorers {name}")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"{name}: ")
+    assert "`" not in result.out
+    assert "Settings in Python: " in result.out
+
+
+def test_an_unknown_explorer_has_no_page(rhocover):
+    result = rhocover("explorers feedbak")
+    assert (result.code, result.out) == (2, "")
+    assert "Did you mean 'feedback'" in result.err
+
+
 # --- compare ----------------------------------------------------------------------------------------
 
 
@@ -195,12 +385,47 @@ def test_seeds_that_never_saw_every_pair_are_told(rhocover):
             "mu": rc.weights.transition_std}),
         ("--explorer feedback --discount 0.9 --start 2 --chains 2", {
             "explorers": "feedback", "discount": 0.9, "start": 2, "num_chains": 2}),
+        ("--explorer feedback --model from_scratch", {"explorers": "feedback", "model": "from_scratch"}),
+        ("--explorer tracking --model learned --mu transition_std", {
+            "explorers": "tracking", "model": "learned", "mu": "transition_std"}),
+        ("--explorer feedback --explorer rf_ucrl --horizon 9", {
+            "explorers": ["feedback", "rf_ucrl"], "horizon": 9}),
     ],
 )  # fmt: skip
 def test_options_of_compare_are_arguments_of_compare(rhocover, line, given):
     found = rc.compare(**{"envs": "river_swim", "num_steps": 200, "seeds": 2, "workers": 1} | given)
     rows = read(rhocover(f"compare river_swim {SMALL} --json {line}").out)["rows"]
     assert rows == [row.summary() for row in found.table()]
+
+
+def test_the_table_of_a_learned_comparison_says_so_and_has_the_model_error(rhocover):
+    found = rc.compare("river_swim", "feedback", model="learned", num_steps=300, seeds=2, workers=1)
+    line = "compare river_swim --explorer feedback --steps 300 --seeds 2 --workers 1"
+    learned = rhocover(f"{line} --model learned").out
+    assert "river_swim at rho = 2: 300 steps, 2 seeds; model learned" in learned
+    error = found.table()[0].model_error
+    assert f"{error.mean:.3g} ± {error.standard_error:.1g}" in learned
+    assert ("model error" in learned, "exponent" in learned) == (True, False)
+    known = rhocover(line).out
+    assert ("model" in known, "exponent" in known) == (False, True)
+    episodes = rhocover("compare wheel --explorer feedback --explorer ent_game --horizon 9 --restrict "
+                        f"{SMALL}").out  # fmt: skip
+    assert "2 seeds; all in episodes of 9 steps" in episodes
+
+
+def test_no_number_of_a_table_is_cut_off_where_names_are_long(rhocover, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = rhocover(f"compare wheel --explorer state_marginal_matching {SMALL} --model learned").out
+    assert "…" not in shown
+    assert "state_marginal_matching" in shown
+
+
+def test_a_comparison_with_another_model_is_refused(rhocover):
+    line = f"compare wheel --explorer feedback {SMALL} --out out"
+    assert rhocover(line).code == 0
+    result = rhocover(f"{line} --model learned")
+    assert (result.code, result.out) == (2, "")
+    assert "other `--model`: known, now learned" in result.err
 
 
 def test_a_comparison_is_kept_drawn_gone_on_with_and_redrawn(rhocover, monkeypatch):
@@ -299,7 +524,28 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --explorer algorithm1 --schedule power:3,99", "P of --schedule"),
         ("explore river_swim --rho 2 --schedule quadratic:3", "`--schedule` goes with Algorithm 1"),
         ("explore river_swim --rho 2 --explorer feedbak", "Did you mean 'feedback'"),
-        ("explore river_swim --rho 2 --explorer nobody", "Known: algorithm1, algorithm1_adaptive"),
+        ("explore river_swim --rho 2 --explorer nobody", "algorithm1, algorithm1_adaptive"),
+        ("explore river_swim --rho 2 --model lerned", "Did you mean 'learned'"),
+        ("explore river_swim --rho 2 --model nothing", "Known: from_scratch, known, learned, posterior"),
+        ("explore river_swim --rho 2 --delta 0", "`--delta` must be in (0, 1), got 0"),
+        ("explore river_swim --rho 2 --delta 1 --model learned", "`--delta` must be in (0, 1), got 1"),
+        ("explore river_swim --rho 2 --until-visits 3 --until-gap 1",
+         "`--until-visits` and `--until-gap` do not go together. Pass one of them."),
+        ("explore river_swim --rho 2 --until-gap 1 --until-error 1", "`--until-gap` and `--until-error`"),
+        ("explore river_swim --rho 2 --until-visits 0", "`--until-visits` must be at least 1, got 0"),
+        ("explore river_swim --rho 2 --until-visits x", "expected a whole number, got 'x'"),
+        ("explore river_swim --rho 2 --until-gap 0", "`--until-gap` must be positive, got 0"),
+        ("explore river_swim --rho 2 --until-error -1", "`--until-error` must be positive, got -1"),
+        ("explore river_swim --rho 2 --model learned --mu model_error --discount 0.9",
+         "`--mu` as a rule goes with runs without restarts. Leave `--discount` and `--horizon` out"),
+        ("explore river_swim --rho 2 --model learned --mu transition_std --horizon 9", "`--mu` as a rule"),
+        ("explore river_swim --rho 2 --model learned --mu modelerror", "'model_error'"),
+        ("explore river_swim --rho 2 --explorer ent_game",
+         "`--horizon` is needed: EntGame plays episodes of H steps, each from the start. Pass --horizon H"),
+        ("explore river_swim --rho 2 --explorer generative_sampling", "generative_world(mdp)"),
+        ("compare river_swim --model lerned", "Did you mean 'learned'"),
+        ("compare river_swim --model learned --mu model_error --discount 0.9", "`--mu` as a rule"),
+        ("compare river_swim --explorer feedback --explorer cov_game", "`--horizon` is needed: CovGame plays"),
         ("explore river_swim --rho 2 --start 6", "`--start` must be a state in 0..5, got 6"),
         ("explore river_swim --rho 2 --seed -1", "`--seed` must be at least 0"),
         ("explore river_swim --rho 2 --steps 10 --chains 3", "multiple of --chains 3, got 10"),
@@ -423,7 +669,8 @@ def test_the_examples_in_the_help_run(rhocover, monkeypatch):
 
 
 def test_the_commands_and_the_functions_take_the_same_words():
-    for name, missing in (("explore", {"model", "trace_points"}), ("compare", {"envs", "explorers", "trace_points"}),
+    """`until` is three options: a rule has a number, and the command line has no rules."""
+    for name, missing in (("explore", {"until", "trace_points"}), ("compare", {"envs", "explorers", "trace_points"}),
                           ("budget", {"mdp", "policy"})):  # fmt: skip
         command = inspect.signature(COMMANDS[name]).parameters
         function = inspect.signature(getattr(rc, name)).parameters
@@ -436,6 +683,10 @@ def test_the_help_names_every_explorer_and_every_schedule():
     for option in (run_options.Explorer, run_options.Explorers):
         words = option.__metadata__[0].help
         assert all(re.search(rf"\b{name}\b", words) for name in explorer_names())
+        assert words.index("adaptive") < words.index("cited system") < words.index("maxent")
+    assert set(run_options.CITED) == set(plugins())
+    model = run_options.Model.__metadata__[0].help
+    assert all(re.search(rf"\b{name}\b", model) for name in MODELS)
     schedule = run_options.Schedule.__metadata__[0].help
     assert all(f"{name}:" in schedule for name in SCHEDULES)
 

@@ -31,8 +31,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # A module may import what stands above its room in this list, and its own room.
 ROOMS = (
     "_version", "errors", "checks", "files", "layout", "transitions", "mdp", "chains", "structure",
-    "coverage", "weights", "linear_program", "occupancy", "oracles", "planning", "theory", "exploring",
-    "baselines", "envs", "adapters", "data", "report", "experiments", "cli", "__main__",
+    "coverage", "weights", "linear_program", "occupancy", "oracles", "planning", "theory", "learning",
+    "exploring", "baselines", "envs", "adapters", "data", "report", "experiments", "cli", "__main__",
 )  # fmt: skip
 HEAVY = {
     "numba", "highspy", "matplotlib", "typer", "rich", "safetensors", "scipy.sparse.linalg", "gymnasium",

@@ -10,10 +10,11 @@ import rhocover as rc
 from rhocover.errors import InvalidArgumentError
 from rhocover.experiments.pictures import comparison_regret_figure, comparison_worst_ratio_figure
 from rhocover.exploring import explorer_names
+from rhocover.exploring.registry import CLASSES, VARIANTS
 from rhocover.report.curves import curve_of, curves_of_runs
 from rhocover.report.figures import save_figure
 from rhocover.report.journey import run_figure
-from rhocover.report.lines import COLOURS, colours_of, count_text, spread
+from rhocover.report.lines import CITED, COLOURS, colours_of, count_text, spoken, spread
 from rhocover.report.ratios import worst_ratio_figure
 from rhocover.report.regret import regret_figure
 from rhocover.report.snapshots import decades, snapshot_figure, snapshots, visit_ratio
@@ -102,7 +103,15 @@ def test_names_in_each_others_way_move_by_the_same_amount_up_and_down():
 def test_every_explorer_has_a_colour_of_its_own():
     names = [*explorer_names(), "mine", "yours"]
     assert len(set(colours_of(names).values())) == len(names)
-    assert set(explorer_names()) == set(COLOURS) == set(NAMES)
+    assert {*CLASSES, *VARIANTS} == set(COLOURS) == set(NAMES)
+    assert set(explorer_names()) == set(COLOURS) | set(CITED)
+
+
+def test_the_names_of_all_explorers_fit_beside_their_lines():
+    curves = {name: falling(-0.2 - 0.1 * k) for k, name in enumerate(explorer_names())}
+    figure = regret_figure(curves, kappa_min=1.0, title="All of them")
+    assert {spoken(name) for name in curves} <= words(figure)
+    assert is_legible(figure)
 
 
 def test_steps_are_written_out_up_to_a_hundred_thousand():

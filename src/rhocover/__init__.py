@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Any
 from rhocover._version import __version__
 
 if TYPE_CHECKING:
-    from rhocover import envs, errors, weights
+    from rhocover import baselines, envs, errors, learning, weights
     from rhocover.coverage import Coverage
-    from rhocover.experiments import Comparison, compare
+    from rhocover.experiments import Comparison, compare, reproduce
     from rhocover.exploring import (
         Algorithm1,
+        CertifiedGap,
         Constant,
         Doubling,
+        EveryPair,
         Feedback,
+        Learned,
         LineSearch,
         Power,
         Quadratic,
         Run,
+        SmallModelError,
         Stationary,
         Tracking,
         explore,
@@ -50,41 +54,53 @@ _HOME = {
     "LineSearch": "rhocover.exploring",
     "Power": "rhocover.exploring",
     "Quadratic": "rhocover.exploring",
+    "CertifiedGap": "rhocover.exploring",
+    "EveryPair": "rhocover.exploring",
+    "Learned": "rhocover.exploring",
+    "SmallModelError": "rhocover.exploring",
     "Run": "rhocover.exploring",
     "Stationary": "rhocover.exploring",
     "Tracking": "rhocover.exploring",
     "explore": "rhocover.exploring",
     "Comparison": "rhocover.experiments",
     "compare": "rhocover.experiments",
+    "reproduce": "rhocover.experiments",
     "resume": "rhocover.exploring",
 }
-_MODULES = ("envs", "errors", "weights")
+_MODULES = ("baselines", "envs", "errors", "learning", "weights")
 
 __all__ = [
     "MDP",
     "Algorithm1",
     "Budget",
+    "CertifiedGap",
     "Comparison",
     "Constant",
     "Coverage",
     "Doubling",
+    "EveryPair",
     "Feedback",
     "Layout",
+    "Learned",
     "LineSearch",
     "Occupancies",
     "Plan",
     "Power",
     "Quadratic",
     "Run",
+    "SmallModelError",
     "Stationary",
     "Tracking",
     "__version__",
+    "baselines",
     "budget",
     "compare",
     "envs",
     "errors",
     "explore",
+    "learning",
     "plan",
+    "reproduce",
     "resume",
     "weights",
 ]

@@ -24,8 +24,10 @@ from rhocover.errors import (
 from rhocover.experiments import ledger, pool, runs
 from rhocover.experiments.question import Question
 from rhocover.experiments.reading import read_question
-from rhocover.experiments.runs import COLUMNS, FACTS, Failure, error_of, run_one
+from rhocover.experiments.runs import COLUMNS, ENDS, FACTS, Failure, error_of, run_one
+from rhocover.exploring.learned import Learned
 from rhocover.files import load_tensors, save_tensors
+from rhocover.learning.rules import ErrorRule, StdRule
 from rhocover.theory import measured_exponent
 
 EXPLORERS = ("feedback", "stationary", "algorithm1")
@@ -41,8 +43,9 @@ def found():
 def same_bits(a: rc.Comparison, b: rc.Comparison) -> bool:
     same_names = (a.envs, a.orders, a.explorers, a.seeds) == (b.envs, b.orders, b.explorers, b.seeds)
     columns = all(a.columns[name].tobytes() == b.columns[name].tobytes() for name in COLUMNS)
+    ends = all(a.ends[name].tobytes() == b.ends[name].tobytes() for name in ENDS)
     facts = all(a.facts[name].tobytes() == b.facts[name].tobytes() for name in FACTS)
-    return same_names and columns and facts and a.steps.tobytes() == b.steps.tobytes()
+    return same_names and columns and ends and facts and a.steps.tobytes() == b.steps.tobytes()
 
 
 class Stubborn:
@@ -93,7 +96,7 @@ def test_a_question_survives_the_way_to_another_process():
     explorers = [rc.Algorithm1(schedule=rc.Power(5, 1.5), eta=0.01), "tracking"]
     arguments = {
         "num_steps": 200, "start": [0.5, 0.5, 0, 0, 0, 0], "discount": None, "horizon": None,
-        "restrict": False, "num_chains": 2, "trace_points": 3,
+        "restrict": False, "num_chains": 2, "trace_points": 3, "model": "known",
     }  # fmt: skip
     asked = read_question(mdp, explorers, 1.5, rc.weights.transition_std, 2, None, arguments)
     other = Question.from_plain(asked.plain())
@@ -104,14 +107,77 @@ def test_a_question_survives_the_way_to_another_process():
 
 
 @pytest.mark.parametrize(
-    "given", [{"discount": 0.9}, {"horizon": 8}, {"start": 3}, {"num_chains": 3}, {"schedule": "constant:7"}]
-)
+    "given",
+    [{"discount": 0.9}, {"horizon": 8}, {"start": 3}, {"num_chains": 3}, {"schedule": "constant:7"},
+     {"mu": "transition_std"}, {"mu": StdRule(upper=False), "rho": 3.0}],
+)  # fmt: skip
 def test_what_compare_is_given_reaches_explore(given):
     found = rc.compare("river_swim", "algorithm1", num_steps=300, seeds=1, workers=1, **given)
-    run = rc.explore(rc.envs.river_swim(), 2.0, 300, explorer="algorithm1", trace_points=5, **given)
-    values = found.values("river_swim", 2.0, "algorithm1", "least_count")
+    asked = {"world": rc.envs.river_swim(), "rho": 2.0, "num_steps": 300, "trace_points": 5} | given
+    run = rc.explore(explorer="algorithm1", **asked)
+    values = found.values("river_swim", found.orders[0], "algorithm1", "least_count")
     np.testing.assert_array_equal(values, [run.trace["least_count"]])
     assert found.follows_theorem("algorithm1") == ("schedule" not in given)
+
+
+@pytest.mark.parametrize(
+    ("model", "mu"),
+    [
+        ("learned", None),
+        ("posterior", None),
+        ("from_scratch", "transition_std"),
+        (Learned(growth=2.0), "model_error"),
+    ],
+)
+def test_what_the_explorers_know_reaches_explore(model, mu):
+    found = rc.compare(
+        "river_swim", ["tracking", "algorithm1"], model=model, mu=mu, num_steps=200, seeds=1, workers=1
+    )
+    for explorer in found.explorers:
+        world = rc.envs.river_swim()
+        run = rc.explore(world, 2.0, 200, mu, explorer=explorer, model=model, trace_points=5)
+        for name in COLUMNS:
+            np.testing.assert_array_equal(found.values("river_swim", 2.0, explorer, name), [run.trace[name]])
+    assert found.model == run.model
+    assert not found.follows_theorem("algorithm1")  # the theorem knows the model
+    assert f"model {found.model.replace('_', ' ')}" in str(found)
+
+
+def test_two_processes_learn_the_bits_of_one(tmp_path):
+    """Among others with settings and a rule that no name has, and an explorer that a document must name."""
+    asked = {
+        "envs": "river_swim", "explorers": ["feedback", "fw_modest"], "model": Learned(growth=1.7), "num_steps": 200,
+        "seeds": 2, "mu": ErrorRule(delta=0.3), "rho": 1.5,
+    }  # fmt: skip
+    one, two = rc.compare(**asked, workers=1), rc.compare(**asked, workers=2, out=tmp_path)
+    assert same_bits(one, two)
+    assert same_bits(one, rc.Comparison.load(tmp_path))
+    other = rc.compare(**asked | {"model": "learned"}, workers=1)
+    assert not same_bits(one, other)  # the growth was not lost on the way
+
+
+def test_the_model_error_is_that_of_the_transitions_seen():
+    found = rc.compare("river_swim", "feedback", model="learned", num_steps=200, seeds=3, workers=1)
+    runs = [
+        rc.explore(rc.envs.river_swim(), 2.0, 200, model="learned", seed=seed, trace_points=5)
+        for seed in range(3)
+    ]
+    errors = [run.model_error().l1_mean for run in runs]
+    np.testing.assert_array_equal(found.at_end("river_swim", 2, "feedback", "model_error"), errors)
+    row = found.table()[0]
+    assert row.model_error.mean == pytest.approx(np.mean(errors), rel=1e-15)
+    assert row.summary()["model_error"]["standard_error"] > 0
+    with pytest.raises(InvalidArgumentError, match="unknown end 'error'"):
+        found.at_end("river_swim", 2, "feedback", "error")
+
+
+def test_explorers_of_episodes_and_others_are_compared_in_episodes():
+    found = rc.compare(
+        "wheel", ["feedback", "ent_game"], horizon=6, num_steps=120, seeds=1, workers=1, restrict=True
+    )
+    assert "all in episodes of 6 steps" in str(found)
+    assert "episodes" not in str(rc.compare("wheel", "feedback", num_steps=120, seeds=1, workers=1))
+    assert found.fact("wheel", 2, "num_weighted") > rc.envs.wheel().num_pairs  # pairs of every step, for both
 
 
 def test_numbers_of_numpy_are_as_good_as_pythons(tmp_path):
@@ -323,6 +389,9 @@ def test_the_same_call_goes_on_after_an_interruption(monkeypatch, tmp_path):
         ({"envs": {"river_swim": rc.envs.river_swim(num_states=4)}}, "other models"),
         ({"mu": np.ones((6, 2))}, "other `mu`"),
         ({"start": 2}, "other `start`"),
+        ({"model": "learned"}, "other `model`: known, now learned"),
+        ({"model": Learned(growth=3.0)}, r"other `model`: known, now \{'discovery': True, 'growth': 3.0"),
+        ({"mu": "transition_std"}, r"other `mu`: \[None\], now \[\{'name': 'transition_std'"),
     ],
 )
 def test_other_arguments_are_refused_and_nothing_is_overwritten(tmp_path, other, words):
@@ -333,6 +402,14 @@ def test_other_arguments_are_refused_and_nothing_is_overwritten(tmp_path, other,
         rc.compare(**asked | other, out=tmp_path)
     assert (tmp_path / ledger.FILE).read_bytes() == before
     assert os.listdir(tmp_path) == [ledger.FILE]
+
+
+def test_a_folder_of_a_learned_comparison_refuses_a_known_one(tmp_path):
+    asked = {"envs": "river_swim", "explorers": ["feedback"], "num_steps": 100, "seeds": 1, "workers": 1}
+    learned = rc.compare(**asked, model="learned", out=tmp_path)
+    with pytest.raises(InvalidArgumentError, match="other `model`: learned, now known"):
+        rc.compare(**asked, out=tmp_path)
+    assert same_bits(learned, rc.compare(**asked, model=Learned(), out=tmp_path))  # the same by another name
 
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
@@ -368,6 +445,12 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
         ({"mu": np.ones(3)}, "`mu` must have shape"),
         ({"start": 6}, "`start` must be a state in 0..5"),
         ({"workers": 0}, "`workers` must be at least 1"),
+        ({"model": "lerned"}, "unknown model 'lerned'. Did you mean 'learned'"),
+        ({"model": 3}, "`model` must be a name"),
+        ({"mu": "transition_sdt"}, "unknown rule for `mu` 'transition_sdt'. Did you mean 'transition_std'"),
+        ({"mu": "model_error", "discount": 0.9}, "`mu` as a rule goes with runs without restarts"),
+        ({"explorers": ["feedback", "ent_game"]}, "`horizon` is needed: EntGame plays episodes"),
+        ({"explorers": "generative_sampling"}, "generative_world"),
         ({"explorers": "feedback", "schedule": "constant:5"}, "`schedule` goes with algorithm1"),
         ({"schedule": "constant:0"}, "`tau` must be at least 1"),
         ({"envs": {"trap": rc.MDP([[[1, 0], [0, 1]], [[0, 1], [0, 1]]])}}, "restrict=True"),

@@ -12,15 +12,17 @@ import pytest
 from exploring_models import INF, one_state, problem_of, random_model, same_run, with_transient_states
 
 import rhocover as rc
-from rhocover.exploring import explorer_names, feedback
+from rhocover.exploring import feedback
 from rhocover.exploring.behaviours import Balanced, Sampled, Steered
 from rhocover.exploring.beliefs import KnownModel
 from rhocover.exploring.explorer import Block, initial_state
+from rhocover.exploring.registry import CLASSES, VARIANTS
 from rhocover.exploring.simulator import Simulator, Visits
 from rhocover.exploring.trace import measure
 from small_models import SMALL_ENVS, random_weights
 
 RHOS = [0, 0.5, 1, 2, 16, INF]
+OWN = (*CLASSES, *VARIANTS)  # the cited systems have tests of their own
 NUMBERS = ("divergence", "gap", "oracle_gap", "excess", "pathwise_excess", "pathwise_gap", "worst_ratio",
            "suboptimality", "bregman", "regret")  # fmt: skip
 
@@ -86,7 +88,7 @@ def never(*_):
 def test_every_explorer_runs_in_every_model_for_every_rho(name, rho, monkeypatch):
     monkeypatch.setattr(feedback, "_steering_back", never)
     mdp = rc.envs.make(name, **SMALL_ENVS[name])
-    for explorer in explorer_names():
+    for explorer in OWN:
         run = rc.explore(mdp, rho, 3000, explorer=explorer, seed=1, trace_points=1)
         assert run.explorer == explorer
         check_run(run, 3000)
@@ -103,14 +105,14 @@ def test_weights_spread_over_four_orders_of_magnitude_do_not_call_the_safeguard(
             check_run(rc.explore(mdp, rho, 4000, mu, seed=seed, trace_points=1), 4000)
 
 
-@pytest.mark.parametrize("explorer", explorer_names())
+@pytest.mark.parametrize("explorer", OWN)
 @pytest.mark.parametrize("rho", RHOS)
 def test_random_weights_and_actions_by_state_are_no_exception(rho, explorer):
     mdp = random_model(11, 7, 3)
     check_run(rc.explore(mdp, rho, 4000, random_weights(mdp, 2), explorer=explorer, trace_points=2), 4000)
 
 
-@pytest.mark.parametrize("explorer", explorer_names())
+@pytest.mark.parametrize("explorer", OWN)
 @pytest.mark.parametrize("rho", [0.5, 1, 2, 16, INF])
 def test_pairs_without_weight_are_not_asked_for(rho, explorer):
     mdp = random_model(12, 7, 3)
@@ -132,7 +134,7 @@ def test_no_reported_number_depends_on_the_scale_of_the_weights(rho, scale):
     np.testing.assert_allclose(rows[0], rows[1], rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("explorer", explorer_names())
+@pytest.mark.parametrize("explorer", OWN)
 @pytest.mark.parametrize("rho", RHOS)
 def test_one_state_and_one_pair_are_explored_too(rho, explorer):
     run = rc.explore(one_state(), rho, 3000, [[3.0, 4.0, 5.0]], explorer=explorer, trace_points=2)
@@ -143,7 +145,7 @@ def test_one_state_and_one_pair_are_explored_too(rho, explorer):
     assert single.counts.tolist() == [[100]]
 
 
-@pytest.mark.parametrize("explorer", explorer_names())
+@pytest.mark.parametrize("explorer", OWN)
 @pytest.mark.parametrize("num_chains", [2, 10])
 def test_several_chains_share_their_counts(explorer, num_chains):
     mdp = rc.envs.river_swim()
@@ -153,7 +155,7 @@ def test_several_chains_share_their_counts(explorer, num_chains):
     assert (run.trace["steps"] % num_chains == 0).all()
 
 
-@pytest.mark.parametrize("explorer", explorer_names())
+@pytest.mark.parametrize("explorer", OWN)
 def test_transient_states_are_left_out_on_request_and_their_counts_are_zero(explorer):
     mdp = with_transient_states()
     with pytest.raises(rc.errors.NotCommunicatingError, match="restrict=True"):
@@ -168,7 +170,7 @@ def test_transient_states_are_left_out_on_request_and_their_counts_are_zero(expl
     assert run.problem.question.states[elsewhere.first_states[0]] == 5
 
 
-@pytest.mark.parametrize("explorer", explorer_names())
+@pytest.mark.parametrize("explorer", OWN)
 @pytest.mark.parametrize("rho", [2, INF])
 def test_the_same_seed_gives_the_same_bits_and_another_one_others(rho, explorer):
     mdp = rc.envs.river_swim()
@@ -358,7 +360,7 @@ def test_a_block_without_steps_is_refused_and_does_not_hang():
 def test_a_state_is_not_changed_by_what_comes_after_it():
     """policy and update are pure: the same state gives the same block, before and after an update."""
     problem = problem_of(rc.envs.river_swim(), INF)
-    for name in explorer_names():
+    for name in OWN:
         from rhocover.exploring.registry import make_explorer
 
         explorer = make_explorer(name)

@@ -25,7 +25,7 @@ from rhocover.exploring.explorer import Block, initial_state
 
 RIVER = rc.envs.river_swim()
 INF = float("inf")
-NAMES = "feedback, tracking, stationary, algorithm1, algorithm1_short, algorithm1_adaptive"
+NAMES = ", ".join(explorer_names())
 
 
 def contents(folder) -> dict:
@@ -145,11 +145,31 @@ def test_rho_is_not_negative(refused):
     assert "rho=0 measures KL(d || mu)" in refused(rho=0, mu=mu)
 
 
-@pytest.mark.parametrize(
-    "mu", [np.ones((2, 6)), np.full((6, 2), -1.0), np.zeros((6, 2)), "uniform", np.full(12, INF)]
-)
+@pytest.mark.parametrize("mu", [np.ones((2, 6)), np.full((6, 2), -1.0), np.zeros((6, 2)), np.full(12, INF)])
 def test_weights_are_those_of_plan(refused, mu):
     assert refused(mu=mu).startswith("`mu` must ")
+
+
+def test_an_unknown_rule_is_refused_with_the_names_of_all(refused):
+    message = refused(UnknownNameError, mu="model_eror")
+    assert message == (
+        "unknown rule for `mu` 'model_eror'. Did you mean 'model_error'? Known: model_error, transition_std, "
+        "uniform."
+    )
+
+
+@pytest.mark.parametrize("restarts", [{"discount": 0.9}, {"horizon": 5}])
+def test_a_rule_goes_with_runs_without_restarts(refused, restarts):
+    assert refused(mu="model_error", start=0, **restarts).startswith(
+        "`mu` as a rule goes with runs without restarts."
+    )
+
+
+@pytest.mark.parametrize("until", [10, "every_pair", rc.EveryPair])
+def test_only_a_stopping_rule_stops_a_run(refused, until):
+    assert refused(until=until).startswith(
+        "`until` must be one of EveryPair(visits), CertifiedGap(gap), SmallModelError(error), got "
+    )
 
 
 @pytest.mark.parametrize("discount", [0, 1, -0.5, 2])
@@ -209,9 +229,19 @@ def test_an_unknown_explorer_is_refused_with_all_names(refused):
         assert name in message
 
 
-@pytest.mark.parametrize("model", ["learned", "", None, 3, ["a"]])
+@pytest.mark.parametrize("model", ["lerned", "", "KNOWN"])
 def test_an_unknown_model_is_refused_before_a_folder_is_made(refused, model):
-    assert refused(UnknownNameError, model=model) == f"unknown model {model!r}. Known: known."
+    message = refused(UnknownNameError, model=model)
+    assert message.startswith(f"unknown model {model!r}. ")
+    assert message.endswith("Known: from_scratch, known, learned, posterior.")
+
+
+@pytest.mark.parametrize("model", [None, 3, ["a"], RIVER])
+def test_what_is_no_name_and_no_way_to_learn_is_no_model(refused, model):
+    assert refused(model=model) == (
+        "`model` must be a name (known, learned, posterior, from_scratch) or a Learned, got "
+        f"{type(model).__name__}."
+    )
 
 
 @pytest.mark.parametrize("explorer", [rc.Feedback, rc.Algorithm1])

@@ -56,7 +56,7 @@ def behaviour_of(kind: str, mdp: MDP, seed: int = 0) -> Sampled | Balanced | Ste
     projection = FlowProjection(rc.Occupancies.average(mdp), rng.random(n) + 0.1)
     return Steered(
         rng.normal(size=n), rng.normal(size=n), rng.random(n) / n, rng.random(n) + 0.5,
-        projection.W, projection.inverse(), period=7,
+        projection.W, projection.inverse(), 7, mdp,
     )  # fmt: skip
 
 

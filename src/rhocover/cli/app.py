@@ -15,7 +15,9 @@ from rhocover.cli.compare import compare
 from rhocover.cli.demo import demo
 from rhocover.cli.envs import envs
 from rhocover.cli.explore import explore, resume
+from rhocover.cli.explorers import explorers
 from rhocover.cli.plan import plan
+from rhocover.cli.reproduce import reproduce
 from rhocover.cli.tables import say
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError
 
@@ -23,12 +25,14 @@ FAILED, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 1, 2, 3, 130
 UsageError: Any = typer.BadParameter.__base__  # what the parser raises; typer gives it no public name
 OPTIONS = (
     "rho|mu|discount|horizon|start|eta|restrict|method|tol|max_steps|out|seed|seeds|schedule|explorer|explorers|"
-    "num_steps|num_chains|workers|visits|model_error|delta|redraw"
+    "num_steps|num_chains|workers|visits|model_error|delta|redraw|model|until_visits|until_gap|until_error"
 )
 RENAMED = {"num_steps": "steps", "num_chains": "chains", "explorers": "explorer"}
 SPELLINGS = {
     "pass visits=1": "pass --visits 1",
     "num_chains=": "--chains ",
+    "pass discount= or horizon=": "pass --discount or --horizon",
+    "horizon=": "--horizon ",
     "`tau_1`": "TAU of --schedule",
     "`tau`": "TAU of --schedule",
     "`p`": "P of --schedule",
@@ -43,7 +47,9 @@ app.command("explore")(explore)
 app.command("resume")(resume)
 app.command("compare")(compare)
 app.command("budget")(budget)
+app.command("reproduce")(reproduce)
 app.command("envs")(envs)
+app.command("explorers")(explorers)
 app.command("demo")(demo)
 
 
@@ -70,8 +76,10 @@ def _rhocover(
     * `rhocover envs`  lists the models that have a name
     * `rhocover plan river_swim --rho 2`  finds the best coverage of one of them
     * `rhocover explore river_swim --rho 2`  acts in it until the visits are that coverage
+    * `rhocover explorers`  lists who can act: the library's own, and the systems that the paper cites
     * `rhocover compare river_swim --rho 2`  shows what each explorer is worth
     * `rhocover budget river_swim --visits 100`  says how many steps until every pair was visited so often
+    * `rhocover reproduce reference-values`  runs what was published again, ours beside theirs
     * `rhocover plan --help`  explains a command, with examples
     """
     if context.invoked_subcommand is None:

@@ -22,8 +22,9 @@ def compare(
     explorer: r.Explorers = None,
     num_steps: r.Steps = 30_000,
     seeds: r.Seeds = 20,
+    model: r.Model = "known",
     schedule: r.Schedule = None,
-    mu: o.Mu = "uniform",
+    mu: r.Weights = "uniform",
     settings: o.Set = None,
     num_chains: r.Chains = 1,
     start: r.Start = None,
@@ -41,11 +42,12 @@ def compare(
     For each model and rho there is a table: the mean *regret* over the seeds, the number of steps times the
     *Bregman* part of the suboptimality (no explorer stays below the number that is possible), the *worst
     ratio*, each with its standard error, and the *exponent* with which regret falls. If a seed never saw
-    every pair, that is said instead.
+    every pair, that is said instead. With a learned model the *model error* takes the place of the exponent.
 
     * `rhocover compare river_swim --steps 3000 --seeds 4`
     * `rhocover compare river_swim wheel --rho 2 --rho inf --steps 1000 --seeds 3 --workers 1`
     * `rhocover compare river_swim --explorer feedback --explorer tracking --steps 3000 --seeds 4 --out runs`
+    * `rhocover compare river_swim --model learned --steps 2000 --seeds 2`
     * `rhocover compare --redraw runs`
     """
     if redraw is not None:
@@ -58,8 +60,9 @@ def compare(
         raise InvalidArgumentError("name at least one ENV, or --redraw DIR.")
     asked = read_comparison(
         env, settings or [], mu, rho, explorer,
-        {"num_steps": num_steps, "seeds": seeds, "schedule": schedule, "num_chains": num_chains,
-         "start": start, "discount": discount, "horizon": horizon, "restrict": restrict},
+        {"num_steps": num_steps, "model": model, "seeds": seeds, "schedule": schedule,
+         "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
+         "restrict": restrict},
     )  # fmt: skip
     if out is not None and force:
         check_question(**asked)  # nothing is removed for what could not be run
@@ -92,7 +95,7 @@ def _finish(found: Comparison, json: bool, out: Path | None) -> None:
     if json:
         print_json(comparison_document(found))
     else:
-        show(*comparison_tables(found.table(), found.num_steps))
+        show(*comparison_tables(found))
     if out is not None:
         write_all(out, comparison_files(found), force=True)
         say(f"pictures, compare.json and the numbers behind them are in {out}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rhocover._version import __version__
-from rhocover.cli.inputs import order_text, read_model, read_orders, read_weights
+from rhocover.cli.inputs import order_text, read_model, read_mu, read_orders
 from rhocover.cli.outputs import Writer
 from rhocover.cli.tables import json_text
 from rhocover.errors import InvalidArgumentError
@@ -34,7 +34,7 @@ def read_comparison(
     models = {_label(text): read_model(text, settings)[0] for text in env}
     if len(models) < len(env):
         raise InvalidArgumentError(f"ENV must be given once each, got {' '.join(env)}.")
-    weights = {name: None if mu == "uniform" else read_weights(mu, mdp) for name, mdp in models.items()}
+    weights = {name: read_mu(mu, mdp, arguments["model"]) for name, mdp in models.items()}
     return {
         "envs": models,
         "explorers": list(explorer or EXPLORERS),

@@ -45,7 +45,7 @@ def demo(
         show(plan_table(scene.title, in_table(plans)), "", scene.tell(plans), "")
         files |= picture_files(scene, plans)
     found = expedition(scenes[0].mdp)
-    show(*comparison_tables(found.table(), found.num_steps), "", moral(found), "")
+    show(*comparison_tables(found), "", moral(found), "")
     files[REGRET] = partial(regret_picture, found)
     written = write_all(out, files, force=force)
     print("Pictures:", *written, sep="\n  ")

@@ -23,8 +23,9 @@ def explore(
     rho: r.Order,
     num_steps: r.Steps = 30_000,
     explorer: r.Explorer = "feedback",
+    model: r.Model = "known",
     schedule: r.Schedule = None,
-    mu: o.Mu = "uniform",
+    mu: r.Weights = "uniform",
     settings: o.Set = None,
     seed: r.Seed = 0,
     num_chains: r.Chains = 1,
@@ -32,6 +33,10 @@ def explore(
     discount: o.Discount = None,
     horizon: o.Horizon = None,
     restrict: o.Restrict = False,
+    until_visits: r.UntilVisits = None,
+    until_gap: r.UntilGap = None,
+    until_error: r.UntilError = None,
+    delta: r.Doubt = 0.05,
     json: o.Json = False,
     out: r.ExploreOut = None,
     force: r.Anew = False,
@@ -43,19 +48,25 @@ def explore(
     acting could have saved under the same noise. Until every pair with a weight was visited there are no
     such numbers, and coverage is called incomplete.
 
+    With `--model learned` the explorer has to find out about the transitions. Beside the true gap to the best
+    then stand the one it estimates and the one it can be sure of, and what it never reached.
+
     * `rhocover explore river_swim --rho 2`
     * `rhocover explore river_swim --rho 2 --steps 3000 --explorer algorithm1 --schedule quadratic:5`
     * `rhocover explore four_rooms --rho inf --steps 5000 --seed 7 --json`
     * `rhocover explore grid_world --rho 1 --steps 5000 --discount 0.95 --start 0 --chains 4`
+    * `rhocover explore river_swim --rho 2 --model learned --steps 5000 --until-visits 100`
+    * `rhocover explore river_swim --rho 1.5 --mu model_error --model from_scratch --steps 5000`
     * `rhocover explore river_swim --rho 2 --steps 5000 --out run`
     """
     from rhocover.cli.runs import is_ours, read_expedition
 
     asked = read_expedition(
         env, settings or [], mu,
-        {"rho": rho, "num_steps": num_steps, "explorer": explorer, "schedule": schedule, "seed": seed,
-         "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
+        {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
+         "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
          "restrict": restrict},
+        {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
     if out is not None and force:
         asked.check()
@@ -65,7 +76,7 @@ def explore(
     _finish(run, asked, json, out)
 
 
-def resume(folder: r.RunFolder, json: o.Json = False) -> None:
+def resume(folder: r.RunFolder, delta: r.StoredDoubt = None, json: o.Json = False) -> None:
     """Goes on with an interrupted run, as if it had never stopped.
 
     DIR is the folder of `rhocover explore --out DIR`; everything else is stored there. The result has the
@@ -77,7 +88,7 @@ def resume(folder: r.RunFolder, json: o.Json = False) -> None:
     from rhocover import exploring
     from rhocover.cli.runs import stored_expedition
 
-    asked = stored_expedition(folder)
+    asked = stored_expedition(folder, delta)
     with telling_how_to_go_on(folder), progress(f"going on with {folder}") as report:
         run = exploring.resume(folder, report=report)
     _finish(run, asked, json, folder)
@@ -85,15 +96,18 @@ def resume(folder: r.RunFolder, json: o.Json = False) -> None:
 
 def _finish(run: Run, asked: Expedition, json: bool, out: Path | None) -> None:
     """Shows the run, and writes its files where a folder was named."""
+    from rhocover.cli.knowledge import knowledge_of
     from rhocover.cli.run_tables import run_table
     from rhocover.cli.runs import run_document, run_files
 
+    known = knowledge_of(run, asked.delta, whatever_it_takes=asked.is_certified)
+    document = run_document(run, asked.words, known)
     if json:
-        print_json(run_document(run, asked.words))
+        print_json(document)
     else:
-        show(run_table(run))
+        show(run_table(run, known, asked.settings))
     if out is not None:
-        write_all(out, run_files(run, asked), force=True)
+        write_all(out, run_files(run, asked, document), force=True)
         say(f"pictures, explore.json and the run itself are in {out}")
 
 

@@ -14,6 +14,8 @@ from rhocover import checks, envs, weights
 from rhocover.checks import FloatArray
 from rhocover.coverage import Coverage, checked_weights
 from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.exploring.models import KNOWN
+from rhocover.learning.rules import RULES
 from rhocover.mdp import MDP
 
 WEIGHTS = {
@@ -72,6 +74,16 @@ def read_weights(spec: str, mdp: MDP) -> FloatArray:
         table = checks.float_array(_read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
         return checked_weights(table, "mu")
     raise unknown_name("weights for --mu", spec, [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"])
+
+
+def read_mu(spec: str, mdp: MDP, model: str) -> FloatArray | str | None:
+    """Returns what `explore` takes for `--mu`: None for equal weights, weights, or the name of a rule.
+
+    Weights that depend on the transitions are a rule where those are not known: it learns them.
+    """
+    if spec == "uniform":
+        return None
+    return spec if model != KNOWN and spec in RULES else read_weights(spec, mdp)
 
 
 def _random_weights(seed: str, mdp: MDP) -> FloatArray:

@@ -9,8 +9,15 @@ from typer import Argument, Option
 
 from rhocover.cli.options import COVER, RESULT, VISITS, number, whole
 
-RUN, WISH = "How to explore", "What is wanted"
-NAMES = "feedback, tracking, stationary, algorithm1, algorithm1_short, algorithm1_adaptive"
+RUN, STOP, WISH = "How to explore", "When to stop early", "What is wanted"
+CITED = (
+    "active_exploration", "cov_game", "ent_game", "fw_modest", "generative_sampling", "max_renyi", "maxent",
+    "reward_free", "rf_express", "rf_ucrl", "state_marginal_matching", "uniform_random", "weighted_maxent",
+)  # fmt: skip
+NAMES = (
+    "feedback, tracking, stationary, algorithm1, algorithm1_short, algorithm1_adaptive; or a cited system: "
+    f"{', '.join(CITED)} (see `rhocover explorers`)"
+)
 
 Envs = Annotated[
     list[str] | None,
@@ -35,6 +42,27 @@ Orders = Annotated[
         metavar="R",
         help="How much the worst pair counts, from 0 to inf; 2 if not given. Repeatable.",
         rich_help_panel=COVER,
+    ),
+]
+Weights = Annotated[
+    str,
+    Option(
+        "--mu",
+        metavar="SPEC",
+        help="Which pairs matter: uniform, transition_std, model_error, random:SEED (uniform in 0.1 to 1), "
+        "or FILE.npy or FILE.csv with a row for each state and a column for each action. Where the model is "
+        "not known, transition_std and model_error are estimated along the way.",
+        rich_help_panel=COVER,
+    ),
+]
+Model = Annotated[
+    str,
+    Option(
+        metavar="NAME",
+        help="What the explorer knows: known (the model itself), learned (its states and actions, not the "
+        "transitions), posterior (the same; plans are made on draws from the posterior), from_scratch (not "
+        "even how many states there are).",
+        rich_help_panel=RUN,
     ),
 ]
 Steps = Annotated[
@@ -73,6 +101,54 @@ Chains = Annotated[
         metavar="C",
         help="How many copies of ENV to act in at once; the steps are shared among them.",
         rich_help_panel=RUN,
+    ),
+]
+UntilVisits = Annotated[
+    int | None,
+    Option(
+        parser=whole,
+        metavar="M",
+        help="Stop when every pair with a weight was visited this often.",
+        rich_help_panel=STOP,
+    ),
+]
+UntilGap = Annotated[
+    float | None,
+    Option(
+        parser=number,
+        metavar="G",
+        help="Stop when the divergence is certified to be at most this above the best, in nats.",
+        rich_help_panel=STOP,
+    ),
+]
+UntilError = Annotated[
+    float | None,
+    Option(
+        parser=number,
+        metavar="E",
+        help="Stop when the estimated rows of the model are certified to have at most this mean L1 error.",
+        rich_help_panel=STOP,
+    ),
+]
+Doubt = Annotated[
+    float,
+    Option(
+        "--delta",
+        parser=number,
+        metavar="D",
+        help="How often a certificate that knows no model may be wrong, and a rule that relies on it.",
+        rich_help_panel=STOP,
+    ),
+]
+StoredDoubt = Annotated[
+    float | None,
+    Option(
+        "--delta",
+        parser=number,
+        metavar="D",
+        help="How often a certificate that knows no model may be wrong; if not given, as in the run's "
+        "stopping rule, or 0.05.",
+        rich_help_panel=RESULT,
     ),
 ]
 Start = Annotated[

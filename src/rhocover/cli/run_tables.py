@@ -9,20 +9,26 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
+from rhocover.cli.knowledge import Knowledge
 from rhocover.cli.tables import empty_table
+from rhocover.cli.until import stop_sentence
+from rhocover.exploring.models import KNOWN
 from rhocover.exploring.trace import regret_column
 
 if TYPE_CHECKING:
+    from rhocover.experiments import Comparison
     from rhocover.experiments.rows import Estimate, Row
     from rhocover.exploring import Run
+    from rhocover.exploring.loop import Settings
 
 LONG_RUN = "What is possible is possible in the long run: a short run can be luckier."
 BREGMAN = "Bregman · steps"
-FORMS = ((".2e", ".0e"), (".4g", ".2g"), (".3f", ".3f"), (".2f", ".2f"))  # of means and errors
+FORMS = ((".2e", ".0e"), (".4g", ".2g"), (".3f", ".3f"))  # of means and errors
+EXPONENT_FORM, ERROR_FORM = (".2f", ".2f"), (".3g", ".1g")
 
 
-def run_table(run: Run) -> Group:
-    """Returns what a run reached beside what is possible, below its title."""
+def run_table(run: Run, known: Knowledge, asked: Settings) -> Group:
+    """Returns what a run reached beside what is possible and what its explorer knows of it."""
     (pair, count), steps, column = run.least_visited, run.num_steps, regret_column(run.rho)
     unit = "" if column == "regret" else ", nats"
     rows = [
@@ -35,32 +41,38 @@ def run_table(run: Run) -> Group:
     for name, reached, possible, form in rows:
         table.add_row(name, _number(reached, form), _number(possible, form))
     place = run.mdp.name or "the model"
-    title = f"{run.explorer} on {place} at rho = {run.rho:g}: {steps:,} steps, seed {run.seed}"
+    model = "" if run.model == KNOWN else f", model {run.model.replace('_', ' ')}"
+    title = f"{run.explorer} on {place} at rho = {run.rho:g}{model}: {steps:,} steps, seed {run.seed}"
     notes = [f"Coverage: {run.coverage_text}. Least visited: {pair}, {count:,} times.", LONG_RUN]
-    notes += [run.restriction] if run.restriction else []
-    return Group(Text(title, "bold"), table, *map(Text, notes))
+    notes += [stop_sentence(asked.until, steps, asked.num_steps, is_met=run.is_enough)]
+    notes += [*known.sentences(run), run.restriction]
+    return Group(Text(title, "bold"), table, *known.tables(run), *(Text(note) for note in notes if note))
 
 
 def _number(value: float, form: str) -> str:
     return "-" if math.isnan(value) else format(value, form)
 
 
-def comparison_tables(rows: Sequence[Row], num_steps: int) -> list[Group]:
+def comparison_tables(found: Comparison) -> list[Group]:
     """Returns a table for each model and order, one row for each explorer."""
+    rows = found.table()
     cells = dict.fromkeys((row.env, row.rho) for row in rows)
-    return [_cell_table([row for row in rows if (row.env, row.rho) == cell], num_steps) for cell in cells]
+    return [_cell_table([row for row in rows if (row.env, row.rho) == cell], found) for cell in cells]
 
 
-def _cell_table(rows: Sequence[Row], num_steps: int) -> Group:
-    first = rows[0]
+def _cell_table(rows: Sequence[Row], found: Comparison) -> Group:
+    """Returns one table; its last column is the exponent, or the model's error where that was learned."""
+    first, is_known = rows[0], found.model == KNOWN
     theorem = [row.explorer for row in rows if row.theorem_exponent is not None]
     unit = "" if first.regret_unit == "U" else ", nats"
-    table = empty_table("explorer", f"regret{unit}", BREGMAN, "worst ratio", "exponent")
+    last = "exponent" if is_known else "model error"
+    table = empty_table("explorer", f"regret{unit}", BREGMAN, "worst ratio", last)
     for row in rows:
-        table.add_row(row.explorer, *_cells(row))
+        table.add_row(row.explorer, *_cells(row), _exponent(row) if is_known else _model_error(row))
     possible = "0", _number(first.kappa_min, ".4g"), _number(first.best_worst_ratio, ".3f")
-    table.add_row(Text("possible", "italic"), *possible, "")
-    title = f"{first.env} at rho = {first.rho:g}: {num_steps:,} steps, {first.num_seeds} seeds"
+    table.add_row(Text("possible", "italic"), *possible, "" if is_known else "0")
+    title = f"{first.env} at rho = {first.rho:g}: {found.num_steps:,} steps, {first.num_seeds} seeds"
+    title += f"; {found.conditions}" if found.conditions else ""
     note = f"The theorem's exponent for {' and '.join(theorem)} is -1/3, up to a logarithm, or faster."
     return Group(Text(title, "bold"), table, *([Text(note)] if theorem else []))
 
@@ -68,9 +80,17 @@ def _cell_table(rows: Sequence[Row], num_steps: int) -> Group:
 def _cells(row: Row) -> tuple[str, ...]:
     """Returns the numbers of a row, or how many seeds have none."""
     if row.num_incomplete:
-        return f"incomplete ({row.num_incomplete} of {row.num_seeds})", "-", "-", "-"
-    found = (row.regret, row.scaled_bregman, row.worst_ratio, row.exponent)
+        return f"incomplete ({row.num_incomplete} of {row.num_seeds})", "-", "-"
+    found = (row.regret, row.scaled_bregman, row.worst_ratio)
     return tuple(_spread(estimate, *form) for estimate, form in zip(found, FORMS, strict=True))
+
+
+def _exponent(row: Row) -> str:
+    return "-" if row.num_incomplete else _spread(row.exponent, *EXPONENT_FORM)
+
+
+def _model_error(row: Row) -> str:
+    return _spread(row.model_error, *ERROR_FORM)
 
 
 def _spread(estimate: Estimate, form: str, error_form: str) -> str:

@@ -12,14 +12,18 @@ from matplotlib.figure import Figure
 
 from rhocover._version import __version__
 from rhocover.checks import FloatArray
-from rhocover.cli.inputs import read_model, read_orders, read_weights
+from rhocover.cli.inputs import read_model, read_mu, read_orders
+from rhocover.cli.knowledge import Knowledge
 from rhocover.cli.outputs import Writer
 from rhocover.cli.tables import json_text
+from rhocover.cli.until import read_doubt, read_until
+from rhocover.experiments.reading import check_run
 from rhocover.exploring import Run, explore
 from rhocover.exploring.algorithm1 import Algorithm1
 from rhocover.exploring.checkpoints import OURS
-from rhocover.exploring.loop import Settings, check_budget, read_settings
+from rhocover.exploring.loop import Settings, read_settings
 from rhocover.exploring.resuming import read_folder
+from rhocover.exploring.stopping import CertifiedGap
 from rhocover.exploring.storage import settings_document
 from rhocover.files import write_atomically
 from rhocover.report.figures import occupancy_figure, save_figure
@@ -34,49 +38,61 @@ Report = Callable[[int, int], None] | None
 
 @dataclass(frozen=True, eq=False)
 class Expedition:
-    """What a run does, and the same in words."""
+    """What a run does, the same in words, and how often what is said of it may be wrong."""
 
     settings: Settings
     words: dict[str, Any]
+    delta: float
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether a certificate was asked for, however long it takes."""
+        return isinstance(self.settings.until, CertifiedGap)
 
     def check(self) -> None:
         """Refuses what `explore` would refuse, before anything is removed."""
-        check_budget(self.settings)
-        self.settings.problem()
+        check_run(self.settings)
 
     def run(self, out: Path | None, report: Report) -> Run:
         """Returns the finished run."""
-        asked = self.settings
-        return explore(asked.mdp, asked.rho, asked.num_steps, out=out, report=report, **keywords(asked))
+        asked, given = self.settings, keywords(self.settings)
+        return explore(
+            asked.mdp, asked.rho, asked.num_steps, until=asked.until, out=out, report=report, **given
+        )
 
 
 def keywords(settings: Settings) -> dict[str, Any]:
     """Returns the keyword arguments of `explore` that decide what a run of any length does."""
-    names = ("mu", "explorer", "seed", "start", "discount", "horizon", "restrict", "num_chains")
+    names = ("mu", "explorer", "model", "seed", "start", "discount", "horizon", "restrict", "num_chains")
     return {name: getattr(settings, name) for name in names}
 
 
-def read_expedition(env: str, settings: Sequence[str], mu: str, arguments: dict[str, Any]) -> Expedition:
+def read_expedition(
+    env: str, settings: Sequence[str], mu: str, arguments: dict[str, Any], until: dict[str, Any], delta: float
+) -> Expedition:
     """Returns what to do with its texts read; refuses what is wrong with them."""
     [rho] = read_orders([arguments["rho"]])
     mdp, parameters = read_model(env, settings)
-    weights = read_weights(mu, mdp)
+    weights = read_mu(mu, mdp, arguments["model"])
+    delta = read_doubt(delta)
     read = read_settings(
-        mdp, mu=None if mu == "uniform" else weights, model="known", trace_points=TRACE_POINTS,
-        **arguments | {"rho": rho},
-    )  # fmt: skip
-    return Expedition(read, {"environment": env, "set": parameters, "mu": mu, **arguments})
+        mdp, mu=weights, trace_points=TRACE_POINTS, until=read_until(until, delta), **arguments | {"rho": rho}
+    )
+    words = {"environment": env, "set": parameters, "mu": mu, **arguments, **until, "delta": delta}
+    return Expedition(read, words, delta)
 
 
-def stored_expedition(folder: Path) -> Expedition:
+def stored_expedition(folder: Path, delta: float | None) -> Expedition:
     """Returns what the run in a folder does."""
     settings = read_folder(folder)
-    return Expedition(settings, settings_document(settings))
+    delta = read_doubt(delta, settings.until)
+    return Expedition(settings, settings_document(settings) | {"delta": delta}, delta)
 
 
-def run_document(run: Run, words: dict[str, Any]) -> dict[str, Any]:
-    """Returns what was asked and what was reached, ready for JSON."""
-    return {"rhocover": __version__, "parameters": words, "run": run.summary()}
+def run_document(run: Run, words: dict[str, Any], known: Knowledge) -> dict[str, Any]:
+    """Returns what was asked, what was reached and what is known of it, ready for JSON."""
+    found = {"rhocover": __version__, "parameters": words, "run": run.summary()}
+    return found | known.document(run)
 
 
 def is_ours(name: str) -> bool:
@@ -84,8 +100,8 @@ def is_ours(name: str) -> bool:
     return name in (*OURS, DOCUMENT, *PICTURES)
 
 
-def run_files(run: Run, asked: Expedition) -> dict[str, Writer]:
-    """Returns the files to write by name."""
+def run_files(run: Run, asked: Expedition, document: dict[str, Any]) -> dict[str, Writer]:
+    """Returns the files to write by name; `document` is that of the run."""
     name = run.mdp.name or "the model"
     figures: dict[str, Callable[[], Figure]] = {
         "run.png": partial(run_figure, run),
@@ -94,7 +110,7 @@ def run_files(run: Run, asked: Expedition) -> dict[str, Writer]:
     }
     if run.num_steps <= LONGEST_SNAPSHOTS:
         figures["snapshots.png"] = partial(_snapshots, run, asked.settings)
-    files: dict[str, Writer] = {DOCUMENT: partial(_write_document, run_document(run, asked.words))}
+    files: dict[str, Writer] = {DOCUMENT: partial(_write_document, document)}
     return files | {picture: partial(_draw, make) for picture, make in figures.items()}
 
 

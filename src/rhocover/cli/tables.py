@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, Group
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from rhocover.envs import EnvInfo
     from rhocover.planning import Plan
 
-NARROW, PAGE = 76, 100  # letters: a table needs the first, a line longer than the second is hard to read
+NARROW, PAGE = 76, 100  # letters: most tables need the first, a line longer than the second is hard to read
+WIDEST = 400
 AT_ZERO = "At rho = 0 the divergence is KL(visits || weights)."
 
 
@@ -33,8 +35,18 @@ def show(*parts: Any) -> None:
     """Prints tables and paragraphs on stdout, as wide as the terminal where that loses no numbers."""
     console = Console(highlight=False)
     console.width = min(max(console.width, NARROW), PAGE)
+    console.width = max(console.width, *(_needed(console, part) for part in parts))
     for part in parts:
         console.print(part, markup=False)
+
+
+def _needed(console: Console, part: Any) -> int:
+    """Returns the width below which a table that does not wrap would lose numbers; 0 for anything else."""
+    if isinstance(part, Group):
+        return max((_needed(console, inner) for inner in part.renderables), default=0)
+    if not isinstance(part, Table) or not all(column.no_wrap for column in part.columns):
+        return 0
+    return Measurement.get(console, console.options.update(width=WIDEST), part).maximum
 
 
 def print_json(document: Any) -> None:

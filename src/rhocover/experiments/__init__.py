@@ -2,5 +2,6 @@
 
 from rhocover.experiments.compare import compare
 from rhocover.experiments.comparison import Comparison
+from rhocover.experiments.reproducing import Reproduction, reproduce
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "Reproduction", "compare", "reproduce"]

@@ -27,6 +27,7 @@ def compare(
     rho: Any = 2.0,
     num_steps: int = 30_000,
     mu: Any = None,
+    model: Any = "known",
     seeds: Any = 20,
     schedule: Any = None,
     start: Any = None,
@@ -43,8 +44,9 @@ def compare(
 
     `envs` is an MDP or a name, a list of them, or a mapping from names of your own. `explorers` likewise:
     names or objects. `rho` is a number or several, `seeds` a number k (0..k-1) or a list. `mu` is None
-    (uniform), an array, a function of the model, or a mapping with an entry for each env. `schedule` sets the
-    episodes of "algorithm1"; the rest is as in `explore`.
+    (uniform), an array, a rule's name, a function of the model, or a mapping with an entry for each env.
+    `model` says what every explorer knows. `schedule` sets the episodes of "algorithm1"; the rest is as in
+    `explore`. With a `horizon` all explorers play episodes; some can do nothing else, and need one.
 
     Runs share out among `workers` processes, one for each core by default; the result does not depend on
     how many. With one, everything happens in this process. A script that uses several needs the usual
@@ -59,8 +61,8 @@ def compare(
     True
     """
     question = check_question(
-        envs, explorers, rho=rho, num_steps=num_steps, mu=mu, seeds=seeds, schedule=schedule, start=start,
-        discount=discount, horizon=horizon, restrict=restrict, num_chains=num_chains,
+        envs, explorers, rho=rho, num_steps=num_steps, mu=mu, model=model, seeds=seeds, schedule=schedule,
+        start=start, discount=discount, horizon=horizon, restrict=restrict, num_chains=num_chains,
         trace_points=trace_points,
     )  # fmt: skip
     workers = _read_workers(workers, question, out)

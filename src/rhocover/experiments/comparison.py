@@ -19,7 +19,8 @@ from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
 from rhocover.experiments.ledger import FILE, KIND
 from rhocover.experiments.rows import Row, make_row
-from rhocover.experiments.runs import COLUMNS, FACTS
+from rhocover.experiments.runs import COLUMNS, ENDS, FACTS
+from rhocover.exploring.models import KNOWN, model_from_document, model_name
 from rhocover.files import load_tensors, save_tensors
 from rhocover.report.curves import Curve, curve_of
 
@@ -29,8 +30,9 @@ class Comparison:
     """Runs of several explorers with the same seeds and budgets.
 
     `columns` are those of a run's trace, `[envs, orders, explorers, seeds, times]`, nan while coverage is
-    incomplete; `facts` are sigma, kappa_min, best_divergence, best_worst_ratio and num_weighted,
-    `[envs, orders]`. `question` holds what was asked, as text and numbers.
+    incomplete; `ends` are numbers of the end of a run, `[envs, orders, explorers, seeds]`; `facts` are
+    sigma, kappa_min, best_divergence, best_worst_ratio and num_weighted, `[envs, orders]`. `question` holds
+    what was asked, as text and numbers.
     """
 
     steps: IntArray
@@ -39,6 +41,7 @@ class Comparison:
     explorers: tuple[str, ...]
     seeds: tuple[int, ...]
     columns: Mapping[str, FloatArray]
+    ends: Mapping[str, FloatArray]
     facts: Mapping[str, FloatArray]
     question: Mapping[str, Any]
 
@@ -47,12 +50,33 @@ class Comparison:
         """The budget of every run."""
         return int(self.steps[-1])
 
+    @property
+    def model(self) -> str:
+        """What the explorers knew: "known", "learned", "posterior" or "from_scratch"."""
+        return model_name(model_from_document(self.question["model"]))
+
+    @property
+    def conditions(self) -> str:
+        """What was not as it is by default: the model that was learned, the episodes all explorers played."""
+        horizon, discount = self.question["horizon"], self.question["discount"]
+        words = [f"model {self.model.replace('_', ' ')}"] * (self.model != KNOWN)
+        words += [f"all in episodes of {horizon} steps"] * (horizon is not None)
+        words += [f"all restarted with probability {1 - (discount or 1):.3g}"] * (discount is not None)
+        return ", ".join(words)
+
     def values(self, env: str, rho: float, explorer: str, column: str) -> FloatArray:
         """Returns a column of the trace for every seed, `[seeds, times]`."""
         if column not in COLUMNS:
             raise unknown_name("column", column, COLUMNS)
         e, r = self._cell(env, rho)
         return self.columns[column][e, r, _find("explorer", explorer, self.explorers)]
+
+    def at_end(self, env: str, rho: float, explorer: str, name: str) -> FloatArray:
+        """Returns one of the `ends` for every seed, `[seeds]`."""
+        if name not in ENDS:
+            raise unknown_name("end", name, ENDS)
+        e, r = self._cell(env, rho)
+        return self.ends[name][e, r, _find("explorer", explorer, self.explorers)]
 
     def curve(self, env: str, rho: float, explorer: str, column: str) -> Curve:
         """Returns mean, quantiles and standard error over the seeds, `[times]` each.
@@ -77,10 +101,11 @@ class Comparison:
         return (visited < self.fact(env, rho, "num_weighted")).sum(axis=0)
 
     def follows_theorem(self, explorer: str) -> bool:
-        """Whether an explorer is Algorithm 1 with the schedule of the paper's theorem."""
+        """Whether an explorer is Algorithm 1 with the schedule and the known model of the paper's theorem."""
         settings = self.question["explorer_settings"][_find("explorer", explorer, self.explorers)] or {}
         schedule = settings.get("settings", {}).get("schedule") or [None]
-        return settings.get("name") == "algorithm1" and schedule[0] == "quadratic"
+        is_known = self.question["model"] == KNOWN
+        return is_known and settings.get("name") == "algorithm1" and schedule[0] == "quadratic"
 
     def table(self) -> list[Row]:
         """Returns what was reached at the last step, a row for each model, order and explorer."""
@@ -94,7 +119,7 @@ class Comparison:
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Writes everything to one file (see `rhocover.files`)."""
         done = np.ones(next(iter(self.columns.values())).shape[:-1], bool)
-        tensors = {"steps": self.steps, "done": done, **self.columns, **self.facts}
+        tensors = {"steps": self.steps, "done": done, **self.columns, **self.ends, **self.facts}
         save_tensors(path, KIND, tensors, self.question, overwrite=overwrite)
 
     @classmethod
@@ -106,6 +131,7 @@ class Comparison:
 
     def __str__(self) -> str:
         size = f"{len(self.explorers)} explorers, {len(self.seeds)} seeds, {self.num_steps} steps"
+        size += f"; {self.conditions}" if self.conditions else ""
         return "\n".join([f"Comparison of {size}", *(f"  {row}" for row in self.table())])
 
     __repr__ = __str__
@@ -134,9 +160,11 @@ def from_file(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any], or
             explorers=tuple(document["explorers"]),
             seeds=tuple(document["seeds"]),
             columns={name: frozen(tensors[name]) for name in COLUMNS},
+            ends={name: frozen(tensors[name]) for name in ENDS},
             facts={name: frozen(tensors[name]) for name in FACTS},
             question=document,
         )
+        _ = comparison.conditions  # reads what the question must have
     except (KeyError, TypeError) as error:
         raise FileFormatError(f"{origin!r} does not hold a comparison: {error} is missing.") from error
     _check_shapes(comparison, origin)
@@ -147,6 +175,7 @@ def _check_shapes(found: Comparison, origin: str) -> None:
     cells = len(found.envs), len(found.orders)
     grid = (*cells, len(found.explorers), len(found.seeds), found.steps.size)
     fits = all(array.shape == grid for array in found.columns.values())
+    fits &= all(array.shape == grid[:-1] for array in found.ends.values())
     if not fits or any(array.shape != cells for array in found.facts.values()):
         raise FileFormatError(f"{origin!r} holds arrays that do not fit its own question.")
 

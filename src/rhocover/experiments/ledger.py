@@ -17,7 +17,8 @@ import numpy as np
 
 from rhocover.errors import FileFormatError, InvalidArgumentError
 from rhocover.experiments.question import Place, Question
-from rhocover.experiments.runs import COLUMNS, FACTS, Outcome
+from rhocover.experiments.runs import COLUMNS, ENDS, FACTS, Outcome
+from rhocover.exploring.models import MODELS, model_document
 from rhocover.files import load_tensors, save_tensors
 
 FILE, KIND = "comparison.safetensors", "comparison"
@@ -46,6 +47,8 @@ class Ledger:
         """Notes what a run left, and stores it if the last time is a while ago."""
         for name, row in zip(COLUMNS, outcome.rows, strict=True):
             self.tensors[name][place] = row
+        for name, end in zip(ENDS, outcome.ends, strict=True):
+            self.tensors[name][place] = end
         for name, fact in zip(FACTS, outcome.facts, strict=True):
             self.tensors[name][place[:2]] = fact
         self.done[place] = True
@@ -79,6 +82,7 @@ def empty_tensors(question: Question) -> dict[str, np.ndarray]:
         "steps": steps,
         "done": np.zeros(shape, bool),
         **{name: np.full((*shape, steps.size), np.nan) for name in COLUMNS},
+        **{name: np.full(shape, np.nan) for name in ENDS},
         **{name: np.full(shape[:2], np.nan) for name in FACTS},
     }
 
@@ -104,9 +108,14 @@ def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> N
     if not differing:
         return
     name = differing[0]
-    shown = f": {stored.get(name)}, now {asked[name]}"
+    shown = f": {_shown(stored.get(name))}, now {_shown(asked[name])}"
     shown = shown if len(shown) < MOST_LETTERS else ""
     raise InvalidArgumentError(
         f"`out` {folder!r} holds a comparison with other {words.get(name, f'`{name}`')}{shown}. Nothing was "
         "changed. Go on with the same arguments, or name another folder."
     )
+
+
+def _shown(value: Any) -> Any:
+    """Returns a value of a question as it is told: a way to know the model by its name, if it has one."""
+    return next((name for name, model in MODELS.items() if model_document(model) == value), value)

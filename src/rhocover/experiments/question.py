@@ -17,9 +17,11 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.exploring.loop import Settings, read_settings
+from rhocover.exploring.models import model_document, model_from_document
 from rhocover.exploring.registry import explorer_document, explorer_from_document
 from rhocover.exploring.trace import grid_of_steps
 from rhocover.files import tensor_digest
+from rhocover.learning.rules import Rule, rule_document, rule_from_document
 from rhocover.mdp import MDP
 
 Place = tuple[int, int, int, int]  # env, order, explorer, seed
@@ -30,7 +32,7 @@ class Question:
     """Models, weights and explorers by name, orders, seeds, and what `explore` is given besides."""
 
     models: Mapping[str, MDP]
-    weights: Mapping[str, FloatArray | None]
+    weights: Mapping[str, FloatArray | Rule | None]
     orders: tuple[float, ...]
     explorers: Mapping[str, Any]
     seeds: tuple[int, ...]
@@ -67,7 +69,7 @@ class Question:
 
     def settings(self, place: Place) -> Settings:
         """Returns the checked settings of one run."""
-        return read_settings(model="known", schedule=None, **self.run_arguments(place))
+        return read_settings(schedule=None, until=None, **self.run_arguments(place))
 
     def describe(self, place: Place) -> str:
         """Returns which run stands at a place, in words."""
@@ -83,32 +85,39 @@ class Question:
         """Returns the question as arrays, texts and numbers."""
         return {
             "models": {name: _parts(mdp) for name, mdp in self.models.items()},
-            "weights": dict(self.weights),
+            "weights": {name: rule_document(mu) if callable(mu) else mu for name, mu in self.weights.items()},
             "orders": self.orders,
             "explorers": {name: explorer_document(explorer) for name, explorer in self.explorers.items()},
             "seeds": self.seeds,
-            "arguments": dict(self.arguments),
+            "arguments": self._plain_arguments(),
         }
+
+    def _plain_arguments(self) -> dict[str, Any]:
+        return dict(self.arguments) | {"model": model_document(self.arguments["model"])}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Question:
         """Returns the question that `plain` describes."""
         models = {name: MDP.from_pairs(**parts) for name, parts in plain["models"].items()}
         explorers = {name: explorer_from_document(found) for name, found in plain["explorers"].items()}
-        rest = {name: plain[name] for name in ("weights", "orders", "seeds", "arguments")}
-        return cls(models=models, explorers=explorers, **rest)
+        weights = {
+            name: rule_from_document(mu) if isinstance(mu, dict) else mu
+            for name, mu in plain["weights"].items()
+        }
+        arguments = plain["arguments"] | {"model": model_from_document(plain["arguments"]["model"])}
+        return cls(models, weights, plain["orders"], explorers, plain["seeds"], arguments)
 
     def document(self) -> dict[str, Any]:
         """Returns everything that decides the results, ready for JSON; lists where order matters."""
         return {
             "envs": list(self.models),
             "fingerprints": [mdp.fingerprint for mdp in self.models.values()],
-            "mu": [_digest(mu) for mu in self.weights.values()],
+            "mu": [_mu_document(mu) for mu in self.weights.values()],
             "rho": [repr(rho) for rho in self.orders],
             "explorers": list(self.explorers),
             "explorer_settings": [stored_explorer(explorer) for explorer in self.explorers.values()],
             "seeds": list(self.seeds),
-            **self.arguments,
+            **self._plain_arguments(),
         }
 
 
@@ -130,5 +139,8 @@ def _parts(mdp: MDP) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _digest(mu: FloatArray | None) -> str | None:
-    return None if mu is None else tensor_digest({"mu": np.asarray(mu)})
+def _mu_document(mu: FloatArray | Rule | None) -> Any:
+    """Returns a rule as a document, weights as their digest."""
+    if mu is None:
+        return None
+    return rule_document(mu) if callable(mu) else tensor_digest({"mu": np.asarray(mu)})

@@ -12,8 +12,10 @@ from rhocover import checks, envs
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.experiments.question import Question
-from rhocover.exploring.loop import Settings, check_budget
-from rhocover.exploring.registry import explorer_name, make_explorer
+from rhocover.exploring.loop import Settings, belief_of, check_budget
+from rhocover.exploring.registry import CLASSES, explorer_name, make_explorer
+from rhocover.exploring.simulator import Simulator
+from rhocover.learning.rules import RULES, Rule, read_rule
 from rhocover.mdp import MDP
 
 
@@ -32,10 +34,20 @@ def read_question(
     )
     for place in question.places:
         if place[3] == 0:  # seeds were read one by one
-            settings = question.settings(place)
-            check_budget(settings)
-            settings.problem()
+            check_run(question.settings(place))
     return replace(question, arguments=_plain(arguments, question.settings((0, 0, 0, 0))))
+
+
+def check_run(settings: Settings) -> None:
+    """Refuses a run that could not begin: a wrong budget or problem, a world its explorer cannot act in.
+
+    The library's own explorers act in every world, and are not made to plan for this.
+    """
+    check_budget(settings)
+    problem = settings.problem()
+    if type(settings.explorer) not in CLASSES.values():
+        roots = Simulator(problem.mdp, problem.start, settings.num_chains).begin(settings.seed).states
+        settings.actor.init(belief_of(settings, problem, roots))
 
 
 def _plain(arguments: dict[str, Any], settings: Settings) -> dict[str, Any]:
@@ -63,8 +75,8 @@ def _model(env: Any) -> MDP:
     return env
 
 
-def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | None]:
-    """Returns the weights of each model: none, the same array, a function's, or a mapping's by name."""
+def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | Rule | None]:
+    """Returns the weights of each model: none, one array or rule, a function's, or a mapping's by name."""
     if isinstance(mu, Mapping):
         wrong = set(mu) ^ set(models)
         if wrong:
@@ -73,8 +85,20 @@ def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | N
             )
         found = mu
     else:
-        found = {name: mu(mdp) if callable(mu) else mu for name, mdp in models.items()}
-    return {name: None if found[name] is None else checks.float_array(found[name], "mu") for name in models}
+        is_function = callable(mu) and not _is_rule(mu)
+        found = {name: mu(mdp) if is_function else mu for name, mdp in models.items()}
+    return {name: _weights(found[name]) for name in models}
+
+
+def _is_rule(mu: Any) -> bool:
+    """Whether weights are one of the library's rules: other functions are of the model itself."""
+    return isinstance(mu, str) or type(mu) in RULES.values()
+
+
+def _weights(mu: Any) -> FloatArray | Rule | None:
+    if mu is None:
+        return None
+    return read_rule(mu) if _is_rule(mu) else checks.float_array(mu, "mu")
 
 
 def read_explorers(given: Any, schedule: Any) -> dict[str, Any]:

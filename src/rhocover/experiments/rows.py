@@ -7,8 +7,10 @@
 | worst_ratio | that of the best plan |
 | excess, divergence - D* | 0 in the long run; of either sign in a finite run |
 | exponent of the regret, over the last two decades of steps | the theorem's -1/3, for Algorithm 1 |
+| model_error, the mean L1 error of rows estimated from the transitions seen | 0 in the long run |
 
-Means are over all seeds, or nan if a seed never saw every pair: a mean over the others would flatter.
+Means are over all seeds, or nan if a seed never saw every pair: a mean over the others would flatter. The
+model error has a mean always: a row never seen is estimated as uniform.
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ class Row:
     excess: Estimate
     exponent: Estimate
     theorem_exponent: float | None
+    model_error: Estimate
 
     def summary(self) -> dict[str, Any]:
         """Returns the row ready for JSON: None where there is no number, infinities as text."""
@@ -97,6 +100,7 @@ def make_row(comparison: Comparison, env: str, rho: float, explorer: str) -> Row
         excess=estimate(last("excess")),
         exponent=exponent(comparison.steps, comparison.values(env, rho, explorer, regret_column(rho))),
         theorem_exponent=THEOREM if comparison.follows_theorem(explorer) else None,
+        model_error=estimate(comparison.at_end(env, rho, explorer, "model_error")),
     )
 
 

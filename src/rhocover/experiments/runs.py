@@ -22,16 +22,18 @@ COLUMNS = (
     "regret", "bregman", "suboptimality", "excess", "pathwise_excess", "divergence", "gap", "worst_ratio",
     "visited", "least_count",
 )  # fmt: skip
+ENDS = ("model_error",)
 FACTS = ("sigma", "kappa_min", "best_divergence", "best_worst_ratio", "num_weighted")
 KINDS = {error.__name__: error for error in (InvalidArgumentError, NotConvergedError, SolverError)}
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run left: `rows` `[columns, times]`, and the facts of its model and order `[facts]`."""
+    """What a run left."""
 
-    rows: FloatArray
-    facts: FloatArray
+    rows: FloatArray  # of its trace, [columns, times]
+    ends: FloatArray  # what is known at its end only
+    facts: FloatArray  # of its model and order
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ def outcome_of(run: Run) -> Outcome:
         "best_worst_ratio": run.best.worst_ratio, "num_weighted": run.trace.num_weighted,
     }  # fmt: skip
     rows = np.array([run.trace[name] for name in COLUMNS], float)
-    return Outcome(rows, np.array([facts[name] for name in FACTS], float))
+    ends = np.array([run.model_error().l1_mean])
+    return Outcome(rows, ends, np.array([facts[name] for name in FACTS], float))
 
 
 def _kind(error: Exception) -> str:

@@ -72,7 +72,8 @@ def act_balanced(
 
 @njit(cache=True)
 def act_steered(
-    first, indptr, successor, cumulative, P, offset, moved, rate, scale, weight, inverse, period,
+    first, indptr, successor, cumulative, rate, scale,
+    own_first, own_indptr, own_successor, P, pairs, offset, moved, own_rate, weight, inverse, period,
     done, uniforms, states, visits, moves, scores,
 ):  # fmt: skip
     """Plays the lowest score, with the part that the flow forces taken out anew every `period` steps."""
@@ -80,24 +81,26 @@ def act_steered(
         for chain in range(states.size):
             if done % period == 0:
                 refresh(
-                    first, indptr, successor, P, offset, moved, rate, weight, inverse, done, visits, scores
-                )
+                    own_first, own_indptr, own_successor, P, pairs, offset, moved, own_rate, weight, inverse,
+                    done, visits, scores,
+                )  # fmt: skip
             i = lowest(first, states[chain], scores, visits, done, rate, scale)
             states[chain] = move(indptr, successor, cumulative, i, uniforms[k, chain, 1], visits, moves)
             done += 1
 
 
 @njit(cache=True)
-def refresh(first, indptr, successor, P, offset, moved, rate, weight, inverse, done, visits, scores):
+def refresh(first, indptr, successor, P, pairs, offset, moved, rate, weight, inverse, done, visits, scores):
     """Sets `scores` so that scores + visits - done rate = offset + v - W B'(B W B')^-1 B v.
 
-    v = moved + visits - done rate is what was visited beyond plan, B v its flow and its mass.
+    v = moved + visits - done rate is what was visited beyond plan, B v its flow and its mass, for the
+    model that the explorer plans on; `visits` and `scores` are the world's, where pair i is `pairs[i]`.
     """
     num_states = first.size - 1
     right = np.zeros(num_states)  # the last entry holds the mass: the last flow row follows from the others
     for s in range(num_states):
         for i in range(first[s], first[s + 1]):
-            v = moved[i] + visits[i] - done * rate[i]
+            v = moved[i] + visits[pairs[i]] - done * rate[i]
             right[num_states - 1] += v
             if s < num_states - 1:
                 right[s] += v
@@ -117,4 +120,4 @@ def refresh(first, indptr, successor, P, offset, moved, rate, weight, inverse, d
             lift = y[s] + mass
             for j in range(indptr[i], indptr[i + 1]):
                 lift -= P[j] * y[successor[j]]
-            scores[i] = offset[i] + moved[i] - weight[i] * lift
+            scores[pairs[i]] = offset[i] + moved[i] - weight[i] * lift

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,9 @@ class Steered:
 
     With v = moved + visits - k rate the score is (offset + v - W B'(B W B')^-1 B v) scale, the last term
     inside as it was at the last multiple of `period`. `inverse` is (B W B')^-1 `[S, S]`, the mass row
-    in the place of the last flow row.
+    in the place of the last flow row. B is the flow of `model`, which is what the explorer takes the world
+    to be; its pair i is the world's pair `pairs[i]`, and so are the arrays, except `rate` and `scale`
+    once `placed` has brought them to the world.
     """
 
     offset: FloatArray
@@ -55,6 +57,8 @@ class Steered:
     weight: FloatArray  # W
     inverse: FloatArray
     period: int
+    model: MDP
+    pairs: IntArray | None = None  # None: the same pairs
 
 
 Behaviour = Sampled | Balanced | Steered
@@ -73,6 +77,25 @@ def checked_behaviour(behaviour: Any, mdp: MDP) -> Behaviour:
         f"`Block.behaviour` must be Sampled, Balanced or Steered, got {type(behaviour).__name__}. "
         "A policy is played by Sampled(policy)."
     )
+
+
+def placed(behaviour: Behaviour, pairs: IntArray, num_pairs: int) -> Behaviour:
+    """Returns a behaviour over some pairs of a world as one over all of them.
+
+    States that the behaviour does not know choose uniformly, or in turn.
+    """
+
+    def spread(values: FloatArray, fill: float) -> FloatArray:
+        result = np.full(num_pairs, fill)
+        result[pairs] = values
+        return result
+
+    if isinstance(behaviour, Sampled):
+        return Sampled(spread(behaviour.policy, 1.0))
+    rate, scale = spread(behaviour.rate, 0.0), spread(behaviour.scale, 1.0)
+    if isinstance(behaviour, Balanced):
+        return Balanced(spread(behaviour.base, 0.0), rate, scale)
+    return replace(behaviour, rate=rate, scale=scale, pairs=pairs)
 
 
 def first_pairs(mdp: MDP) -> IntArray:

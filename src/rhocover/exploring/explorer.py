@@ -56,6 +56,8 @@ class Block:
     num_steps: int
     direction: FloatArray | None = None
     gap: float = float("nan")  # of Frank-Wolfe: <grad U(d_hat), psi - d_hat>
+    whole: bool = False  # not to be cut short where the belief wants to look again
+    in_world: bool = False  # the behaviour is over the world's pairs, not over those of the belief
 
 
 class Explorer(Protocol):
@@ -72,6 +74,26 @@ class Explorer(Protocol):
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state after a block that saw `visits`."""
         ...
+
+
+def renewed(explorer: Explorer, state: State) -> State:
+    """Returns the state with its belief's new problem, over other pairs perhaps.
+
+    An explorer says what that means for its memory with a method `renew(state)`; one without it begins
+    anew with the visits so far. One with `keep_memory` goes on as it is.
+    """
+    belief = state.belief.renewed()
+    if getattr(explorer, "keep_memory", False):
+        return replace(state, belief=belief, counts=belief.counts)
+    return begun(explorer, replace(state, belief=belief))
+
+
+def begun(explorer: Explorer, state: State) -> State:
+    """Returns the state of an explorer that begins with the belief and the visits of another state."""
+    fresh, counts = explorer.init(state.belief), state.belief.counts
+    state = replace(fresh, counts=counts, num_steps=state.num_steps, num_blocks=state.num_blocks)
+    renew = getattr(explorer, "renew", None)
+    return state if renew is None else renew(state)
 
 
 def initial_state(belief: Belief, **memory: Any) -> State:

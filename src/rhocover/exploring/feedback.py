@@ -88,17 +88,29 @@ class Feedback:
             return Block(Balanced(f + idle, problem.d_star, scale), period)
         offset, moved = _since_centre(state)
         weight, inverse = _projection(problem).W, _inverse(problem)
-        rule = Steered(offset + idle, moved, problem.d_star, scale, weight, inverse, period)
+        rule = Steered(offset + idle, moved, problem.d_star, scale, weight, inverse, period, problem.mdp)
         return Block(rule, max(period, _next_centre(state) - state.num_steps))
 
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state with the visits added, re-planned where that is due."""
         state = state.after(visits)
-        if state.num_steps < _next_centre(state):
-            return state
-        centre, steps = _centre(state), np.array([state.num_steps])
-        memory = {"centre": centre, "centre_counts": state.counts, "centre_steps": steps}
-        return replace(state, memory=memory)
+        return state if state.num_steps < _next_centre(state) else _recentred(state, _centre(state))
+
+    def renew(self, state: State) -> State:
+        """Returns the state for a new model: its target is as near to the visits as steps can follow.
+
+        At large orders the best occupancy of an estimate moves a lot with a little of the estimate. A target
+        that jumps would have the visits chase pairs that cost nothing, and miss those that count.
+        """
+        share = (GROWTH - 1) * state.num_steps * _typical(state.problem)
+        return _recentred(state, _towards(state.counts.astype(float), _centre(state), share, _largest))
+
+
+def _recentred(state: State, centre: FloatArray) -> State:
+    """Returns the state with a new target for the counts of now."""
+    steps = np.array([state.num_steps])
+    memory = {"centre": centre, "centre_counts": state.counts, "centre_steps": steps}
+    return replace(state, memory=memory)
 
 
 def period_of(state: State) -> int:

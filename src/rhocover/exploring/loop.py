@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from rhocover import checks
-from rhocover.checks import FloatArray
+from rhocover.checks import FloatArray, IntArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.algorithm1 import Algorithm1
-from rhocover.exploring.beliefs import check_model, make_belief
+from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Explorer
+from rhocover.exploring.models import actor, check_model, make_belief, model_name
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.registry import explorer_document, explorer_name, make_explorer
 from rhocover.exploring.run import Run
 from rhocover.exploring.runner import Runner, Standing, begin
 from rhocover.exploring.simulator import Simulator
+from rhocover.exploring.stopping import Stop, check_stop
 from rhocover.exploring.trace import grid_of_steps, make_trace
+from rhocover.learning.estimate import exact_estimate
+from rhocover.learning.rules import Rule, evaluated, read_rule
 from rhocover.mdp import MDP
 from rhocover.planning.threads import one_blas_thread
 
@@ -34,10 +38,10 @@ class Settings:
 
     mdp: MDP
     rho: float
-    mu: FloatArray | None
+    mu: FloatArray | Rule | None
     num_steps: int
     explorer: Explorer
-    model: str
+    model: Any  # "known", or a Learned
     seed: int
     start: FloatArray | None
     discount: float | None
@@ -45,11 +49,23 @@ class Settings:
     restrict: bool
     num_chains: int
     trace_points: int
+    until: Stop | None
+
+    @property
+    def rule(self) -> Rule | None:
+        """The rule that says the weights, if one does."""
+        return self.mu if callable(self.mu) else None
+
+    @property
+    def actor(self) -> Explorer:
+        """Who acts."""
+        return actor(self.model, self.explorer)
 
     def problem(self) -> Problem:
-        """Returns the problem to explore."""
+        """Returns the problem to explore; a rule for the weights is evaluated on the model itself."""
+        mu = self.mu if self.rule is None else evaluated(self.rule, exact_estimate(self.mdp))
         return make_problem(
-            self.mdp, self.rho, self.mu,
+            self.mdp, self.rho, mu,
             discount=self.discount, horizon=self.horizon, start=self.start, restrict=self.restrict,
         )  # fmt: skip
 
@@ -61,7 +77,7 @@ def explore(
     mu: Any = None,
     *,
     explorer: Any = "feedback",
-    model: str = "known",
+    model: Any = "known",
     schedule: Any = None,
     seed: int = 0,
     start: Any = None,
@@ -69,6 +85,7 @@ def explore(
     horizon: int | None = None,
     restrict: bool = False,
     num_chains: int = 1,
+    until: Any = None,
     trace_points: int = 10,
     out: Path | str | None = None,
     report: Report | None = None,
@@ -77,6 +94,9 @@ def explore(
 
     `world` is a model to simulate; `rho`, `mu`, `discount`, `horizon` and `restrict` are those of `plan`.
     Without restarts the run begins in `start` (a state or a distribution; the model's own by default).
+    `model` says what the explorer knows: "known", "learned" (states and actions, not the transitions),
+    "from_scratch" (not even the states), "posterior", or a `Learned`. `mu` may be a rule, by name or as a
+    function of an `Estimate`: then it is evaluated again with each new plan. `until` ends the run early.
     `explorer` is a name or an object: "feedback", "tracking", "stationary", "algorithm1",
     "algorithm1_short", "algorithm1_adaptive"; `schedule` sets Algorithm 1's episodes. `num_chains` act at
     once and share the counts; `num_steps` counts over all of them. The trace has `trace_points` rows for
@@ -90,7 +110,7 @@ def explore(
     """
     settings = read_settings(
         world, rho, num_steps, mu, explorer, model, schedule, seed, start, discount, horizon, restrict,
-        num_chains, trace_points,
+        num_chains, trace_points, until,
     )  # fmt: skip
     problem = settings.problem()
     check_budget(settings)
@@ -107,8 +127,14 @@ def explore(
 def _beginning(settings: Settings, problem: Problem) -> Standing:
     """Returns where the run begins."""
     with one_blas_thread():
-        belief = make_belief(settings.model, problem)
-        return begin(problem, settings.explorer, belief, _world(settings, problem), settings.seed)
+        world = _world(settings, problem)
+        position = world.begin(settings.seed)
+        return begin(problem, settings.actor, belief_of(settings, problem, position.states), position)
+
+
+def belief_of(settings: Settings, problem: Problem, roots: IntArray) -> Belief:
+    """Returns the belief before the first step of a run that begins in `roots`."""
+    return make_belief(settings.model, problem, settings.rule, settings.explorer, roots, settings.seed)
 
 
 def _world(settings: Settings, problem: Problem) -> Simulator:
@@ -124,7 +150,7 @@ def drive(
     with one_blas_thread():
         if standing is None:
             standing = _beginning(settings, problem)
-        runner = Runner(problem, settings.explorer, _world(settings, problem), grid, standing)
+        runner = Runner(problem, settings.actor, _world(settings, problem), grid, standing, settings.until)
         _run(runner, settings, folder, report)
         run = _finished(runner, settings, time.perf_counter() - began)
     if folder is not None:
@@ -166,6 +192,9 @@ def _finished(runner: Runner, settings: Settings, seconds: float) -> Run:
         first_states=checks.frozen(standing.first_states),
         last_states=checks.frozen(standing.position.states),
         trace=make_trace(standing.rows, problem),
+        belief=standing.state.belief,
+        model=model_name(settings.model),
+        is_enough=standing.is_enough,
         episodes=(*standing.episodes, *([last] if last else [])),
         seconds=seconds,
     )
@@ -173,7 +202,7 @@ def _finished(runner: Runner, settings: Settings, seconds: float) -> Run:
 
 def read_settings(
     world: Any, rho: Any, num_steps: Any, mu: Any, explorer: Any, model: Any, schedule: Any, seed: Any,
-    start: Any, discount: Any, horizon: Any, restrict: Any, num_chains: Any, trace_points: Any,
+    start: Any, discount: Any, horizon: Any, restrict: Any, num_chains: Any, trace_points: Any, until: Any,
 ) -> Settings:  # fmt: skip
     """Returns the settings, checked one by one."""
     if not isinstance(world, MDP):
@@ -182,7 +211,7 @@ def read_settings(
     settings = Settings(
         mdp=world,
         rho=checks.number(rho, "rho"),
-        mu=None if mu is None else checks.float_array(mu, "mu"),
+        mu=_read_mu(mu),
         num_steps=checks.integer(num_steps, "num_steps", least=1),
         explorer=make_explorer(explorer, schedule),
         model=check_model(model),
@@ -193,7 +222,13 @@ def read_settings(
         restrict=bool(restrict),
         num_chains=checks.integer(num_chains, "num_chains", least=1),
         trace_points=checks.integer(trace_points, "trace_points", least=1),
+        until=check_stop(until),
     )
+    if settings.rule is not None and (settings.discount is not None or settings.horizon is not None):
+        raise InvalidArgumentError(
+            "`mu` as a rule goes with runs without restarts. Leave `discount` and `horizon` out, or pass "
+            "weights."
+        )
     if settings.num_steps > MOST_STEPS:
         raise InvalidArgumentError(
             f"`num_steps` must be at most 2**60, got a number of {len(str(settings.num_steps))} digits."
@@ -205,6 +240,13 @@ def read_settings(
             f"{settings.num_steps}. The next one is {more}."
         )
     return settings
+
+
+def _read_mu(mu: Any) -> FloatArray | Rule | None:
+    """Returns weights, a rule that makes them, or None."""
+    if mu is None:
+        return None
+    return read_rule(mu) if isinstance(mu, str) or callable(mu) else checks.float_array(mu, "mu")
 
 
 def check_budget(settings: Settings) -> None:

@@ -40,12 +40,15 @@ class Problem:
     coverage: Coverage  # with weights that sum to 1
     members: Occupancies  # of the acting model, average criterion
     start: FloatArray  # over the acting model's states
+    tol: float = PLAN_TOLERANCE
+    warm: FloatArray | None = None  # the potential of a plan for a similar model
     made: dict[str, Any] = field(default_factory=dict)  # what explorers built for this problem
 
     @cached_property
     def best(self) -> Plan:
         """The best coverage that any behaviour reaches in the long run, in the acting model."""
-        best = plan(self.mdp, self.coverage.rho, self.coverage.mu, tol=PLAN_TOLERANCE, throw=False)
+        rho, mu = self.coverage.rho, self.coverage.mu
+        best = plan(self.mdp, rho, mu, tol=self.tol, throw=False, warm=self.warm)
         if best.status is not PlanStatus.SOLVED and not best.gap <= USABLE_GAP:
             raise NotConvergedError(
                 f"there is no plan to steer towards: {best.status.value} at a gap of {best.gap:.2g}. "
@@ -53,6 +56,11 @@ class Problem:
                 best,
             )
         return best
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the best was asked for yet."""
+        return "best" in self.__dict__
 
     def check_plan(self) -> None:
         """Raises if there is no plan to steer towards: better before a run begins than in its midst."""

@@ -2,11 +2,16 @@
 
 A name is what the command line, `explore` and result files say; an object is a name with settings. Both
 become a document {"name": ..., "settings": ...} and come back from it unchanged.
+
+Explorers of other rooms and of other packages join by an entry point of the group `rhocover.explorers`,
+which names a class with settings that a document can hold; so do the systems of `rhocover.baselines`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
@@ -26,9 +31,18 @@ VARIANTS = {
 }
 
 
+GROUP = "rhocover.explorers"
+
+
+@cache
+def plugins() -> dict[str, EntryPoint]:
+    """Returns the explorers that joined, by name."""
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+
+
 def explorer_names() -> tuple[str, ...]:
     """Returns the names that `explore` takes."""
-    return (*CLASSES, *VARIANTS)
+    return (*CLASSES, *VARIANTS, *plugins())
 
 
 def make_explorer(explorer: Any, schedule: Any = None) -> Explorer:
@@ -59,31 +73,41 @@ def _shown(explorer: Any) -> str:
 def _named(name: str) -> Any:
     if name in VARIANTS:
         return VARIANTS[name]
-    if name not in CLASSES:
-        raise unknown_name("explorer", name, explorer_names())
-    return CLASSES[name]()
+    return _class(name)()
+
+
+def _class(name: str) -> Any:
+    if name in CLASSES:
+        return CLASSES[name]
+    if name in plugins():
+        return plugins()[name].load()
+    raise unknown_name("explorer", name, explorer_names())
+
+
+def _name_of_class(kind: type) -> str | None:
+    """Returns the registry's name of a class; None if it has none."""
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    known = {known: name for name, known in CLASSES.items()}
+    return known.get(kind) or next((n for n, point in plugins().items() if point.value == place), None)
 
 
 def explorer_name(explorer: Any) -> str:
     """Returns the registry's name of an explorer, or that of its class."""
-    for name in explorer_names():
-        if _named(name) == explorer:
-            return name
-    known = {kind: name for name, kind in CLASSES.items()}
-    return known.get(type(explorer), type(explorer).__name__)
+    variants = (name for name, variant in VARIANTS.items() if variant == explorer)
+    return next(variants, None) or _name_of_class(type(explorer)) or type(explorer).__name__
 
 
 def explorer_document(explorer: Any) -> dict[str, Any] | None:
     """Returns an explorer as a document; None for one that is not, or not all, of this library."""
-    known = {kind: name for name, kind in CLASSES.items()}
-    if type(explorer) not in known:
+    name = _name_of_class(type(explorer))
+    if name is None:
         return None
     settings = {field.name: getattr(explorer, field.name) for field in dataclasses.fields(explorer)}
     if "schedule" in settings:
         settings["schedule"] = _schedule_document(settings["schedule"])
         if settings["schedule"] is None:
             return None
-    return {"name": known[type(explorer)], "settings": settings}
+    return {"name": name, "settings": settings}
 
 
 def explorer_from_document(document: Any) -> Any:
@@ -93,7 +117,7 @@ def explorer_from_document(document: Any) -> Any:
         if "schedule" in settings:
             name, numbers = settings["schedule"]
             settings["schedule"] = SCHEDULES[name](*numbers)
-        return CLASSES[document["name"]](**settings)
+        return _class(document["name"])(**settings)
     except (KeyError, TypeError, ValueError) as error:
         raise FileFormatError(f"the explorer {document!r} cannot be read: {error}") from error
 

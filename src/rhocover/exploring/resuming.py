@@ -13,6 +13,7 @@ from rhocover.exploring.registry import explorer_document, make_explorer
 from rhocover.exploring.run import Run
 from rhocover.exploring.storage import settings_from_file
 from rhocover.files import load_tensors
+from rhocover.learning.rules import rule_document
 from rhocover.mdp import MDP
 
 
@@ -23,15 +24,17 @@ def resume(
     rho: float | None = None,
     seed: int | None = None,
     explorer: Any = None,
+    mu: Any = None,
     report: Report | None = None,
 ) -> Run:
     """Returns the run of the folder `out`, gone on with from its newest checkpoint to its end.
 
     The result has the bits of a run that was never interrupted. `world`, `rho`, `seed` and `explorer`
-    are remembered; those given must be the same. An explorer of your own must be given again. A damaged
+    are remembered; those given must be the same. An explorer of your own must be given again, and so must
+    `mu` where it is a function of your own. A damaged
     checkpoint is passed over with a `CheckpointWarning`, and the one before it is used.
     """
-    settings = read_folder(out, explorer)
+    settings = read_folder(out, explorer, mu)
     _check_same(settings, world, rho, seed, explorer)
     problem = settings.problem()
     with Folder(out) as folder:
@@ -39,7 +42,7 @@ def resume(
         return drive(settings, problem, folder.load(settings, problem), folder, report)
 
 
-def read_folder(out: Path | str, explorer: Any = None) -> Settings:
+def read_folder(out: Path | str, explorer: Any = None, mu: Any = None) -> Settings:
     """Returns the settings of the run in a folder."""
     path = Path(out)
     if not (path / SETTINGS).is_file():
@@ -56,7 +59,20 @@ def read_folder(out: Path | str, explorer: Any = None) -> Settings:
     mdp = MDP.load(path / MODEL)
     if mdp.fingerprint != document.get("fingerprint"):
         raise FileFormatError(f"{MODEL} in {str(out)!r} is not the model of this run.")
-    return settings_from_file(mdp, tensors, document, make_explorer(explorer) if own else None)
+    rule = _own_rule(document.get("rule"), mu)
+    return settings_from_file(mdp, tensors, document, make_explorer(explorer) if own else None, rule)
+
+
+def _own_rule(stored: Any, mu: Any) -> Any:
+    """Returns the caller's rule where the file holds only its name."""
+    own = isinstance(stored, str)
+    if own and not callable(mu):
+        raise InvalidArgumentError(f"`mu` is needed: the run was made with a rule of your own, {stored}.")
+    if own and rule_document(mu) != stored:
+        raise InvalidArgumentError(f"`mu` must be the rule {stored} of this run, got {mu!r}.")
+    if mu is not None and not own:
+        raise InvalidArgumentError("`mu` is remembered by the run. Leave it out.")
+    return mu
 
 
 def _check_same(settings: Settings, world: Any, rho: Any, seed: Any, explorer: Any) -> None:

@@ -9,12 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, Matrix, frozen
 from rhocover.coverage import Coverage
+from rhocover.exploring.beliefs import Belief
+from rhocover.exploring.certificates import Certificate, certify_visits, evidence_of
+from rhocover.exploring.learned import LearnedModel
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.runner import Episode
 from rhocover.exploring.trace import COLUMNS, Trace, regret_column
 from rhocover.files import save_tensors
+from rhocover.learning.evidence import Evidence
+from rhocover.learning.model_error import ModelError, model_error
+from rhocover.learning.reward_free import PlanningRegret, planning_regret
 from rhocover.mdp import MDP
 from rhocover.planning import Plan
 
@@ -39,6 +46,9 @@ class Run:
     last_states: IntArray
     trace: Trace
     episodes: tuple[Episode, ...]  # of Algorithm 1; empty for explorers without directions
+    belief: Belief  # what the explorer took the dynamics to be
+    model: str  # its name
+    is_enough: bool  # a stopping rule was met
     seconds: float  # in this process
 
     @cached_property
@@ -55,6 +65,34 @@ class Run:
     def restriction(self) -> str:
         """What was dropped because no run can keep visiting it; "" if nothing."""
         return self.problem.restriction
+
+    def certificate(self, delta: float = 0.05) -> Certificate:
+        """Returns how close the visits are to the best, as far as the explorer can know.
+
+        With a known model that is sure and `delta` plays no role.
+        """
+        delta = checks.probability(delta, "delta", open_ends=True)
+        if isinstance(self.belief, LearnedModel):
+            return certify_visits(self.belief, self.moves, delta)
+        if not self.is_complete:
+            return Certificate(np.inf, np.inf, np.inf, self.best.lower_bound, 0.0)
+        excess = float(self.trace["excess"][-1])
+        return Certificate(self.divergence, excess, self.gap, self.best.lower_bound, 0.0)
+
+    def evidence(self, delta: float = 0.05) -> Evidence | None:
+        """Returns what was never reached and how far away it is at least; None with a known model."""
+        delta = checks.probability(delta, "delta", open_ends=True)
+        if not isinstance(self.belief, LearnedModel):
+            return None
+        return evidence_of(self.belief, self.moves, int(self.last_states[0]), delta)
+
+    def model_error(self) -> ModelError:
+        """Returns how far the transitions seen are from the acting model, row by row."""
+        return model_error(self.problem.mdp, self.transitions)
+
+    def planning_regret(self, *, num_rewards: int = 100, seed: int = 0) -> PlanningRegret:
+        """Returns what policies lose that are planned on the transitions seen, for rewards unknown before."""
+        return planning_regret(self.problem.mdp, self.transitions, num_rewards=num_rewards, seed=seed)
 
     @property
     def transitions(self) -> Matrix:
@@ -145,6 +183,8 @@ class Run:
             "fingerprint": self.mdp.fingerprint,
             "explorer": self.explorer,
             "explorer_settings": self.explorer_settings,
+            "known": self.model,
+            "is_enough": self.is_enough,
             "rho": _plain(self.rho),
             "seed": self.seed,
             "coverage": self.coverage_text,

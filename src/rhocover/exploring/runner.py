@@ -16,11 +16,13 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, Explorer, State
+from rhocover.exploring.behaviours import Behaviour
+from rhocover.exploring.beliefs import NEVER, Belief
+from rhocover.exploring.explorer import Block, Explorer, State, renewed
 from rhocover.exploring.interrupts import Interrupts
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.simulator import Act, Position, Simulator, Visits
+from rhocover.exploring.stopping import Sight, Stop, next_look
 from rhocover.exploring.trace import measure
 
 KEPT = 1 << 22  # numbers of directions; later episodes are recorded without theirs
@@ -54,6 +56,8 @@ class Standing:
     rows: list[list[float]]
     episodes: list[Episode]
     first_states: IntArray
+    rows_begin: IntArray  # where each pair's transitions begin in seen.moves, [n]
+    is_enough: bool = False  # a stopping rule was met
 
     @property
     def num_steps(self) -> int:
@@ -62,13 +66,12 @@ class Standing:
 
     @property
     def counts(self) -> IntArray:
-        """Visits of each pair so far."""
-        return self.state.counts + self.seen.pairs
+        """Visits of each pair of the world so far."""
+        return np.add.reduceat(self.seen.moves, self.rows_begin)
 
 
-def begin(problem: Problem, explorer: Explorer, belief: Belief, world: Simulator, seed: int) -> Standing:
+def begin(problem: Problem, explorer: Explorer, belief: Belief, position: Position) -> Standing:
     """Returns where a run stands before its first step."""
-    position = world.begin(seed)
     return Standing(
         checked_state(explorer.init(belief), 0),
         position,
@@ -76,6 +79,7 @@ def begin(problem: Problem, explorer: Explorer, belief: Belief, world: Simulator
         [],
         [],
         position.states.copy(),
+        problem.mdp.transitions.indptr[:-1],
     )
 
 
@@ -104,13 +108,16 @@ class Runner:
     """Drives an explorer in a world from where it stands to the end of the grid of steps."""
 
     def __init__(
-        self, problem: Problem, explorer: Explorer, world: Simulator, grid: list[int], standing: Standing
-    ) -> None:
+        self, problem: Problem, explorer: Explorer, world: Simulator, grid: list[int], standing: Standing,
+        until: Stop | None = None,
+    ) -> None:  # fmt: skip
         self.problem = problem
         self.explorer = explorer
         self.world = world
         self.grid = grid
         self.standing = standing
+        self.until = until
+        self._next_look = self._find_next_look()
         self._interrupts = Interrupts()
         self._block: Block | None = None
         self._act: Act | None = None
@@ -118,7 +125,7 @@ class Runner:
     @property
     def is_done(self) -> bool:
         """Whether the last step was taken and reported."""
-        return len(self.standing.rows) == len(self.grid)
+        return self.standing.is_enough or len(self.standing.rows) == len(self.grid)
 
     def run(self, after: Callable[[Standing], None]) -> None:
         """Goes on to the end; calls `after` whenever everything stands still."""
@@ -126,10 +133,32 @@ class Runner:
             while not self.is_done:
                 mark = self.grid[len(self.standing.rows)]
                 if self.standing.num_steps == mark:
-                    self.standing.rows.append(measure(self.problem, self.standing.counts, mark))
+                    self._report(mark)
+                elif self.standing.num_steps == self._next_look:
+                    self._look()
                 else:
-                    self._advance(mark)
+                    self._advance(min(mark, self._next_look))
                 after(self.standing)
+
+    def _report(self, step: int) -> None:
+        """Adds a row to the trace."""
+        self.standing.rows.append(measure(self.problem, self.standing.counts, step))
+
+    def _look(self) -> None:
+        """Asks the stopping rule; if it is met, this is where the run ends."""
+        standing = self.standing
+        assert self.until is not None
+        sight = Sight(self.problem, standing.state.belief, standing.seen.moves, standing.num_steps)
+        if self.until.is_met(sight):
+            if not standing.rows or int(standing.rows[-1][0]) < standing.num_steps:
+                self._report(standing.num_steps)
+            standing.is_enough = True
+        self._next_look = self._find_next_look()
+
+    def _find_next_look(self) -> int:
+        if self.until is None:
+            return NEVER
+        return next_look(self.until, self.standing.num_steps, self.world.num_chains)
 
     def _advance(self, mark: int) -> None:
         """Acts until the block ends or the mark is reached, whichever comes first."""
@@ -149,13 +178,27 @@ class Runner:
             if not isinstance(block, Block):
                 raise InvalidArgumentError(f"`policy` must return a Block, got {type(block).__name__}.")
             checks.integer(block.num_steps, "Block.num_steps", least=1)  # none would never end
-            self._act, self._block = self.world.follow(block.behaviour), block
+            self._act, self._block = self.world.follow(self._placed(block)), self._cut(block)
         return self._block, self._act
+
+    def _placed(self, block: Block) -> Behaviour:
+        """Returns the block's behaviour over the world's pairs."""
+        return block.behaviour if block.in_world else self.standing.state.belief.place(block.behaviour)
+
+    def _cut(self, block: Block) -> Block:
+        """Returns the block, ended early where the belief wants to look, unless it is an episode."""
+        patience = self.standing.state.belief.patience
+        if block.direction is not None or block.whole or block.num_steps <= patience:
+            return block
+        return replace(block, num_steps=patience)
 
     def _end_block(self, block: Block) -> None:
         """Hands the block's visits to the explorer."""
         standing = self.standing
-        state = checked_state(self.explorer.update(standing.state, standing.seen), standing.num_steps)
+        seen = standing.state.belief.own(standing.seen)
+        state = checked_state(self.explorer.update(standing.state, seen), standing.num_steps)
+        if state.belief.is_due:
+            state = renewed(self.explorer, state)
         episode = episode_of(standing, block)
         if episode is not None and len(standing.episodes) * episode.psi.size > KEPT:
             episode = replace(episode, psi=NOTHING, psi_hat=NOTHING)
@@ -180,7 +223,7 @@ def episode_of(standing: Standing, block: Block) -> Episode | None:
     """Returns the record of a block that had a Frank-Wolfe direction."""
     if block.direction is None:
         return None
-    seen, before = standing.seen, standing.state.num_steps
+    seen, before = standing.state.belief.own(standing.seen), standing.state.num_steps
     return Episode(
         k=standing.state.num_blocks + 1,
         t=before,

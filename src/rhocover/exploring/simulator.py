@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -69,6 +70,16 @@ class Visits:
         return cls(np.zeros(n, np.int64), np.zeros(nnz, np.int64), 0, np.zeros(n))
 
 
+def _steering(behaviour: Steered) -> tuple[Any, ...]:
+    """Returns what the compiled loop needs to bring scores up to date."""
+    model, rule = behaviour.model, behaviour
+    P, pairs = model.transitions, rule.pairs
+    flow = (first_pairs(model), P.indptr.astype(np.int64), P.indices.astype(np.int64), P.data)
+    pairs = np.arange(model.num_pairs) if pairs is None else pairs.astype(np.int64)
+    start = rule.rate[pairs]  # of the model's own pairs
+    return *flow, pairs, rule.offset, rule.moved, start, rule.weight, rule.inverse, rule.period
+
+
 class Simulator:
     """Acts in a model; `start` is a distribution over its states."""
 
@@ -95,9 +106,7 @@ class Simulator:
         if isinstance(behaviour, Sampled):
             return partial(act_sampled, *self._model, choice_cdf(behaviour.policy, self.mdp))
         if isinstance(behaviour, Steered):
-            rule = (behaviour.offset, behaviour.moved, behaviour.rate, behaviour.scale, behaviour.weight)
-            P = self.mdp.transitions.data
-            return partial(act_steered, *self._model, P, *rule, behaviour.inverse, behaviour.period)
+            return partial(act_steered, *self._model, behaviour.rate, behaviour.scale, *_steering(behaviour))
         return partial(act_balanced, *self._model, behaviour.base, behaviour.rate, behaviour.scale)
 
     def advance(self, position: Position, act: Act, seen: Visits, num_steps: int) -> None:

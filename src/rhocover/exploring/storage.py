@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rhocover.errors import FileFormatError
-from rhocover.exploring.beliefs import make_belief
-from rhocover.exploring.loop import Settings
+from rhocover.exploring.explorer import State
+from rhocover.exploring.loop import Settings, belief_of
+from rhocover.exploring.models import model_document, model_from_document
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.registry import explorer_document, explorer_from_document
 from rhocover.exploring.runner import NOTHING, Episode, Standing
 from rhocover.exploring.simulator import Position, Visits
+from rhocover.exploring.stopping import stop_document, stop_from_document
 from rhocover.exploring.trace import COLUMNS
 from rhocover.files import tensor_digest
+from rhocover.learning.rules import rule_document, rule_from_document
 from rhocover.mdp import MDP
 
-PLAIN = ("num_steps", "model", "seed", "discount", "horizon", "restrict", "num_chains", "trace_points")
+PLAIN = ("num_steps", "seed", "discount", "horizon", "restrict", "num_chains", "trace_points")
 
 
 def settings_document(settings: Settings) -> dict[str, Any]:
@@ -29,6 +31,9 @@ def settings_document(settings: Settings) -> dict[str, Any]:
     explorer = explorer_document(settings.explorer)
     return document | {
         "rho": repr(settings.rho),
+        "model": model_document(settings.model),
+        "until": stop_document(settings.until),
+        "rule": None if settings.rule is None else rule_document(settings.rule),
         "explorer": explorer or type(settings.explorer).__name__,
         "fingerprint": settings.mdp.fingerprint,
     }
@@ -37,7 +42,7 @@ def settings_document(settings: Settings) -> dict[str, Any]:
 def settings_tensors(settings: Settings) -> dict[str, np.ndarray]:
     """Returns the arrays among the settings that were given."""
     arrays = {"mu": settings.mu, "start": settings.start}
-    return {name: array for name, array in arrays.items() if array is not None}
+    return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
 
 def settings_digest(settings: Settings) -> str:
@@ -47,15 +52,19 @@ def settings_digest(settings: Settings) -> str:
 
 
 def settings_from_file(
-    mdp: MDP, tensors: dict[str, np.ndarray], document: dict[str, Any], explorer: Any
+    mdp: MDP, tensors: dict[str, np.ndarray], document: dict[str, Any], explorer: Any, rule: Any
 ) -> Settings:
-    """Returns the settings that were stored; `explorer` is needed where the file cannot hold it."""
+    """Returns the settings that were stored; `explorer` and `rule` are given where no file can hold them."""
     try:
         if explorer is None:
             explorer = explorer_from_document(document["explorer"])
+        if rule is None and document["rule"] is not None:
+            rule = rule_from_document(document["rule"])
         return Settings(
-            mdp=mdp, mu=tensors.get("mu"), start=tensors.get("start"), rho=float(document["rho"]),
-            explorer=explorer, **{name: document[name] for name in PLAIN},
+            mdp=mdp, mu=tensors.get("mu") if rule is None else rule, start=tensors.get("start"),
+            rho=float(document["rho"]), explorer=explorer, model=model_from_document(document["model"]),
+            until=stop_from_document(document["until"]),
+            **{name: document[name] for name in PLAIN},
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise FileFormatError(f"the settings of the run cannot be read: {error}") from error
@@ -80,6 +89,7 @@ def standing_tensors(standing: Standing) -> dict[str, np.ndarray]:
             "psi": np.array([e.psi for e in kept]),
             "psi_hat": np.array([e.psi_hat for e in kept]),
         }
+    tensors |= {f"belief.{name}": array for name, array in state.belief.tensors().items()}
     return tensors | {f"memory.{name}": np.asarray(value) for name, value in state.memory.items()}
 
 
@@ -90,6 +100,7 @@ def standing_document(standing: Standing) -> dict[str, Any]:
         "state_steps": standing.state.num_steps,
         "state_blocks": standing.state.num_blocks,
         "block_steps": standing.seen.num_steps,
+        "is_enough": standing.is_enough,
         "generator": json.dumps(standing.position.generator.bit_generator.state),
     }
 
@@ -101,12 +112,13 @@ def standing_from_file(
     try:
         generator = np.random.Generator(np.random.PCG64())
         generator.bit_generator.state = json.loads(document["generator"])
-        state = replace(
-            settings.explorer.init(make_belief(settings.model, problem)),
+        belief = belief_of(settings, problem, tensors["first_states"])
+        state = State(
+            belief.restored(_named(tensors, "belief.")),
             counts=tensors["counts"],
             num_steps=int(document["state_steps"]),
             num_blocks=int(document["state_blocks"]),
-            memory=_memory(tensors),
+            memory=_named(tensors, "memory."),
         )
         return Standing(
             state=state,
@@ -117,15 +129,15 @@ def standing_from_file(
             rows=tensors["rows"].tolist(),
             episodes=_episodes(tensors),
             first_states=tensors["first_states"],
+            rows_begin=problem.mdp.transitions.indptr[:-1],
+            is_enough=bool(document["is_enough"]),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise FileFormatError(f"the checkpoint cannot be read: {error}") from error
 
 
-def _memory(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {
-        name.removeprefix("memory."): array for name, array in tensors.items() if name.startswith("memory.")
-    }
+def _named(tensors: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
 
 
 def _episodes(tensors: dict[str, np.ndarray]) -> list[Episode]:

@@ -25,7 +25,7 @@ from rhocover.checks import FloatArray
 from rhocover.errors import SolverError
 from rhocover.planning.certificate import Multipliers, dual_bound
 from rhocover.planning.floored import FlooredNewton, floored_start
-from rhocover.planning.newton import Iterate, Newton, point_of, products_of, starting_point
+from rhocover.planning.newton import Iterate, Newton, point_of, products_of, starting_point, warm_point
 from rhocover.planning.program import Program
 from rhocover.planning.shifted import ShiftedNewton
 
@@ -79,10 +79,14 @@ def interior_point(
     tol: float,
     max_steps: int,
     report: Callable[[Progress], None] | None = None,
+    warm: FloatArray | None = None,
 ) -> Progress:
-    """Returns the best point found: gap and flow within `tol`, or whatever `max_steps` allowed."""
+    """Returns the best point found: gap and flow within `tol`, or whatever `max_steps` allowed.
+
+    `warm` is nu of a similar program; programs with a floor or an inflow begin cold all the same.
+    """
     began = time.perf_counter()
-    newton, point = _prepared(program)
+    newton, point = _prepared(program, warm)
     best = state = _measure(program, point, 0, 0.0)
     since = taken = 0  # when the distance last fell; how many steps were taken
     for steps in range(1, max_steps + 1):
@@ -117,11 +121,13 @@ def _finished(program: Program, newton: Newton, state: Progress, tol: float) -> 
     return projected if _is_done(projected, tol) else state
 
 
-def _prepared(program: Program) -> tuple[Newton, Iterate]:
+def _prepared(program: Program, warm: FloatArray | None) -> tuple[Newton, Iterate]:
     if program.floor > 0:
         return FlooredNewton(program), floored_start(program)
     if program.has_mass_row and program.k0.any():
         return ShiftedNewton(program), starting_point(program)
+    if warm is not None and program.has_mass_row and program.rho > 0:
+        return Newton(program), warm_point(program, warm)
     return Newton(program), starting_point(program)
 
 

@@ -30,6 +30,7 @@ from rhocover.planning.program import Program
 
 STEP_TO_BOUNDARY = 0.99
 LARGEST_LOG_STEP = 2.0  # at rho < 1/2 no entry of d grows by more than e^2 in a step
+WARM = 0.1  # of tau, at a warm start; less saves a step more near the optimum and loses many away from it
 SMALLEST_X, LARGEST_X = 0.1, 10.0  # how far x may leave its own step to keep the flow linear
 
 
@@ -63,6 +64,17 @@ def starting_point(program: Program) -> Iterate:
     c = np.ones(n)
     theta = float(point_of(program, c, m).sum())
     return Iterate(nu, 1.0, theta, c, m, 0.0, 0.0)
+
+
+def warm_point(program: Program, nu: FloatArray) -> Iterate:
+    """Returns where to start from the potential of a similar program, for rho > 0.
+
+    Its own products would be too small to leave a wrong corner: they begin at WARM of those of a cold start.
+    """
+    m = centre_of(program)
+    c = np.maximum(program.KT @ nu + 1.0, WARM)
+    x = WARM * m / c
+    return Iterate(nu, 1.0, float(point_of(program, c, x).sum()), c, x, 0.0, 0.0)
 
 
 def centre_of(program: Program) -> FloatArray:

@@ -60,6 +60,7 @@ def plan(
     tol: float = 1e-8,
     max_steps: int | None = None,
     throw: bool = True,
+    warm: Any = None,
 ) -> Plan:
     """Returns the occupancy and policy with the best coverage, with a certified gap.
 
@@ -72,7 +73,8 @@ def plan(
     the pair.
     `eta` asks for at least 2 eta on every pair. Pairs that cannot be visited for ever are refused, or
     dropped and reported with `restrict=True`. `method="leximin"` at rho = inf picks, among the
-    minimax optima, the limit of the optima for growing rho.
+    minimax optima, the limit of the optima for growing rho. `warm` is the `potential` of a plan for a similar
+    model; without restarts and floor the interior point then needs fewer steps.
 
     Raises `NotConvergedError` if the gap is above `tol` (below rho = 1: `tol * rho`, because D_rho is of
     that order there) at the end; `throw=False` returns the plan.
@@ -95,7 +97,7 @@ def plan(
     max_steps = _step_limit(method, max_steps)
     # D_rho is near rho KL(d || mu) for small rho, so the tolerance shrinks with it.
     aim = max(tol * min(1.0, problem.program.rho or 1.0), min(tol, 1e-12))
-    found = _solve(problem, method, aim, max_steps)
+    found = _solve(problem, method, aim, max_steps, _read_warm(problem, warm))
     result = _checked(problem, found, method, aim, time.perf_counter() - began)
     if throw and result.status is not PlanStatus.SOLVED:
         raise NotConvergedError(_explain(result, aim), result)
@@ -108,7 +110,19 @@ def _step_limit(method: str, max_steps: Any) -> int:
     return checks.integer(max_steps, "max_steps", least=1)
 
 
-def _solve(problem: Problem, method: str, tol: float, max_steps: int) -> _Found:
+def _read_warm(problem: Problem, warm: Any) -> FloatArray | None:
+    """Returns a potential as multipliers of the flow rows, without the last; None if there is none."""
+    if warm is None or problem.members.criterion != "average":
+        return None
+    potential = np.asarray(warm, float)
+    checks.check_shape(potential.shape, "warm", (problem.mdp.num_states,))
+    nu = potential[problem.states]
+    if not np.isfinite(nu).all():
+        raise InvalidArgumentError("`warm` must be finite: pass the potential of a plan, or leave it out.")
+    return nu[:-1] - nu[-1]
+
+
+def _solve(problem: Problem, method: str, tol: float, max_steps: int, warm: FloatArray | None) -> _Found:
     if method == "leximin":
         return _solve_leximin(problem)
     if method in FRANK_WOLFE:
@@ -116,7 +130,9 @@ def _solve(problem: Problem, method: str, tol: float, max_steps: int) -> _Found:
     report, close = progress_line(problem.program.rho)
     try:
         with one_blas_thread():
-            end = interior_point(problem.program, tol=AIM * tol, max_steps=max_steps, report=report)
+            end = interior_point(
+                problem.program, tol=AIM * tol, max_steps=max_steps, report=report, warm=warm
+            )
     finally:
         close()
     return _Found(end.d, end.lower_bound, end.multipliers, end.taken, end.taken >= max_steps, end.stages)

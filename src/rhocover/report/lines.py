@@ -27,10 +27,20 @@ COLOURS = {  # Okabe and Ito: told apart by every eye
     "feedback": "#0072B2", "tracking": "#009E73", "stationary": "#E69F00", "algorithm1": "#D55E00",
     "algorithm1_short": "#CC79A7", "algorithm1_adaptive": "#56B4E9",
 }  # fmt: skip
+CITED = {  # so many cannot all be told apart by everyone: their names stand beside their lines
+    "uniform_random": "#9A9A9A", "maxent": "#8C564B", "weighted_maxent": "#B07D62", "fw_modest": "#6A3D9A",
+    "active_exploration": "#1B7837", "state_marginal_matching": "#A6A61D", "max_renyi": "#B15928",
+    "generative_sampling": "#4D6B1E", "ent_game": "#C2185B", "reward_free": "#7B4173", "rf_ucrl": "#843C39",
+    "rf_express": "#D6616B", "cov_game": "#1F3B73",
+}  # fmt: skip
 OTHERS = ("#000000", "#7F7F7F", "#8C6D31", "#5254A3")
 NAMES = {
     "algorithm1": "Algorithm 1", "algorithm1_short": "Algorithm 1, short",
-    "algorithm1_adaptive": "Algorithm 1, adaptive",
+    "algorithm1_adaptive": "Algorithm 1, adaptive", "uniform_random": "uniformly random", "maxent": "MaxEnt",
+    "weighted_maxent": "Weighted-MaxEnt", "fw_modest": "FW-MODEST", "active_exploration": "FW-AME",
+    "state_marginal_matching": "state matching", "max_renyi": "max Rényi",
+    "generative_sampling": "any pair any time", "ent_game": "EntGame", "reward_free": "reward-free",
+    "rf_ucrl": "RF-UCRL", "rf_express": "RF-Express", "cov_game": "CovGame",
 }  # fmt: skip
 GREY, BAND = "0.35", 0.18
 WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM = 5.0, 3.3, 0.85, 1.75, 0.62
@@ -51,7 +61,8 @@ class Ending:
 def colours_of(explorers: Sequence[str]) -> dict[str, str]:
     """Returns the colour of each explorer: its own where it is known by name."""
     spare = iter(OTHERS * len(explorers))
-    return {name: COLOURS.get(name) or next(spare) for name in explorers}
+    known = COLOURS | CITED
+    return {name: known.get(name) or next(spare) for name in explorers}
 
 
 def spoken(explorer: str) -> str:

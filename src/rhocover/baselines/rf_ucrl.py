@@ -1,0 +1,91 @@
+"""RF-UCRL: reward-free exploration by acting greedily on an upper bound of the estimation error.
+
+Kaufmann, Ménard, Domingues, Jonsson, Leurent, Valko 2021, "Adaptive reward-free exploration". For rewards in
+[0, 1] named afterwards, the value of any policy in the estimated model is off by at most
+
+    E_h(s,a) = min(H - h, H sqrt(2 beta(n)/n) + sum_s' P_hat(s' | s,a) max_b E_{h+1}(s',b))
+
+(steps counted from 0), with beta as in `episodic`. The policy is greedy for E; the paper stops once
+E_0 <= epsilon/2 in the start, and then planning on the estimate loses at most epsilon, for every reward.
+`error_bound(state)` is E_0: a certificate with probability 1 - delta, whatever was played.
+
+On the rho axis: outside the family. Its objective is the worst error over rewards, not how far occupancies
+are from a target. Without the cap each episode maximises sum d/sqrt(n) but for the logarithm in beta:
+Frank-Wolfe steps towards rho = 1/2 with uniform mu, on the occupancy averaged over the steps but the last.
+
+What differs from the paper:
+
+- transitions are pooled over the steps (see `episodic`). At the last step no successor matters and none is
+  seen; n there counts all visits, so that the bound asks for them as the paper's does. It stays a bound;
+- a start distribution is judged by its worst state;
+- `truncate=False`, the default, acts on E without its cap; `scale` then changes nothing. With the cap and
+  the paper's constants E is H - h everywhere until each pair has thousands of visits, and ties decide.
+  `truncate=True, scale=1` is the paper's rule. The certificate always has the cap and scale 1;
+- with a known model there is no error; E is then what it would be, had the transitions been estimated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.baselines.episodic import Seen, check_scale, episodic_world, kl_threshold, look
+from rhocover.checks import FloatArray
+from rhocover.exploring.beliefs import Belief
+from rhocover.exploring.explorer import Block, State, initial_state
+from rhocover.exploring.simulator import Visits
+
+
+@dataclass(frozen=True)
+class RFUCRL:
+    """Greedy on the error bound; `scale` multiplies its bonus, `truncate` caps it at what is possible."""
+
+    self_reliant: ClassVar[bool] = True
+    keep_memory: ClassVar[bool] = True
+
+    scale: float = 1.0
+    truncate: bool = False
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", check_scale(self.scale, "scale"))
+        object.__setattr__(self, "truncate", bool(self.truncate))
+        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
+
+    def init(self, belief: Belief) -> State:
+        """Returns the state before the first step; refuses a run without episodes."""
+        episodic_world(belief, "RF-UCRL")
+        return initial_state(belief)
+
+    def policy(self, state: State) -> Block:
+        """Returns one episode that is greedy on the bound."""
+        seen = look(state, "RF-UCRL")
+        bonus = self.scale * error_bonus(seen, self.delta)
+        cap = _caps(seen) if self.truncate else np.full(seen.world.horizon, np.inf)
+        return seen.world.block(seen.induct(bonus, cap)[1])
+
+    def update(self, state: State, visits: Visits) -> State:
+        """Returns the state with the visits added."""
+        return state.after(visits)
+
+    def error_bound(self, state: State) -> float:
+        """Returns E_0 of the worst start: no policy's value is off by more, for any reward in [0, 1].
+
+        Holds at all times at once with probability 1 - delta. The paper stops where it is epsilon/2.
+        """
+        seen = look(state, "RF-UCRL")
+        return seen.worst_start(seen.induct(error_bonus(seen, self.delta), _caps(seen))[0])
+
+
+def error_bonus(seen: Seen, delta: float) -> FloatArray:
+    """Returns H sqrt(2 beta/n), `[H, pairs]`."""
+    n = seen.evidence
+    return seen.world.horizon * np.sqrt(2 * kl_threshold(n, seen.world, delta) / n)
+
+
+def _caps(seen: Seen) -> FloatArray:
+    """Returns H - h, `[H]`."""
+    return np.arange(seen.world.horizon, 0, -1.0)

@@ -1,0 +1,171 @@
+"""What a reproduction returns: our numbers beside those that were published or proved.
+
+A row holds one number of ours, a mean over seeds with its standard error where it was measured, and the
+number it is to be held against. Two kinds of rows share the type:
+
+- a measured number beside a published one. `ratio` says how far they are apart; nothing is called right
+  or wrong, because a published mean comes without the spread of its own runs;
+- a statement with a left and a right side. `relation` says how they are to stand to each other, "=", "<=",
+  or "->" where the right side is a limit, and `allowed` by how much they may miss that: rounding, a bound
+  that a theorem gives, or what chance does to a mean. `holds` is the verdict.
+
+`note` says what is not reproduced, or what is different here; notes stand below the table.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rhocover.experiments.rows import Estimate
+
+PAGE = 100  # letters in a line of prose
+MEASURED = 4  # digits of a mean that has an error
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of ours beside another; None where there is none."""
+
+    group: str  # the model
+    label: str
+    ours: Estimate
+    published: float | None = None  # or the right-hand side of a statement
+    asymptotic: float | None = None  # what the long run tends to
+    relation: str = ""  # "=", "->" or "<=" for statements
+    allowed: float | None = None
+    is_comparable: bool = True  # with other settings than the published ones it is not
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the other; None where they are not of the same settings."""
+        if not self.published or not self.is_comparable:
+            return None
+        return self.ours.mean / self.published
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the other."""
+        return None if self.published is None else self.ours.mean - self.published
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether a statement holds within what is allowed; None for rows that are none."""
+        if self.difference is None or self.allowed is None or math.isnan(self.difference):
+            return None
+        missed = self.difference if self.relation == "<=" else abs(self.difference)
+        return bool(missed <= self.allowed)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the row ready for JSON."""
+        found = {name: value for name, value in asdict(self).items() if name != "ours"}
+        derived = {"ratio": self.ratio, "difference": self.difference, "holds": self.holds}
+        numbers = {"mean": self.ours.mean, "standard_error": self.ours.standard_error}
+        return {name: _plain(value) for name, value in (numbers | found | derived).items()}
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """Our numbers beside others; `columns` maps what a row has to the heading that it is shown under."""
+
+    name: str
+    title: str
+    citation: str
+    text: str  # what was run
+    rows: tuple[Row, ...]
+    columns: Mapping[str, str]
+    digits: int = 4
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The models, in the order of their rows."""
+        return tuple(dict.fromkeys(row.group for row in self.rows))
+
+    @property
+    def broken(self) -> tuple[Row, ...]:
+        """The statements that do not hold."""
+        return tuple(row for row in self.rows if row.holds is False)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of the rows, each once."""
+        return tuple(dict.fromkeys(row.note for row in self.rows if row.note))
+
+    def row(self, group: str, label: str) -> Row:
+        """Returns the row of that label."""
+        return next(row for row in self.rows if (row.group, row.label) == (group, label))
+
+    def cells(self, row: Row) -> list[str]:
+        """Returns a row as texts: its label, its numbers, and the number of its note."""
+        mark = f" [{self.notes.index(row.note) + 1}]" if row.note else ""
+        return [row.label + mark, *(self._cell(row, name) for name in self.columns)]
+
+    def summary(self) -> dict[str, Any]:
+        """Returns everything ready for JSON."""
+        return {
+            "name": self.name, "title": self.title, "citation": self.citation, "text": self.text,
+            "rows": [row.summary() for row in self.rows],
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        lines = [self.title, *_wrapped(self.text), *_wrapped(f"Source: {self.citation}.")]
+        for group in self.groups:
+            rows = [self.cells(row) for row in self.rows if row.group == group]
+            lines += ["", *_aligned([[group, *self.columns.values()], *rows])]
+        lines += [""] * bool(self.notes)
+        for k, note in enumerate(self.notes, 1):
+            lines += _wrapped(f"[{k}] {note}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _cell(self, row: Row, name: str) -> str:
+        value = getattr(row, name)
+        if name == "ours":
+            return _spread(value, self.digits)
+        if name == "holds":
+            return {True: "yes", False: "NO", None: ""}[value]
+        if value is None or isinstance(value, str):
+            return value or ""
+        form = {"ratio": ".3f", "difference": ".1e", "allowed": ".1e"}.get(name, f".{self.digits}g")
+        return format(value, form)
+
+
+def _spread(found: Estimate, digits: int) -> str:
+    """Returns mean ± standard error; the mean alone where there is no error, "-" where there is neither."""
+    if math.isnan(found.mean):
+        return "-"
+    if math.isnan(found.standard_error):
+        return f"{found.mean:.{digits}g}"
+    return f"{found.mean:.{MEASURED}g} ± {found.standard_error:.1g}"
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, PAGE, subsequent_indent="    " if text.startswith("[") else "")
+
+
+def _aligned(table: list[list[str]]) -> list[str]:
+    """Returns lines in which columns stand below each other: words to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if k == 0 else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ).rstrip()
+        for cells in table
+    ]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def exactly(value: float) -> Estimate:
+    """Returns a number that was computed, not measured: an estimate without an error."""
+    return Estimate(float(value), math.nan)

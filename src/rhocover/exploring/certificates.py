@@ -1,0 +1,80 @@
+"""How close visits are to the best coverage, for someone who does not know the model.
+
+Two figures, side by side. The plug-in gap compares with the best coverage of the estimated model: near the
+truth, and no promise. The certified gap compares with the least divergence of any model that the counts do
+not refute (`learning.optimistic`): it holds with probability 1 - delta, at all times at once, and is wide.
+
+Weights that a rule says are those of now: a certificate is about the objective as it is understood now. Where
+not even the states are known, it is about the states that were met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rhocover.checks import FloatArray, IntArray
+from rhocover.coverage import Coverage
+from rhocover.exploring.learned import Known, LearnedModel, make_known, weights_of
+from rhocover.learning.confidence import make_confidence
+from rhocover.learning.estimate import Estimate
+from rhocover.learning.evidence import Evidence, find_evidence
+from rhocover.learning.optimistic import certify
+from rhocover.planning import plan
+
+PLAN_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What visits are worth: `gap` is certified with probability 1 - `delta`, `plug_in_gap` is an estimate.
+
+    Both are in nats: divergence minus that of the best. While a pair with a weight is unvisited both are
+    infinite. The plug-in figure may be negative: a short run may be luckier than the long-run best.
+    """
+
+    divergence: float
+    plug_in_gap: float
+    gap: float
+    lower_bound: float  # of the divergence of the best, with probability 1 - delta
+    delta: float
+
+    def __str__(self) -> str:
+        if not np.isfinite(self.gap):
+            return "not every pair with a weight was visited: there is nothing to certify yet"
+        return (
+            f"{self.gap:.3g} nats above the best at most, with probability {1 - self.delta:g} "
+            f"(plug-in estimate {self.plug_in_gap:.3g})"
+        )
+
+
+def whole(belief: LearnedModel, moves: IntArray) -> Known:
+    """Returns what transitions tell about all pairs that are known to exist."""
+    scope = "all" if belief.settings.know_states else "met"
+    return make_known(replace(belief, scope=scope), moves)
+
+
+def certify_visits(belief: LearnedModel, moves: IntArray, delta: float) -> Certificate:
+    """Returns how close the visits behind `moves` are to the best coverage."""
+    known = whole(belief, moves)
+    estimate, coverage = known.estimate, Coverage(belief.frame.rho, weights_of(belief.frame, known))
+    visits = estimate.visits
+    if not (visits[coverage.support] > 0).all():
+        return Certificate(np.inf, np.inf, np.inf, 0.0, delta)
+    return _certified(estimate, coverage, visits / visits.sum(), delta)
+
+
+def _certified(estimate: Estimate, coverage: Coverage, d_hat: FloatArray, delta: float) -> Certificate:
+    best = plan(estimate.model, coverage.rho, coverage.mu, tol=PLAN_TOLERANCE, throw=False)
+    sure = certify(estimate.model, coverage, estimate.counts, delta, potential=best.potential)
+    divergence = coverage.divergence_unchecked(d_hat)
+    return Certificate(
+        divergence, divergence - best.divergence, divergence - sure.lower_bound, sure.lower_bound, delta
+    )
+
+
+def evidence_of(belief: LearnedModel, moves: IntArray, state: int, delta: float) -> Evidence:
+    """Returns what was never reached, and how far away it is at least, seen from `state`."""
+    frame = belief.frame
+    return find_evidence(make_confidence(frame.counts(moves), delta), frame.world.pair_state, state)

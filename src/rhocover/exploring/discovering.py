@@ -1,0 +1,92 @@
+"""Discovery: what was never tried is reached for on purpose, before and while coverage is optimised.
+
+A plan on an estimated model knows nothing of what was never seen. So while some pair of a state that was
+met is still untried, or states are missing, the explorer is sent on errands: the policy that reaches
+something new in the fewest expected steps (`learning.discovery`), in which a pair that was tried N times
+leads to something new with probability k/(N + k), and to where it led before otherwise.
+
+All pairs tried once is enough when every state was met. While states are missing, each pair must have been
+tried log2(t) times: so each is tried for ever, whatever the weights say, at a cost that t makes small.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rhocover.exploring.behaviours import Balanced
+from rhocover.exploring.explorer import Block, Explorer, State, begun
+from rhocover.exploring.learned import LearnedModel
+from rhocover.exploring.simulator import Visits
+from rhocover.learning.discovery import find_journey
+
+LONGEST = 32  # steps between two looks at where something new may be
+SHARE = 64  # or t over this, if that is less
+AHEAD, LAST = 0.5, 1e9  # scores: an untried pair has 0, then comes the way to the next one, then the rest
+FLAT = 1e-9  # of a score that visits hardly change
+
+
+@dataclass(frozen=True)
+class Discovering:
+    """Sends another explorer on errands while there is something to discover."""
+
+    explorer: Explorer
+
+    def init(self, belief: Any) -> State:
+        """Returns the state before the first step; the explorer itself begins when it is asked to act."""
+        if is_discovering(belief):
+            return State(belief, belief.counts, 0, 0)
+        return self.explorer.init(belief)
+
+    def policy(self, state: State) -> Block:
+        """Returns an errand, or what the explorer does."""
+        if is_discovering(state.belief):
+            return errand(state.belief)  # pyright: ignore
+        return self.explorer.policy(state)
+
+    def update(self, state: State, visits: Visits) -> State:
+        """Returns the state after a block; the end of an errand makes a new plan due."""
+        if not is_discovering(state.belief):
+            return self.explorer.update(state, visits)
+        after = replace(state.after(visits), num_blocks=state.num_blocks)
+        if is_discovering(after.belief):
+            return after
+        return replace(after, belief=after.belief.outdated())  # pyright: ignore
+
+    def renew(self, state: State) -> State:
+        """Returns the state for a new problem."""
+        return state if is_discovering(state.belief) else begun(self.explorer, state)
+
+
+def is_discovering(belief: Any) -> bool:
+    """Whether some pair of the states met so far was tried too rarely."""
+    if not isinstance(belief, LearnedModel):
+        return False
+    return int(belief.known.estimate.visits.min()) < trials_due(belief)
+
+
+def trials_due(belief: LearnedModel) -> int:
+    """Returns how often each pair must have been tried by now."""
+    return math.ceil(math.log2(belief.num_steps + 2)) if has_missing(belief) else 1
+
+
+def has_missing(belief: LearnedModel) -> bool:
+    """Whether there may be states that were never met."""
+    return not belief.settings.know_states or belief.known.states.size < belief.frame.world.num_states
+
+
+def errand(belief: LearnedModel) -> Block:
+    """Returns a block that goes for something new: in each state untried pairs first, then the way there."""
+    known, n = belief.known, belief.frame.world.num_pairs
+    estimate = known.estimate
+    journey = find_journey(estimate.counts, estimate.pair_state, new_states=has_missing(belief))
+    untried = estimate.visits == 0
+    way = (journey.policy > 0) & ~untried
+    base, scale = np.zeros(n), np.ones(n)
+    base[known.pairs] = np.where(untried, 0.0, np.where(way, AHEAD / FLAT, LAST))
+    scale[known.pairs[way]] = FLAT
+    length = max(1, min(LONGEST, belief.num_steps // SHARE))
+    return Block(Balanced(base, np.zeros(n), scale), length, in_world=True)

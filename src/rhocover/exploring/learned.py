@@ -1,0 +1,263 @@
+"""Unknown dynamics: the belief is an estimate from the transitions that were seen.
+
+At first nothing is known but where the run began; states join as they are met, each with its actions.
+The problem to plan on is the estimated model of the states met so far with their weights. It is made anew
+when t has grown by a factor, and whenever a phase of discovery ends (see `discovering`); in between, an
+explorer tracks the plan it has. That loses little: the maximum is interior, so a model error of t^-1/2
+costs 1/t of coverage. And it gains something: in the model of its own transitions a trajectory has no flow
+residual, so each new plan takes the luck of the run so far into account.
+
+`know_states=False` does not even take the number of states as known: there may always be more.
+`sample=True` plans on a draw from the posterior in the place of its mean.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover import checks
+from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.coverage import Coverage
+from rhocover.errors import InvalidArgumentError
+from rhocover.exploring.behaviours import Behaviour, placed
+from rhocover.exploring.problem import Problem
+from rhocover.exploring.simulator import Visits
+from rhocover.learning.estimate import SMOOTHING, Estimate
+from rhocover.learning.rules import Rule, evaluated
+from rhocover.mdp import MDP
+from rhocover.occupancy import Occupancies
+from rhocover.planning.problem import read_problem
+
+LEAST_ORDER, VISITS_PER_ORDER = 2.0, 4  # of plans: the order is at most a quarter of a pair's visits
+PLAN_TOLERANCE = 1e-7  # of plans on an estimate: its own error is far larger
+
+
+@dataclass(frozen=True)
+class Learned:
+    """How to learn: `growth` of t between two plans, `smoothing` of the estimate, what is known before."""
+
+    growth: float = 1.2
+    smoothing: float = SMOOTHING
+    know_states: bool = True
+    sample: bool = False
+    discovery: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("growth", "smoothing"):
+            object.__setattr__(self, name, checks.number(getattr(self, name), name))
+        if not 1 < self.growth < np.inf:
+            raise InvalidArgumentError(f"`growth` must be above 1, got {self.growth:g}.")
+        if not 0 < self.smoothing < np.inf:
+            raise InvalidArgumentError(f"`smoothing` must be positive, got {self.smoothing:g}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What a learner may know before the first step: names of states and actions, roots, the objective.
+
+    `world` and `members` are there for their index: which action of which state a pair is. Their
+    probabilities are not read.
+    """
+
+    world: MDP
+    members: Occupancies  # of the caller's criterion: which step of which of its pairs a pair of the world is
+    rho: float
+    mu: FloatArray | None  # per pair of the world; None where a rule says it
+    rule: Rule | None
+    roots: IntArray
+    seed: int
+
+    def counts(self, moves: IntArray) -> sp.csr_array:
+        """Returns how often each state followed each pair, `[n, S]` of the world."""
+        return counts_of_moves(self.world, moves)
+
+
+def counts_of_moves(world: MDP, moves: IntArray) -> sp.csr_array:
+    """Returns how often each state followed each pair, int64 `[n, S]`, from counts per transition."""
+    P, seen = world.transitions, np.flatnonzero(moves)
+    first = np.searchsorted(seen, P.indptr)
+    return sp.csr_array((moves[seen], P.indices[seen], first), shape=P.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedModel:
+    """The belief after some blocks; `renewed_moves` and `renewed_steps` are those that the problem is of."""
+
+    settings: Learned
+    frame: Frame
+    scope: str  # "met": the states met so far; "all": every state that exists
+    moves: IntArray
+    num_steps: int = 0
+    renewed_moves: IntArray | None = None  # None: of no steps
+    renewed_steps: int = 0
+    potential: FloatArray | None = (
+        None  # of the last plan, per state of the world
+    )
+    is_outdated: bool = False  # the world turned out larger than the problem
+    made: dict[str, Any] = field(default_factory=dict)  # what was built for this problem
+
+    @property
+    def is_due(self) -> bool:
+        """Whether t has grown by the factor, or something was discovered."""
+        return self.is_outdated or self.num_steps >= self._next_plan()
+
+    @property
+    def counts(self) -> IntArray:
+        """Visits of the problem's pairs when it was made."""
+        return self.planned.estimate.visits
+
+    @property
+    def patience(self) -> int:
+        """Steps until t has grown by the factor, at least one."""
+        return max(1, self._next_plan() - self.num_steps)
+
+    def _next_plan(self) -> int:
+        return max(self.renewed_steps + 1, int(np.ceil(self.settings.growth * self.renewed_steps)))
+
+    def observe(self, visits: Visits) -> LearnedModel:
+        """Returns the belief after a block: the counts of now, and the problem as it was."""
+        steps = self.num_steps + visits.num_steps
+        return dataclasses.replace(self, moves=visits.moves.copy(), num_steps=steps)
+
+    def outdated(self) -> LearnedModel:
+        """Returns the belief with a new problem due."""
+        return dataclasses.replace(self, is_outdated=True)
+
+    def renewed(self) -> LearnedModel:
+        """Returns the belief with the problem of now."""
+        return dataclasses.replace(
+            self, renewed_moves=self.moves, renewed_steps=self.num_steps, potential=self._last_potential(),
+            made={}, is_outdated=False,
+        )  # fmt: skip
+
+    def _last_potential(self) -> FloatArray | None:
+        """Returns the potential of the last plan over the world's states; 0 for states it did not know."""
+        problem = self.made.get("problem")
+        if problem is None or not problem.is_planned:
+            return self.potential
+        potential = np.zeros(self.frame.world.num_states)
+        potential[self.planned.states] = problem.best.potential
+        return potential
+
+    @cached_property
+    def known(self) -> Known:
+        """What is known now."""
+        return make_known(self, self.moves)
+
+    @property
+    def planned(self) -> Known:
+        """What was known when the problem was made."""
+        return self._once("known", lambda: make_known(self, self._renewed_moves))
+
+    @property
+    def _renewed_moves(self) -> IntArray:
+        return np.zeros_like(self.moves) if self.renewed_moves is None else self.renewed_moves
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the estimated model."""
+        return self._once("problem", lambda: problem_of(self, self.planned))
+
+    def _once(self, name: str, build: Callable[[], Any]) -> Any:
+        """Returns what `build` makes; it stays until the problem is made anew."""
+        if name not in self.made:
+            self.made[name] = build()
+        return self.made[name]
+
+    def own(self, visits: Visits) -> Visits:
+        """Returns the visits of the pairs that the problem has; `moves` stay the world's."""
+        return dataclasses.replace(visits, pairs=visits.pairs[self.planned.pairs])
+
+    def place(self, behaviour: Behaviour) -> Behaviour:
+        """Returns a behaviour over the problem's pairs as one over the world's."""
+        return placed(behaviour, self.planned.pairs, self.frame.world.num_pairs)
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Returns the counts of now and those of the problem."""
+        steps = np.array([self.num_steps, self.renewed_steps])
+        tensors = {"moves": self.moves, "renewed_moves": self._renewed_moves, "steps": steps}
+        return tensors if self.potential is None else tensors | {"potential": self.potential}
+
+    def restored(self, tensors: dict[str, np.ndarray]) -> LearnedModel:
+        """Returns the belief that `tensors` came from."""
+        steps = tensors["steps"]
+        return dataclasses.replace(
+            self, moves=tensors["moves"], renewed_moves=tensors["renewed_moves"],
+            num_steps=int(steps[0]), renewed_steps=int(steps[1]), potential=tensors.get("potential"),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The part of the world that is known: its states, their pairs, and the estimate over them."""
+
+    states: IntArray  # the world's numbers, in order
+    pairs: IntArray
+    estimate: Estimate
+
+
+def met_states(frame: Frame, counts: sp.csr_array) -> BoolArray:
+    """Returns which states of the world were met: a run began there, or a transition led there."""
+    met = np.zeros(frame.world.num_states, bool)
+    met[frame.roots] = True
+    met[counts.indices] = True
+    return met
+
+
+def make_known(belief: LearnedModel, moves: IntArray) -> Known:
+    """Returns what is known from the transitions `moves`."""
+    frame, world = belief.frame, belief.frame.world
+    counts = frame.counts(moves)
+    met = met_states(frame, counts) if belief.scope == "met" else np.ones(world.num_states, bool)
+    states, pairs = np.flatnonzero(met), np.flatnonzero(met[world.pair_state])
+    number = np.cumsum(met) - 1
+    if states.size < world.num_states:
+        counts = counts[pairs]
+        shape = (pairs.size, states.size)
+        counts = sp.csr_array((counts.data, number[counts.indices], counts.indptr), shape=shape)
+    estimate = Estimate(
+        counts, number[world.pair_state[pairs]], world.pair_action[pairs], world.num_actions,
+        number[frame.roots], belief.settings.smoothing, world.name,
+    )  # fmt: skip
+    return Known(states, pairs, estimate)
+
+
+def problem_of(belief: LearnedModel, known: Known) -> Problem:
+    """Returns the problem of an estimate: its model, or a draw from the posterior, and its weights."""
+    frame, estimate = belief.frame, known.estimate
+    model = estimate.model
+    if belief.settings.sample:
+        model = estimate.sample(np.random.default_rng([frame.seed, belief.renewed_steps]))
+    rho = min(frame.rho, order_of(belief.renewed_steps, known.pairs.size))
+    question = read_problem(model, rho, weights_of(frame, known), None, None, None, 0.0, False)
+    start = np.zeros(estimate.num_states)
+    start[estimate.roots] = 1 / estimate.roots.size
+    coverage = Coverage(question.program.rho, question.program.coverage.mu_bar)
+    members = Occupancies.average(model)
+    warm = None if belief.potential is None else belief.potential[known.states]
+    return Problem(question, model, coverage, members, start, tol=PLAN_TOLERANCE, warm=warm)
+
+
+def order_of(num_steps: int, num_pairs: int) -> float:
+    """Returns the largest order that so many visits can tell apart.
+
+    At rho = inf the best occupancy is often not unique, and where it is, it moves a lot with a little of the
+    estimate: visits could not follow. Orders that grow with the visits of a pair have the same limit.
+    """
+    return max(LEAST_ORDER, num_steps / (VISITS_PER_ORDER * num_pairs))
+
+
+def weights_of(frame: Frame, known: Known) -> FloatArray:
+    """Returns the weights of the known pairs; ones while none of them matters."""
+    if frame.rule is not None:
+        return evaluated(frame.rule, known.estimate)
+    assert frame.mu is not None
+    weights = frame.mu[known.pairs]
+    return weights if weights.any() else np.ones(weights.size)

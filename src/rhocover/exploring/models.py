@@ -1,0 +1,89 @@
+"""What is known of the dynamics, by name, and as documents that a file can hold.
+
+| name | what the explorer knows |
+|---|---|
+| known | the model itself |
+| learned | the states and their actions; the transitions are estimated |
+| posterior | the same; plans are made on draws from the posterior |
+| from_scratch | not even how many states there are |
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import IntArray
+from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
+from rhocover.exploring.beliefs import Belief, KnownModel
+from rhocover.exploring.discovering import Discovering
+from rhocover.exploring.explorer import Explorer
+from rhocover.exploring.learned import Frame, Learned, LearnedModel
+from rhocover.exploring.problem import Problem
+from rhocover.learning.rules import Rule
+
+KNOWN = "known"
+MODELS: dict[str, Any] = {
+    KNOWN: KNOWN,
+    "learned": Learned(),
+    "posterior": Learned(sample=True),
+    "from_scratch": Learned(know_states=False),
+}
+
+
+def check_model(model: Any) -> Any:
+    """Returns "known" or how to learn; refuses what is neither."""
+    if isinstance(model, Learned):
+        return model
+    if not isinstance(model, str):
+        raise InvalidArgumentError(
+            f"`model` must be a name ({', '.join(MODELS)}) or a Learned, got {type(model).__name__}."
+        )
+    if model not in MODELS:
+        raise unknown_name("model", model, tuple(MODELS))
+    return MODELS[model]
+
+
+def model_name(model: Any) -> str:
+    """Returns the name of a way to know the model; "learned" for one with other settings."""
+    return next((name for name, known in MODELS.items() if known == model), "learned")
+
+
+def model_document(model: Any) -> Any:
+    """Returns it as a document."""
+    return model if model == KNOWN else dataclasses.asdict(model)
+
+
+def model_from_document(document: Any) -> Any:
+    """Returns what `model_document` was made of."""
+    try:
+        return KNOWN if document == KNOWN else Learned(**document)
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(f"the model {document!r} cannot be read: {error}") from error
+
+
+def actor(model: Any, explorer: Explorer) -> Explorer:
+    """Returns who acts: the explorer, sent on errands where it has to learn and has none of its own."""
+    if model == KNOWN or not model.discovery or is_self_reliant(explorer):
+        return explorer
+    return Discovering(explorer)
+
+
+def is_self_reliant(explorer: Any) -> bool:
+    """Whether an explorer looks after discovery itself; it then sees all states from the start."""
+    return bool(getattr(explorer, "self_reliant", False))
+
+
+def make_belief(
+    model: Any, problem: Problem, rule: Rule | None, explorer: Explorer, roots: IntArray, seed: int
+) -> Belief:
+    """Returns the belief before the first step of a run that begins in `roots`."""
+    if model == KNOWN:
+        return KnownModel(problem)
+    mu = problem.coverage.mu if rule is None else None
+    members, rho = problem.question.members, problem.coverage.rho
+    frame = Frame(problem.mdp, members, rho, mu, rule, np.unique(roots), seed)
+    scope = "all" if is_self_reliant(explorer) or not model.discovery else "met"
+    return LearnedModel(model, frame, scope, np.zeros(problem.mdp.transitions.nnz, np.int64))

@@ -1,0 +1,143 @@
+"""An estimated model: what counts of transitions say about the dynamics.
+
+Row i of `counts` says how often each state followed pair i. The estimate adds k = 1/2 of a visit, spread
+over the states that are known,
+
+    P_hat(s' | i) = (N(s' | i) + k/m) / (N_i + k),      m = number of states,
+
+so that it is a communicating model from the first step on: no pair is certain, a pair never visited leads
+anywhere. A model too large for full rows spreads k over where any action of the same state led, and a
+thousandth of k over the trajectories' first states (and from these over states never met): every state that
+was met was reached from one of them, so this is communicating, too. All of k on the first states would bend
+the plan, with a jump back every N/k steps. An error of order k/N costs N^-2 of coverage, less than what
+chance costs anyway. A posterior sample draws each row from the Dirichlet distribution of which P_hat is the
+mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover.checks import FloatArray, IntArray, Matrix
+from rhocover.mdp import MDP
+
+SMOOTHING = 0.5
+LEAST = 1e-10  # of a probability that is not zero: linear programs read 1e-12 as zero
+FULL_ENTRIES = 20_000  # n S up to which every state may follow every pair; above it rows stay sparse
+HOME = 1e-3  # of k on the first states, in a model with sparse rows
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Counts of transitions over the states that are known, and the model they make."""
+
+    counts: Matrix  # int64 [n, S]
+    pair_state: IntArray
+    pair_action: IntArray
+    num_actions: int
+    roots: IntArray  # where trajectories began
+    smoothing: float = SMOOTHING
+    name: str = ""
+
+    @property
+    def num_pairs(self) -> int:
+        """How many pairs there are."""
+        return int(self.pair_state.size)
+
+    @property
+    def num_states(self) -> int:
+        """How many states are known."""
+        return int(self.counts.shape[1])
+
+    @cached_property
+    def visits(self) -> IntArray:
+        """Visits of each pair `[n]`."""
+        return np.asarray(self.counts.sum(axis=1)).ravel().astype(np.int64)
+
+    @cached_property
+    def model(self) -> MDP:
+        """The model of the smoothed estimate."""
+        return self._model(self._smoothed())
+
+    def sample(self, generator: np.random.Generator) -> MDP:
+        """Returns a model drawn from the posterior: each row from Dirichlet(N + k/m)."""
+        rows = self._smoothed()
+        draws = generator.standard_gamma(rows.data)
+        return self._model(sp.csr_array((draws, rows.indices, rows.indptr), shape=rows.shape))
+
+    def table(self, values: FloatArray) -> FloatArray:
+        """Returns values per pair as a table `[S, A]`."""
+        return self.model.table(values)
+
+    def _smoothed(self) -> Matrix:
+        """Returns N + k/m: rows that sum to N_i + k."""
+        n, m = self.counts.shape
+        if n * m <= FULL_ENTRIES:
+            return sp.csr_array(self.counts.toarray() + self.smoothing / m)
+        share = self.smoothing * ((1 - HOME) * self._nearby() + HOME * self._home())
+        return (self.counts + share[self.pair_state]).tocsr()
+
+    def _nearby(self) -> Matrix:
+        """Returns where each state led, whatever was done there, `[S, S]`; to itself if nothing was."""
+        n, m = self.counts.shape
+        whose = sp.csr_array((np.ones(n), (self.pair_state, np.arange(n))), shape=(m, n))
+        total = np.asarray(whose @ self.visits).ravel()
+        led = sp.diags_array(1 / np.maximum(total, 1)) @ (whose @ self.counts)
+        return sp.csr_array(led + sp.diags_array((total == 0).astype(float)))
+
+    def _home(self) -> Matrix:
+        """Returns rows that lead to the first states, and from there also to states never met, `[S, S]`."""
+        m, k = self.num_states, self.roots.size
+        first = np.arange(0, m * k + 1, k)
+        home = sp.csr_array((np.full(m * k, 1 / k), np.tile(self.roots, m), first), shape=(m, m))
+        unmet = np.setdiff1d(np.arange(m), np.append(self.counts.indices, self.roots))
+        if unmet.size == 0:
+            return home
+        row = np.zeros(m)
+        row[unmet] = 1 / unmet.size
+        is_root = np.isin(np.arange(m), self.roots).astype(float)
+        away = sp.csr_array(is_root[:, None]) @ sp.csr_array(row[None, :])
+        return sp.csr_array(sp.diags_array(1 - is_root / 2) @ home + away / 2)
+
+    def _model(self, rows: Matrix) -> MDP:
+        data = np.maximum(_shares(rows.data, rows), LEAST)
+        data = _shares(data, rows)
+        rows = sp.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
+        return MDP.from_pairs(
+            rows, self.pair_state, self.pair_action, num_actions=self.num_actions, name=self.name
+        )
+
+
+def _shares(values: FloatArray, rows: Matrix) -> FloatArray:
+    """Returns the entries of rows divided by the sums of their rows; what has no sum is shared equally."""
+    total, length = np.add.reduceat(values, rows.indptr[:-1]), np.diff(rows.indptr)
+    empty = total < 1e-300  # draws may underflow all at once
+    values = np.where(np.repeat(empty, length), 1.0, values)
+    return values / np.repeat(np.where(empty, length, total), length)
+
+
+def exact_estimate(mdp: MDP) -> Estimate:
+    """Returns the estimate of someone who knows the model: rows of P, and infinitely many visits."""
+    return _Exact(
+        mdp.transitions, mdp.pair_state, mdp.pair_action, mdp.num_actions, np.array([0]), 0.0, mdp.name
+    )
+
+
+class _Exact(Estimate):
+    """The model itself, in the place of an estimate."""
+
+    @cached_property
+    def visits(self) -> IntArray:
+        """Infinitely many, `[n]`."""
+        return np.full(self.num_pairs, np.inf)  # type: ignore[return-value]
+
+    @cached_property
+    def model(self) -> MDP:
+        """The model."""
+        return MDP.from_pairs(
+            self.counts, self.pair_state, self.pair_action, num_actions=self.num_actions, name=self.name
+        )

@@ -1,0 +1,169 @@
+"""Evidence: what was never reached, and how long at least it would take, whatever is done.
+
+A state that was not met in n steps may be out of reach, or far, or simply not tried. The counts can tell:
+rows of the transitions that they do not refute form a confidence set C (`confidence`), which holds the true
+rows with probability 1 - delta. Let U be the states never met and h(s) the fewest expected steps from s to
+U, over all behaviours, under the true rows: h = 0 on U, and h(s) = min_i 1 + P_i h over the pairs i of s.
+Nothing is known of the rows of U, so U is one goal: a bound for reaching any of them is a bound for each.
+
+**Lower bound.** For any V >= 0 with V = 0 on U let
+
+    b = max over met states s of  V(s) - min_{i of s} min_{P in C_i} P V.
+
+Then V <= b h whenever C holds the true rows. Proof: V(s) <= b + P_i V for each pair i of s. Let tau be the
+time at which some behaviour reaches U; by induction on k, V(s_0) <= b E[min(k, tau)] + E V(s_min(k, tau)).
+If E tau is finite the last term tends to E V(s_tau) = 0, V being bounded; if not, there is nothing to prove.
+So V(s)/b is a bound for every V, and there is no iteration that must have converged: one may stop at any
+time. (The textbook choice V_0 = 0, V_{k+1}(s) = min_i 1 + min_{P in C_i} P V_k is a bound too: V_k <= h
+gives V_{k+1} <= min_i 1 + P_i h = h. It rises by at most 1 a sweep, and bounds of interest are thousands of
+steps.)
+
+**A good V.** Policy iteration on rows: take for each pair the row of C that is best for reaching U by the
+last V, solve the shortest path that these rows make (`shortest_paths`), again with its steps as V. A pair
+never visited may lead anywhere: from a state that has one, the bound is 1.
+
+The bound is over the expected number of steps. It says nothing of states that were met once and are far.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.errors import InvalidArgumentError
+from rhocover.learning.confidence import ConfidenceSet
+from rhocover.learning.discovery import read_counts
+from rhocover.learning.shortest_paths import shortest_paths
+
+ROUNDS = 30  # of choosing rows; fewer than ten are needed, as for policy iteration
+ENOUGH = 0.01  # relative: a bound this close to the best that C allows is as good
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was never reached in `num_steps` steps, with a bound that holds with probability 1 - `delta`."""
+
+    unmet: tuple[int, ...]  # states never met
+    unvisited: tuple[int, ...]  # pairs of met states never visited
+    least_steps: float  # no behaviour reaches an unmet state in fewer expected steps from where it stands
+    delta: float
+    num_states: int
+    num_steps: int
+
+    def __str__(self) -> str:
+        return " ".join([self._states(), *self._pairs()])
+
+    def _states(self) -> str:
+        if not self.unmet:
+            return f"All {self.num_states:,} states were met in {self.num_steps:,} steps."
+        were = "was" if len(self.unmet) == 1 else "were"
+        return (
+            f"{len(self.unmet):,} of {self.num_states:,} states {were} never met "
+            f"({checks.name_some(self.unmet)}) in {self.num_steps:,} steps{self._bound()}"
+        )
+
+    def _bound(self) -> str:
+        """Returns the bound in words, rounded down so that it stays one."""
+        them = "it" if len(self.unmet) == 1 else "one of them"
+        if self.least_steps < 2:
+            return f", and that proves nothing: {them} may be a step away."
+        return (
+            f": with probability {1 - self.delta:g} nothing reaches {them} in fewer than "
+            f"{math.floor(self.least_steps):,} steps on average."
+        )
+
+    def _pairs(self) -> list[str]:
+        if not self.unvisited:
+            return []
+        were = "pair of a met state was" if len(self.unvisited) == 1 else "pairs of met states were"
+        return [f"{len(self.unvisited):,} {were} never visited ({checks.name_some(self.unvisited)})."]
+
+
+def find_evidence(confidence: ConfidenceSet, pair_state: Any, state: int) -> Evidence:
+    """Returns what was not reached, seen from `state`, where the trajectory stands.
+
+    The columns of `confidence.counts` are all states there are; a state is met if it was stood on: led to,
+    left by some pair, or `state`. `pair_state` `[n]` may include pairs of states that were not met.
+    """
+    counts, pair_state = read_counts(confidence.counts, pair_state)
+    state = _read_state(state, counts.shape[1])
+    met = _met(confidence, pair_state, state)
+    _check_actions(met, pair_state)
+    bound = least_steps(confidence, pair_state, met)
+    return Evidence(
+        unmet=tuple(np.flatnonzero(~met).tolist()),
+        unvisited=tuple(np.flatnonzero((confidence.visits == 0) & met[pair_state]).tolist()),
+        least_steps=float(bound[state]) if not met.all() else math.inf,
+        delta=confidence.delta,
+        num_states=int(counts.shape[1]),
+        num_steps=int(confidence.visits.sum()),
+    )
+
+
+def least_steps(confidence: ConfidenceSet, pair_state: IntArray, met: BoolArray) -> FloatArray:
+    """Returns lower bounds `[S]` on the expected steps to a state not met, valid with probability 1 - delta.
+
+    Infinite where every state was met.
+    """
+    best = np.where(met, 1.0, 0.0)  # a step is needed at least
+    if met.all():
+        return np.full(met.size, math.inf)
+    values = best
+    for _ in range(ROUNDS):
+        values = _steps_of_best_rows(confidence, pair_state, met, values)
+        slope = _largest_slope(confidence, pair_state, met, values)
+        best = np.maximum(best, values / slope)
+        if slope <= 1 + ENOUGH:
+            break
+    return best
+
+
+def _steps_of_best_rows(
+    confidence: ConfidenceSet, pair_state: IntArray, met: BoolArray, values: FloatArray
+) -> FloatArray:
+    """Returns the steps `[S]` by the rows of the set that are best for these values; 0 where not met."""
+    own = met[pair_state]
+    rows = confidence.highest_rows(-values)[own]
+    arrival = rows @ (~met).astype(float)
+    rows.data *= met[rows.indices]
+    first = np.searchsorted(pair_state[own], np.arange(met.size + 1))
+    steps = shortest_paths(rows, arrival, first).steps
+    return np.minimum(steps, 2 * steps.max(initial=1.0, where=np.isfinite(steps)))  # V must be bounded
+
+
+def _largest_slope(
+    confidence: ConfidenceSet, pair_state: IntArray, met: BoolArray, values: FloatArray
+) -> float:
+    """Returns b, rounded up: what is subtracted is as large as V, so its rounding counts."""
+    own = met[pair_state]
+    slope = (values[pair_state] - confidence.lowest(values))[own]
+    return float(slope.max()) + 1e-12 * float(values.max())
+
+
+def _met(confidence: ConfidenceSet, pair_state: IntArray, state: int) -> BoolArray:
+    met = np.zeros(confidence.counts.shape[1], bool)
+    met[confidence.counts.indices] = True  # the set stores no zeros
+    met[pair_state[confidence.visits > 0]] = True
+    met[state] = True
+    return met
+
+
+def _check_actions(met: BoolArray, pair_state: IntArray) -> None:
+    met = met.copy()
+    met[pair_state] = False
+    if met.any():
+        raise InvalidArgumentError(
+            f"`pair_state` must list the pairs of every met state; state {int(np.argmax(met))} has none."
+        )
+
+
+def _read_state(state: Any, num_states: int) -> int:
+    state = checks.integer(state, "state", least=0)
+    if state >= num_states:
+        raise InvalidArgumentError(f"`state` must be a state in 0..{num_states - 1}, got {state}.")
+    return state

@@ -1,0 +1,130 @@
+"""Weights that learn: mu as a rule, evaluated anew whenever the estimate of the model is.
+
+What matters may itself depend on the dynamics. The error of an estimated row is larger where the next
+state is more uncertain, and that uncertainty is learned along the way:
+
+- `StdRule`: sqrt(c), c(s,a) = sum_s' P(1-P). With rho = 2 the squared error of the model.
+- `ErrorRule`: V^(2/3), V(s,a) = sum_s' sqrt(P(1-P)). With rho = 3/2 its L1 error.
+
+An estimate from few visits may say by chance that a pair is certain, and a weight of zero would never
+have it looked at again. So a bonus sqrt(2 log(1/delta)/(N-1)) is added to sqrt(c) and to V, the form that
+Maurer and Pontil (2009) prove for the standard deviation of one number. For rows of more than two outcomes
+it is an upper confidence bound of sqrt(c) only as N grows, and for V no proven bound; what it does is to
+keep every pair in view until its N is large. `upper=False` leaves it out, and a pair that was tried once is
+then never tried again.
+
+A rule of your own is any function of an `Estimate` that returns non-negative weights `[n]` or `[S, A]`;
+it sees the counts, the visits and the estimated model. Only proportions count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.checks import FloatArray
+from rhocover.coverage import checked_weights
+from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
+from rhocover.learning.estimate import Estimate
+
+Rule = Callable[[Estimate], Any]
+
+
+@dataclass(frozen=True)
+class UniformRule:
+    """Weight 1 for every pair."""
+
+    def __call__(self, estimate: Estimate) -> FloatArray:
+        """Returns ones `[n]`."""
+        return np.ones(estimate.num_pairs)
+
+
+@dataclass(frozen=True)
+class StdRule:
+    """sqrt(c), c = sum_s' P(1-P), with a bonus that falls as visits grow unless `upper=False`."""
+
+    upper: bool = True
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        checks.probability(self.delta, "delta", open_ends=True)
+
+    def __call__(self, estimate: Estimate) -> FloatArray:
+        """Returns weights `[n]`."""
+        spread = np.sqrt(_row_sums(estimate, lambda p: p * (1 - p)))
+        return spread + self.upper * bonus(estimate, self.delta)
+
+
+@dataclass(frozen=True)
+class ErrorRule:
+    """V^(2/3), V = sum_s' sqrt(P(1-P)), with a bonus on V that falls as visits grow unless `upper=False`."""
+
+    upper: bool = True
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        checks.probability(self.delta, "delta", open_ends=True)
+
+    def __call__(self, estimate: Estimate) -> FloatArray:
+        """Returns weights `[n]`."""
+        spread = _row_sums(estimate, lambda p: np.sqrt(p * (1 - p)))
+        return (spread + self.upper * bonus(estimate, self.delta)) ** (2 / 3)
+
+
+RULES: dict[str, type] = {"uniform": UniformRule, "transition_std": StdRule, "model_error": ErrorRule}
+
+
+def bonus(estimate: Estimate, delta: float) -> FloatArray:
+    """Returns sqrt(2 log(1/delta)/(N-1)), at most 1, `[n]`."""
+    visits = np.asarray(estimate.visits, float)
+    return np.minimum(1.0, np.sqrt(2 * np.log(1 / delta) / np.maximum(visits - 1, 1.0)))
+
+
+def _row_sums(estimate: Estimate, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Returns the sum of a function of N/N_i over each row; what it is for one visit where there is none."""
+    counts, visits = estimate.counts, np.asarray(estimate.counts.sum(axis=1), float).ravel()
+    share = counts.data / np.repeat(np.maximum(visits, 1e-300), np.diff(counts.indptr))
+    share = np.where(share > 1 - 1e-15, 1.0, share)
+    pair = np.repeat(np.arange(visits.size), np.diff(counts.indptr))
+    return np.bincount(pair, weights=function(share), minlength=visits.size).astype(float)
+
+
+def evaluated(rule: Rule, estimate: Estimate) -> FloatArray:
+    """Returns the weights of a rule, checked, `[n]`."""
+    weights = estimate.model.per_pair(rule(estimate), "mu")
+    return checked_weights(weights, "mu")
+
+
+def read_rule(mu: Any) -> Rule:
+    """Returns the rule of that name, or the function itself."""
+    if isinstance(mu, str):
+        if mu not in RULES:
+            raise unknown_name("rule for `mu`", mu, tuple(RULES))
+        return RULES[mu]()
+    if isinstance(mu, type) or not callable(mu):
+        raise InvalidArgumentError(
+            f"`mu` must be weights, a rule's name ({', '.join(RULES)}) or a function of an Estimate, got "
+            f"{mu!r}."
+        )
+    return mu
+
+
+def rule_document(rule: Rule) -> Any:
+    """Returns a rule as a document; the name of its kind for one of your own."""
+    for name, kind in RULES.items():
+        if type(rule) is kind:
+            return {"name": name, "settings": dataclasses.asdict(rule)}  # pyright: ignore
+    return getattr(rule, "__name__", type(rule).__name__)
+
+
+def rule_from_document(document: Any) -> Rule:
+    """Returns the rule that a document describes."""
+    try:
+        return RULES[document["name"]](**document["settings"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(f"the rule {document!r} cannot be read: {error}") from error

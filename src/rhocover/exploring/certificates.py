@@ -75,6 +75,25 @@ def _certified(estimate: Estimate, coverage: Coverage, d_hat: FloatArray, delta:
 
 
 def evidence_of(belief: LearnedModel, moves: IntArray, state: int, delta: float) -> Evidence:
-    """Returns what was never reached, and how far away it is at least, seen from `state`."""
+    """Returns what was never reached, and how far away it is at least, seen from `state`.
+
+    Where it is not known which states there are, nothing can be said of others than those met.
+    """
     frame = belief.frame
+    if not belief.settings.know_states:
+        return _open_evidence(belief, moves, delta)
     return find_evidence(make_confidence(frame.counts(moves), delta), frame.world.pair_state, state)
+
+
+def _open_evidence(belief: LearnedModel, moves: IntArray, delta: float) -> Evidence:
+    known = whole(belief, moves)
+    visits = known.estimate.visits
+    return Evidence(
+        unmet=(),
+        unvisited=tuple(known.pairs[visits == 0].tolist()),
+        least_steps=np.nan,
+        delta=delta,
+        num_states=known.states.size,
+        num_steps=int(visits.sum()),
+        least_trials=int(visits.min()),
+    )

@@ -97,9 +97,7 @@ class LearnedModel:
     num_steps: int = 0
     renewed_moves: IntArray | None = None  # None: of no steps
     renewed_steps: int = 0
-    potential: FloatArray | None = (
-        None  # of the last plan, per state of the world
-    )
+    potential: FloatArray | None = None  # of the last plan, per state of the world
     is_outdated: bool = False  # the world turned out larger than the problem
     made: dict[str, Any] = field(default_factory=dict)  # what was built for this problem
 

@@ -155,6 +155,10 @@ class Run:
         pair = int(self.trace["least_pair"][-1])
         return self.problem.pair_name(pair), int(self.visits[pair])
 
+    @property
+    def _knowledge(self) -> str:
+        return "" if self.model == "known" else f" (model {self.model.replace('_', ' ')})"
+
     def _shown_regret(self) -> str:
         column = regret_column(self.rho)
         return f"{self.trace[column][-1]:.2e}" + (" nats" if column != "regret" else "")
@@ -209,7 +213,7 @@ class Run:
     def __str__(self) -> str:
         pair, count = self.least_visited
         head = (
-            f"Run of {self.explorer} on {self.mdp.name or 'the model'} at rho = {self.rho:g}: "
+            f"Run of {self.explorer} on {self.mdp.name or 'the model'}{self._knowledge} at rho = {self.rho:g}: "
             f"{self.num_steps} steps, coverage {self.coverage_text}."
         )
         least = f"\n  least visited {pair}, {count} times"

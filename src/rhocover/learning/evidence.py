@@ -54,9 +54,17 @@ class Evidence:
     delta: float
     num_states: int
     num_steps: int
+    least_trials: int | None = None  # of a pair, where it is not known which states there are; else None
 
     def __str__(self) -> str:
-        return " ".join([self._states(), *self._pairs()])
+        states = self._states() if self.least_trials is None else self._open()
+        return " ".join([states, *self._pairs()])
+
+    def _open(self) -> str:
+        return (
+            f"{self.num_states:,} states were met in {self.num_steps:,} steps, and each of their pairs was "
+            f"tried {self.least_trials:,} times or more. Whether there are other states is not known."
+        )
 
     def _states(self) -> str:
         if not self.unmet:

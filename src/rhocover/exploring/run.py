@@ -212,8 +212,9 @@ class Run:
 
     def __str__(self) -> str:
         pair, count = self.least_visited
+        place = f"{self.mdp.name or 'the model'}{self._knowledge}"
         head = (
-            f"Run of {self.explorer} on {self.mdp.name or 'the model'}{self._knowledge} at rho = {self.rho:g}: "
+            f"Run of {self.explorer} on {place} at rho = {self.rho:g}: "
             f"{self.num_steps} steps, coverage {self.coverage_text}."
         )
         least = f"\n  least visited {pair}, {count} times"

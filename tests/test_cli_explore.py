@@ -18,7 +18,7 @@ import pytest
 
 import rhocover as rc
 from rhocover.cli import budget, compare, explore, explorers, knowledge, progress, run_options, runs
-from rhocover.experiments import pool
+from rhocover.experiments import answering
 from rhocover.exploring import explorer_names
 from rhocover.exploring.models import MODELS
 from rhocover.exploring.registry import CLASSES, VARIANTS, plugins
@@ -151,8 +151,8 @@ def test_the_table_of_a_learned_model_has_the_true_the_estimated_and_the_certifi
 
 
 def test_what_was_never_reached_is_told(rhocover):
-    run = rc.explore(rc.envs.river_swim(), 2.0, 10, model="from_scratch", mu="transition_std")
-    line = "explore river_swim --rho 2 --steps 10 --model from_scratch --mu transition_std"
+    run = rc.explore(rc.envs.river_swim(), 2.0, 10, model="learned", mu="transition_std")
+    line = "explore river_swim --rho 2 --steps 10 --model learned --mu transition_std"
     words = " ".join(rhocover(line).out.split())
     assert str(run.evidence(0.05)) in words
     assert "never met" in words
@@ -292,14 +292,14 @@ def test_a_learned_run_is_resumed_with_its_model_its_rule_and_its_end(rhocover):
         "def explore(*args, report, **given):\n"
         "    return original(*args, report=lambda *_: os.kill(os.getpid(), signal.SIGINT), **given)\n"
         "runs.explore = explore\n"
-        "main('explore river_swim --rho 2 --steps 20000 --model learned --mu transition_std --until-gap 0.3 '\n"
+        "main('explore river_swim --rho 2 --steps 20000 --model learned --until-gap 0.3 '\n"
         "     '--delta 0.2 --out run'.split())"
     )
     stopped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (stopped.returncode, stopped.stdout) == (130, "")
     assert "explore.json" not in names_in(Path("run"))
     until = CertifiedGap(0.3, 0.2)
-    whole = rc.explore(rc.envs.river_swim(), 2.0, 20_000, "transition_std", model="learned", until=until)
+    whole = rc.explore(rc.envs.river_swim(), 2.0, 20_000, model="learned", until=until)
     assert whole.is_enough
     assert whole.num_steps < 20_000
     result = rhocover("resume run --json")
@@ -440,7 +440,7 @@ def test_a_comparison_is_kept_drawn_gone_on_with_and_redrawn(rhocover, monkeypat
     shown = {name: Path("out", name).read_bytes() for name in pictures}
     for name in pictures:
         Path("out", name).unlink()
-    monkeypatch.setattr(pool, "run_one", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(answering, "run_one", lambda *_: pytest.fail("ran"))
     redrawn = rhocover("compare --redraw out --json")
     assert (redrawn.code, redrawn.out) == (0, first.out)
     assert {name: Path("out", name).read_bytes() for name in pictures} == shown
@@ -462,7 +462,7 @@ def test_another_comparison_is_refused_unless_forced(rhocover):
 
 
 def test_ctrl_c_keeps_a_comparison_and_says_so(rhocover, monkeypatch):
-    original, made = pool.run_one, []
+    original, made = answering.run_one, []
 
     def run(question, place):
         if made:
@@ -472,7 +472,7 @@ def test_ctrl_c_keeps_a_comparison_and_says_so(rhocover, monkeypatch):
 
     line = f"compare wheel --explorer feedback {SMALL} --out out"
     with monkeypatch.context() as patch:
-        patch.setattr(pool, "run_one", run)
+        patch.setattr(answering, "run_one", run)
         result = rhocover(line)
     assert result.code == 130
     assert result.err == "What was done is kept in out. Go on with the same command.\ninterrupted\n"
@@ -534,8 +534,8 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --until-gap 1 --until-error 1", "`--until-gap` and `--until-error`"),
         ("explore river_swim --rho 2 --until-visits 0", "`--until-visits` must be at least 1, got 0"),
         ("explore river_swim --rho 2 --until-visits x", "expected a whole number, got 'x'"),
-        ("explore river_swim --rho 2 --until-gap 0", "`--until-gap` must be positive, got 0"),
-        ("explore river_swim --rho 2 --until-error -1", "`--until-error` must be positive, got -1"),
+        ("explore river_swim --rho 2 --until-gap 0", "`--until-gap` must be positive and finite, got 0"),
+        ("explore river_swim --rho 2 --until-error -1", "`--until-error` must be positive and finite, got -1"),
         ("explore river_swim --rho 2 --model learned --mu model_error --discount 0.9",
          "`--mu` as a rule goes with runs without restarts. Leave `--discount` and `--horizon` out"),
         ("explore river_swim --rho 2 --model learned --mu transition_std --horizon 9", "`--mu` as a rule"),

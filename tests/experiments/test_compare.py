@@ -21,7 +21,7 @@ from rhocover.errors import (
     SolverError,
     UnknownNameError,
 )
-from rhocover.experiments import ledger, pool, runs
+from rhocover.experiments import answering, ledger, runs
 from rhocover.experiments.question import Question
 from rhocover.experiments.reading import read_question
 from rhocover.experiments.runs import COLUMNS, ENDS, FACTS, Failure, error_of, run_one
@@ -353,7 +353,7 @@ def interrupt_after(monkeypatch, count):
         made.append(place)
         return original(question, place)
 
-    monkeypatch.setattr(pool, "run_one", run)
+    monkeypatch.setattr(answering, "run_one", run)
     return made
 
 
@@ -457,7 +457,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(monkeypatch, tmp_path, given, words):
-    monkeypatch.setattr(pool, "run_one", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(answering, "run_one", lambda *_: pytest.fail("ran"))
     asked = {"envs": "river_swim", "num_steps": 100, "seeds": 2, "workers": 1, "out": tmp_path / "out"}
     with pytest.raises(InvalidArgumentError, match=words):
         rc.compare(**asked | given)

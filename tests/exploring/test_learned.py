@@ -403,7 +403,7 @@ def test_a_rule_of_your_own_must_be_given_again(tmp_path):
     rc.explore(RIVER, 2, 200, own_rule, model="learned", out=out)
     with pytest.raises(InvalidArgumentError, match=r"`mu` is needed: .* a rule of your own, own_rule"):
         rc.resume(out)
-    with pytest.raises(InvalidArgumentError, match="`mu` must be the rule own_rule of this run"):
+    with pytest.raises(InvalidArgumentError, match=r"`mu` must be the rule own_rule [0-9a-f]+ of this run"):
         rc.resume(out, mu=lambda estimate: np.ones(estimate.num_pairs))
     assert rc.resume(out, mu=own_rule).num_steps == 200
 

@@ -227,7 +227,7 @@ def test_what_is_no_rule_is_refused(until):
     [
         (lambda: rc.EveryPair(0), "`visits`"),
         (lambda: rc.EveryPair(2.5), "`visits`"),
-        (lambda: rc.CertifiedGap(0.0), "`gap` must be positive, got 0"),
+        (lambda: rc.CertifiedGap(0.0), "`gap` must be positive and finite, got 0"),
         (lambda: rc.CertifiedGap(float("nan")), "`gap`"),
         (lambda: rc.CertifiedGap(1.0, delta=1.0), "`delta`"),
         (lambda: rc.SmallModelError(-1.0), "`error` must be positive"),

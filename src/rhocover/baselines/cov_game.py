@@ -38,8 +38,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rhocover import checks
-from rhocover.baselines.episodic import check_scale, check_scope, episodic_world, look, value_caps
+from rhocover.baselines.episodic import episodic_world, look, value_caps
+from rhocover.baselines.episodic_play import GamePlay
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, State, initial_state
@@ -48,24 +48,14 @@ from rhocover.exploring.simulator import Visits
 
 
 @dataclass(frozen=True)
-class CovGame:
+class CovGame(GamePlay):
     """Visits in proportion to the weights, in rounds; `bonus` scales the optimism of its planner."""
 
-    self_reliant: ClassVar[bool] = True
-    keep_memory: ClassVar[bool] = True
-
-    bonus: float = 0.01
-    delta: float = 0.1
-    scope: str = "step"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bonus", check_scale(self.bonus, "bonus"))
-        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
-        object.__setattr__(self, "scope", check_scope(self.scope))
+    who: ClassVar[str] = "CovGame"
 
     def init(self, belief: Belief) -> State:
         """Returns the state before the first round; refuses a run without episodes."""
-        world = episodic_world(belief, "CovGame")
+        world = episodic_world(belief, self.who)
         mu = belief.frame.mu if isinstance(belief, LearnedModel) else belief.problem.coverage.mu
         assert mu is not None  # a rule for the weights goes with runs without restarts
         required = self._lumped(world.table(mu / mu[mu > 0].min()), np.max)
@@ -74,7 +64,7 @@ class CovGame:
 
     def policy(self, state: State) -> Block:
         """Returns one episode against the weights of now."""
-        seen = look(state, "CovGame")
+        seen = look(state, self.who)
         weights = self._weights(state, self._progress(state, seen.by_step))
         reward = np.broadcast_to(_divided(weights, state.memory["required"]), seen.by_step.shape)
         choice = seen.optimistic(reward, value_caps(reward.max(axis=1)), self.bonus, self.delta)
@@ -82,7 +72,7 @@ class CovGame:
 
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state after an episode: the forecaster's loss, and the next round where one is due."""
-        world, memory = episodic_world(state.belief, "CovGame"), state.memory
+        world, memory = episodic_world(state.belief, self.who), state.memory
         old = self._progress(state, world.table(state.counts))
         new = self._progress(state, world.table(state.counts + visits.pairs))
         reached = new[memory["required"] > 0].min()

@@ -33,42 +33,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from rhocover import checks
-from rhocover.baselines.episodic import check_scale, check_scope, episodic_world, look, value_caps
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.simulator import Visits
+from rhocover.baselines.episodic import look, value_caps
+from rhocover.baselines.episodic_play import GamePlay
+from rhocover.exploring.explorer import Block, State
 
 
 @dataclass(frozen=True)
-class EntGame:
+class EntGame(GamePlay):
     """Rewards surprise, log(1/dbar); `bonus` scales the optimism, `scope` says what is counted."""
 
-    self_reliant: ClassVar[bool] = True
-    keep_memory: ClassVar[bool] = True
-
-    bonus: float = 0.01
-    delta: float = 0.1
-    scope: str = "step"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bonus", check_scale(self.bonus, "bonus"))
-        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
-        object.__setattr__(self, "scope", check_scope(self.scope))
-
-    def init(self, belief: Belief) -> State:
-        """Returns the state before the first step; refuses a run without episodes."""
-        episodic_world(belief, "EntGame")
-        return initial_state(belief)
+    who: ClassVar[str] = "EntGame"
 
     def policy(self, state: State) -> Block:
         """Returns one episode that is optimal for the surprise."""
-        seen = look(state, "EntGame")
+        seen = look(state, self.who)
         visits = seen.by_step if self.scope == "step" else np.tile(seen.visits, (seen.world.horizon, 1))
         largest = np.log(visits.sum(axis=1) + seen.world.num_pairs)
         reward = largest[:, None] - np.log(visits + 1.0)
         return seen.world.block(seen.optimistic(reward, value_caps(largest), self.bonus, self.delta))
-
-    def update(self, state: State, visits: Visits) -> State:
-        """Returns the state with the visits added."""
-        return state.after(visits)

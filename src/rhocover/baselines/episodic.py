@@ -5,11 +5,8 @@ The dynamics do not depend on the step, so transitions are pooled over the steps
 all steps but the last, whose successor nobody sees because the next episode begins instead. The papers keep
 counts for each step, because their dynamics may change with it; pooling learns H times as fast.
 
-Plans are made by backward induction on P_hat = N(s' | s,a)/N(s,a), uniform where nothing was seen,
-
-    Q_h(s,a) = min(cap_h, gain_h(s,a) + growth sum_s' P_hat(s' | s,a) max_b Q_{h+1}(s',b)),    Q_H = 0,
-
-steps counted from 0, in which the systems differ by `gain`, `growth` and `cap` alone; the loops are in `backward_induction`.
+Plans are made by `backward_induction` on P_hat = N(s' | s,a)/N(s,a), uniform where nothing was seen; the
+systems differ by its `gain`, `growth` and `cap` alone.
 
 Optimism adds c_{h+1} sqrt(beta(n)/(2n)) to the reward, where values of the next step lie in [0, c_{h+1}]:
 n KL(P_hat, P) <= beta(n) = log(2SAH/delta) + (S-1) log(e(1 + n/(S-1))) holds for all pairs and all times at
@@ -28,7 +25,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from rhocover import checks
 from rhocover.baselines.backward_induction import backward_induction, pooled
 from rhocover.checks import FloatArray, IntArray
 from rhocover.errors import InvalidArgumentError
@@ -193,11 +189,3 @@ def kl_threshold(n: Any, world: EpisodicWorld, delta: float) -> FloatArray:
 def value_caps(largest: FloatArray) -> FloatArray:
     """Returns the largest sum of rewards from each step on, `[H]`, given the largest reward of each step."""
     return np.cumsum(largest[::-1])[::-1]
-
-
-def check_scale(value: Any, name: str) -> float:
-    """Returns a factor in [0, inf)."""
-    value = checks.number(value, name)
-    if not 0 <= value < np.inf:
-        raise InvalidArgumentError(f"`{name}` must be a number from 0 on, got {value:g}.")
-    return value

@@ -32,7 +32,8 @@ from typing import ClassVar
 import numpy as np
 
 from rhocover import checks
-from rhocover.baselines.episodic import EpisodicWorld, check_scale, episodic_world, look
+from rhocover.baselines.episodic import EpisodicWorld, episodic_world, look
+from rhocover.baselines.episodic_play import EpisodicPlay, check_scale
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.behaviours import Sampled
 from rhocover.exploring.beliefs import Belief
@@ -43,11 +44,10 @@ STREAM = 20_200  # of the random numbers that draw from the mixture
 
 
 @dataclass(frozen=True)
-class RewardFree:
+class RewardFree(EpisodicPlay):
     """Reaches every (s, h) in turn, `episodes` times; then mixes. `bonus` scales the optimism."""
 
-    self_reliant: ClassVar[bool] = True
-    keep_memory: ClassVar[bool] = True
+    who: ClassVar[str] = "RewardFree"
 
     episodes: int = 5
     bonus: float = 0.01
@@ -60,12 +60,12 @@ class RewardFree:
 
     def init(self, belief: Belief) -> State:
         """Returns the state before the first step, with no policies kept; refuses a run without episodes."""
-        world = episodic_world(belief, "RewardFree")
+        world = episodic_world(belief, self.who)
         return initial_state(belief, choices=np.zeros((0, world.horizon, world.num_states), np.int32))
 
     def policy(self, state: State) -> Block:
         """Returns an episode for the next target, or one of the mixture."""
-        world, choices = episodic_world(state.belief, "RewardFree"), state.memory["choices"]
+        world, choices = episodic_world(state.belief, self.who), state.memory["choices"]
         targets = targets_of(world)
         if len(choices) < self.episodes * len(targets):
             kept, choice = len(choices), self._choice(state)
@@ -76,7 +76,7 @@ class RewardFree:
 
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state with the visits added, and with the policy that was played if it is a new one."""
-        world, choices = episodic_world(state.belief, "RewardFree"), state.memory["choices"]
+        world, choices = episodic_world(state.belief, self.who), state.memory["choices"]
         if len(choices) == self.episodes * len(targets_of(world)):
             return state.after(visits)
         new = self._choice(state)[None].astype(np.int32)
@@ -84,7 +84,7 @@ class RewardFree:
 
     def _choice(self, state: State) -> IntArray:
         """Returns the optimistic choices `[H, S]` for the next target."""
-        seen = look(state, "RewardFree")
+        seen = look(state, self.who)
         targets = targets_of(seen.world)
         h, s = targets[len(state.memory["choices"]) % len(targets)]
         reward = np.zeros(seen.by_step.shape)

@@ -30,44 +30,23 @@ from typing import ClassVar
 
 import numpy as np
 
-from rhocover import checks
-from rhocover.baselines.episodic import Seen, check_scale, episodic_world, look
+from rhocover.baselines.episodic import Seen, episodic_world
+from rhocover.baselines.episodic_play import ErrorBoundPlay
 from rhocover.checks import FloatArray, IntArray
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.simulator import Visits
+from rhocover.exploring.explorer import State
 
 
 @dataclass(frozen=True)
-class RFExpress:
+class RFExpress(ErrorBoundPlay):
     """Greedy on W; `scale` multiplies its bonus, `truncate` caps it at H."""
 
-    self_reliant: ClassVar[bool] = True
-    keep_memory: ClassVar[bool] = True
+    who: ClassVar[str] = "RF-Express"
 
-    scale: float = 1.0
-    truncate: bool = False
-    delta: float = 0.1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_scale(self.scale, "scale"))
-        object.__setattr__(self, "truncate", bool(self.truncate))
-        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
-
-    def init(self, belief: Belief) -> State:
-        """Returns the state before the first step; refuses a run without episodes."""
-        episodic_world(belief, "RF-Express")
-        return initial_state(belief)
-
-    def policy(self, state: State) -> Block:
-        """Returns one episode that is greedy on W."""
-        seen = look(state, "RF-Express")
-        cap = seen.world.horizon if self.truncate else np.inf
-        return seen.world.block(uncertainty(seen, self.scale, cap, self.delta)[1])
-
-    def update(self, state: State, visits: Visits) -> State:
-        """Returns the state with the visits added."""
-        return state.after(visits)
+    def bound(self, seen: Seen, scale: float, truncate: bool) -> tuple[FloatArray, IntArray]:
+        """Returns (W `[H, pairs]`, its greedy choices `[H, S]`)."""
+        horizon = seen.world.horizon
+        cap = np.full(horizon, float(horizon) if truncate else np.inf)
+        return seen.induct(error_bonus(seen, scale, self.delta), cap, 1 + 1 / horizon)
 
     def error_bound(self, state: State) -> float:
         """Returns 3e sqrt(W_0) + W_0 of the worst start: no policy's value is off by more.
@@ -75,16 +54,13 @@ class RFExpress:
         For any reward in [0, 1], at all times at once, with probability 1 - delta. At most H, which no
         error exceeds. The paper stops where it is epsilon/2.
         """
-        seen = look(state, "RF-Express")
-        horizon = seen.world.horizon
-        W = seen.worst_start(uncertainty(seen, 1.0, horizon, self.delta)[0])
-        return float(min(horizon, 3 * np.e * np.sqrt(W) + W))
+        W = self.worst_start(state)
+        return float(min(episodic_world(state.belief, self.who).horizon, 3 * np.e * np.sqrt(W) + W))
 
 
-def uncertainty(seen: Seen, scale: float, cap: float, delta: float) -> tuple[FloatArray, IntArray]:
-    """Returns (W `[H, pairs]`, the greedy choices `[H, S]`)."""
+def error_bonus(seen: Seen, scale: float, delta: float) -> FloatArray:
+    """Returns scale 15 H^2 beta/n, `[H, pairs]`."""
     world, n = seen.world, seen.evidence
     union = np.log(3 * world.num_pairs * world.horizon / delta)
     beta = union + world.num_states * np.log(8 * np.e * (n + 1))
-    bonus = scale * 15 * world.horizon**2 * beta / n
-    return seen.induct(bonus, np.full(world.horizon, float(cap)), 1 + 1 / world.horizon)
+    return scale * 15 * world.horizon**2 * beta / n

@@ -31,61 +31,33 @@ from typing import ClassVar
 
 import numpy as np
 
-from rhocover import checks
-from rhocover.baselines.episodic import Seen, check_scale, episodic_world, kl_threshold, look
-from rhocover.checks import FloatArray
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.simulator import Visits
+from rhocover.baselines.episodic import Seen, kl_threshold
+from rhocover.baselines.episodic_play import ErrorBoundPlay
+from rhocover.checks import FloatArray, IntArray
+from rhocover.exploring.explorer import State
 
 
 @dataclass(frozen=True)
-class RFUCRL:
+class RFUCRL(ErrorBoundPlay):
     """Greedy on the error bound; `scale` multiplies its bonus, `truncate` caps it at what is possible."""
 
-    self_reliant: ClassVar[bool] = True
-    keep_memory: ClassVar[bool] = True
+    who: ClassVar[str] = "RF-UCRL"
 
-    scale: float = 1.0
-    truncate: bool = False
-    delta: float = 0.1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", check_scale(self.scale, "scale"))
-        object.__setattr__(self, "truncate", bool(self.truncate))
-        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
-
-    def init(self, belief: Belief) -> State:
-        """Returns the state before the first step; refuses a run without episodes."""
-        episodic_world(belief, "RF-UCRL")
-        return initial_state(belief)
-
-    def policy(self, state: State) -> Block:
-        """Returns one episode that is greedy on the bound."""
-        seen = look(state, "RF-UCRL")
-        bonus = self.scale * error_bonus(seen, self.delta)
-        cap = _caps(seen) if self.truncate else np.full(seen.world.horizon, np.inf)
-        return seen.world.block(seen.induct(bonus, cap)[1])
-
-    def update(self, state: State, visits: Visits) -> State:
-        """Returns the state with the visits added."""
-        return state.after(visits)
+    def bound(self, seen: Seen, scale: float, truncate: bool) -> tuple[FloatArray, IntArray]:
+        """Returns (E `[H, pairs]`, its greedy choices `[H, S]`)."""
+        horizon = seen.world.horizon
+        cap = np.arange(horizon, 0, -1.0) if truncate else np.full(horizon, np.inf)
+        return seen.induct(scale * error_bonus(seen, self.delta), cap)
 
     def error_bound(self, state: State) -> float:
         """Returns E_0 of the worst start: no policy's value is off by more, for any reward in [0, 1].
 
         Holds at all times at once with probability 1 - delta. The paper stops where it is epsilon/2.
         """
-        seen = look(state, "RF-UCRL")
-        return seen.worst_start(seen.induct(error_bonus(seen, self.delta), _caps(seen))[0])
+        return self.worst_start(state)
 
 
 def error_bonus(seen: Seen, delta: float) -> FloatArray:
     """Returns H sqrt(2 beta/n), `[H, pairs]`."""
     n = seen.evidence
     return seen.world.horizon * np.sqrt(2 * kl_threshold(n, seen.world, delta) / n)
-
-
-def _caps(seen: Seen) -> FloatArray:
-    """Returns H - h, `[H]`."""
-    return np.arange(seen.world.horizon, 0, -1.0)

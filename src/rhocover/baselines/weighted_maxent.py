@@ -71,10 +71,7 @@ class WeightedMaxEnt(FrankWolfePlay):
     def policy(self, state: State) -> Block:
         """Returns one episode of the policy that the weighted entropy's gradient asks for."""
         d = shares(state)
-        weights = ErrorRule(delta=self.delta)(noise_estimate(state, self.estimate_noise)) ** (
-            V_POWER * self.power
-        )
-        reward = weights * entropy_gradient(d, self.sigma)
+        reward = self._weights(state) * entropy_gradient(d, self.sigma)
         answer = oracle_now(state).respond(reward)
         return self.episode(state, answer, float(reward @ (answer.occupancy - d)))
 

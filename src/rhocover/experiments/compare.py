@@ -10,9 +10,10 @@ from typing import Any
 
 from rhocover import checks
 from rhocover.errors import InvalidArgumentError
+from rhocover.experiments.answering import Answering
 from rhocover.experiments.comparison import Comparison, from_file
 from rhocover.experiments.ledger import Ledger
-from rhocover.experiments.pool import run_here, run_in_processes
+from rhocover.experiments.pool import run_items
 from rhocover.experiments.question import Question
 from rhocover.experiments.reading import read_question
 from rhocover.experiments.runs import Failure, error_of
@@ -87,12 +88,11 @@ def _run(question: Question, ledger: Ledger, workers: int, report: Any) -> None:
     """Runs what is not done yet."""
     places = [place for place in question.places if not ledger.done[place]]
     total, workers = ledger.done.size, min(workers, len(places))
-    answers = run_here(question, places) if workers <= 1 else run_in_processes(question, places, workers)
-    with closing(answers):
-        for place, outcome in answers:
+    with closing(run_items(Answering(question), places, workers, caller="compare")) as answers:
+        for k, outcome in answers:
             if isinstance(outcome, Failure):
-                raise error_of(outcome, question.describe(place))
-            ledger.fill(place, outcome)
+                raise error_of(outcome, question.describe(places[k]))
+            ledger.fill(places[k], outcome)
             if report is not None:
                 report(int(ledger.done.sum()), total)
 

@@ -51,7 +51,7 @@ def run_one(question: Question, place: Place) -> Outcome | Failure:
         with one_blas_thread():
             return outcome_of(explore(**question.run_arguments(place)))
     except Exception as error:
-        return Failure(_kind(error), str(error), traceback.format_exc())
+        return failure_of(error)
 
 
 def outcome_of(run: Run) -> Outcome:
@@ -65,10 +65,11 @@ def outcome_of(run: Run) -> Outcome:
     return Outcome(rows, ends, np.array([facts[name] for name in FACTS], float))
 
 
-def _kind(error: Exception) -> str:
-    """Returns the name of the error, or of the one of ours that it is a kind of."""
+def failure_of(error: Exception) -> Failure:
+    """Returns the error being handled as a value; its kind is its name, or the one of ours that it is."""
     names = [kind.__name__ for kind in type(error).__mro__]
-    return next((name for name in names if name in KINDS), names[0])
+    kind = next((name for name in names if name in KINDS), names[0])
+    return Failure(kind, str(error), traceback.format_exc())
 
 
 def error_of(failure: Failure, run: str) -> Exception:

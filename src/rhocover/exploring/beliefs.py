@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rhocover.checks import IntArray
+from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.behaviours import Behaviour
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.simulator import Visits
@@ -58,6 +58,10 @@ class Belief(Protocol):
         """Returns a behaviour over the belief's pairs as one over the world's."""
         ...
 
+    def spread(self, values: FloatArray) -> FloatArray:
+        """Returns values of the belief's pairs as those of the world's."""
+        ...
+
     def tensors(self) -> dict[str, np.ndarray]:
         """Returns what a checkpoint must hold to make the belief again."""
         ...
@@ -95,6 +99,10 @@ class KnownModel:
     def place(self, behaviour: Behaviour) -> Behaviour:
         """Returns the behaviour."""
         return behaviour
+
+    def spread(self, values: FloatArray) -> FloatArray:
+        """Returns the values."""
+        return values
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Returns nothing."""

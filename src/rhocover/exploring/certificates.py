@@ -4,8 +4,9 @@ Two figures, side by side. The plug-in gap compares with the best coverage of th
 truth, and no promise. The certified gap compares with the least divergence of any model that the counts do
 not refute (`learning.optimistic`): it holds with probability 1 - delta, at all times at once, and is wide.
 
-Weights that a rule says are those of now: a certificate is about the objective as it is understood now. Where
-not even the states are known, it is about the states that were met.
+Weights that a rule says are those of now: the certificate is then about the objective as it is understood
+now, not about that of the true model, and says so. Where not even the states are known nothing can be
+certified: the best may visit states that nobody has met.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from rhocover.learning.optimistic import certify
 from rhocover.planning import plan
 
 PLAN_TOLERANCE = 1e-8
+OF_NOW = "for the weights as they are estimated now"
+STATES_UNKNOWN = "where it is not known which states there are"
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,16 @@ class Certificate:
     gap: float
     lower_bound: float  # of the divergence of the best, with probability 1 - delta
     delta: float
+    condition: str = ""  # what it takes for granted
 
     def __str__(self) -> str:
-        if not np.isfinite(self.gap):
+        if not np.isfinite(self.plug_in_gap):
             return "not every pair with a weight was visited: there is nothing to certify yet"
+        if not np.isfinite(self.gap):
+            return f"nothing can be certified {self.condition} (plug-in estimate {self.plug_in_gap:.3g} nats)"
+        condition = f" {self.condition}" if self.condition else ""
         return (
-            f"{self.gap:.3g} nats above the best at most, with probability {1 - self.delta:g} "
+            f"{self.gap:.3g} nats above the best at most{condition}, with probability {1 - self.delta:g} "
             f"(plug-in estimate {self.plug_in_gap:.3g})"
         )
 
@@ -59,19 +66,25 @@ def certify_visits(belief: LearnedModel, moves: IntArray, delta: float) -> Certi
     """Returns how close the visits behind `moves` are to the best coverage."""
     known = whole(belief, moves)
     estimate, coverage = known.estimate, Coverage(belief.frame.rho, weights_of(belief.frame, known))
-    visits = estimate.visits
-    if not (visits[coverage.support] > 0).all():
+    visits, mu = estimate.visits, belief.frame.mu
+    nothing_matters = mu is not None and not mu[known.pairs].any()
+    if nothing_matters or not (visits[coverage.support] > 0).all():
         return Certificate(np.inf, np.inf, np.inf, 0.0, delta)
-    return _certified(estimate, coverage, visits / visits.sum(), delta)
+    found = _certified(estimate, coverage, visits / visits.sum(), delta, belief.settings.know_states)
+    return found if belief.frame.rule is None else replace(found, condition=OF_NOW)
 
 
-def _certified(estimate: Estimate, coverage: Coverage, d_hat: FloatArray, delta: float) -> Certificate:
+def _certified(
+    estimate: Estimate, coverage: Coverage, d_hat: FloatArray, delta: float, know_states: bool
+) -> Certificate:
     best = plan(estimate.model, coverage.rho, coverage.mu, tol=PLAN_TOLERANCE, throw=False)
-    sure = certify(estimate.model, coverage, estimate.counts, delta, potential=best.potential)
     divergence = coverage.divergence_unchecked(d_hat)
-    return Certificate(
-        divergence, divergence - best.divergence, divergence - sure.lower_bound, sure.lower_bound, delta
-    )
+    plug_in = divergence - best.divergence
+    if not know_states:
+        return Certificate(divergence, plug_in, np.inf, 0.0, delta, STATES_UNKNOWN)
+    sure = certify(estimate.model, coverage, estimate.counts, delta, potential=best.potential)
+    gap = max(divergence - sure.lower_bound, 0.0)
+    return Certificate(divergence, plug_in, gap, sure.lower_bound, delta)
 
 
 def evidence_of(belief: LearnedModel, moves: IntArray, state: int, delta: float) -> Evidence:

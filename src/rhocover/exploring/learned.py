@@ -24,18 +24,19 @@ import scipy.sparse as sp
 
 from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray
-from rhocover.coverage import Coverage
+from rhocover.coverage import Coverage, checked_weights
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring.behaviours import Behaviour, placed
+from rhocover.exploring.behaviours import Behaviour, checked_behaviour, placed
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.simulator import Visits
 from rhocover.learning.estimate import SMOOTHING, Estimate
-from rhocover.learning.rules import Rule, evaluated
+from rhocover.learning.rules import Rule
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning.problem import read_problem
 
 LEAST_ORDER, VISITS_PER_ORDER = 2.0, 4  # of plans: the order is at most a quarter of a pair's visits
+LEAST_WEIGHT = 1e-3  # of the largest, at rho = 0
 PLAN_TOLERANCE = 1e-7  # of plans on an estimate: its own error is far larger
 
 
@@ -56,6 +57,18 @@ class Learned:
             raise InvalidArgumentError(f"`growth` must be above 1, got {self.growth:g}.")
         if not 0 < self.smoothing < np.inf:
             raise InvalidArgumentError(f"`smoothing` must be positive, got {self.smoothing:g}.")
+        for name in ("know_states", "sample", "discovery"):
+            object.__setattr__(self, name, _truth(getattr(self, name), name))
+        if not self.know_states and not self.discovery:
+            raise InvalidArgumentError(
+                "`know_states`=False needs `discovery`: states that are not known are met in no other way."
+            )
+
+
+def _truth(value: Any, name: str) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgumentError(f"`{name}` must be True or False, got {value!r}.")
+    return bool(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +111,7 @@ class LearnedModel:
     renewed_moves: IntArray | None = None  # None: of no steps
     renewed_steps: int = 0
     potential: FloatArray | None = None  # of the last plan, per state of the world
+    last_potential: FloatArray | None = None  # of the plan on this problem, where a checkpoint knew it
     is_outdated: bool = False  # the world turned out larger than the problem
     made: dict[str, Any] = field(default_factory=dict)  # what was built for this problem
 
@@ -132,14 +146,14 @@ class LearnedModel:
         """Returns the belief with the problem of now."""
         return dataclasses.replace(
             self, renewed_moves=self.moves, renewed_steps=self.num_steps, potential=self._last_potential(),
-            made={}, is_outdated=False,
+            made={}, is_outdated=False, last_potential=None,
         )  # fmt: skip
 
     def _last_potential(self) -> FloatArray | None:
         """Returns the potential of the last plan over the world's states; 0 for states it did not know."""
         problem = self.made.get("problem")
         if problem is None or not problem.is_planned:
-            return self.potential
+            return self.potential if self.last_potential is None else self.last_potential
         potential = np.zeros(self.frame.world.num_states)
         potential[self.planned.states] = problem.best.potential
         return potential
@@ -175,13 +189,22 @@ class LearnedModel:
 
     def place(self, behaviour: Behaviour) -> Behaviour:
         """Returns a behaviour over the problem's pairs as one over the world's."""
+        behaviour = checked_behaviour(behaviour, self.problem.mdp)
         return placed(behaviour, self.planned.pairs, self.frame.world.num_pairs)
+
+    def spread(self, values: FloatArray) -> FloatArray:
+        """Returns values of the problem's pairs as those of the world's; 0 for pairs it does not know."""
+        result = np.zeros(self.frame.world.num_pairs)
+        result[self.planned.pairs] = values
+        return result
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Returns the counts of now and those of the problem."""
         steps = np.array([self.num_steps, self.renewed_steps])
         tensors = {"moves": self.moves, "renewed_moves": self._renewed_moves, "steps": steps}
-        return tensors if self.potential is None else tensors | {"potential": self.potential}
+        last = self._last_potential()
+        tensors |= {} if self.potential is None else {"potential": self.potential}
+        return tensors if last is None else tensors | {"last_potential": last}
 
     def restored(self, tensors: dict[str, np.ndarray]) -> LearnedModel:
         """Returns the belief that `tensors` came from."""
@@ -189,6 +212,7 @@ class LearnedModel:
         return dataclasses.replace(
             self, moves=tensors["moves"], renewed_moves=tensors["renewed_moves"],
             num_steps=int(steps[0]), renewed_steps=int(steps[1]), potential=tensors.get("potential"),
+            last_potential=tensors.get("last_potential"),
         )  # fmt: skip
 
 
@@ -234,13 +258,24 @@ def problem_of(belief: LearnedModel, known: Known) -> Problem:
     if belief.settings.sample:
         model = estimate.sample(np.random.default_rng([frame.seed, belief.renewed_steps]))
     rho = min(frame.rho, order_of(belief.renewed_steps, known.pairs.size))
-    question = read_problem(model, rho, weights_of(frame, known), None, None, None, 0.0, False)
+    question = read_problem(model, rho, _weights_now(belief, known), None, None, None, 0.0, False)
     start = np.zeros(estimate.num_states)
     start[estimate.roots] = 1 / estimate.roots.size
     coverage = Coverage(question.program.rho, question.program.coverage.mu_bar)
     members = Occupancies.average(model)
     warm = None if belief.potential is None else belief.potential[known.states]
     return Problem(question, model, coverage, members, start, tol=PLAN_TOLERANCE, warm=warm)
+
+
+def _weights_now(belief: LearnedModel, known: Known) -> FloatArray:
+    """Returns the weights; says when and what for a rule failed."""
+    try:
+        return weights_of(belief.frame, known)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            f"{error} The rule for `mu` returned that after {belief.renewed_steps} steps, for the "
+            f"{known.pairs.size} pairs met so far."
+        ) from error
 
 
 def order_of(num_steps: int, num_pairs: int) -> float:
@@ -255,7 +290,19 @@ def order_of(num_steps: int, num_pairs: int) -> float:
 def weights_of(frame: Frame, known: Known) -> FloatArray:
     """Returns the weights of the known pairs; ones while none of them matters."""
     if frame.rule is not None:
-        return evaluated(frame.rule, known.estimate)
+        return _by_rule(frame.rule, frame.rho, known.estimate)
     assert frame.mu is not None
     weights = frame.mu[known.pairs]
     return weights if weights.any() else np.ones(weights.size)
+
+
+def _by_rule(rule: Rule, rho: float, estimate: Estimate) -> FloatArray:
+    """Returns the weights that a rule says now; ones while it says that nothing matters yet.
+
+    At rho = 0 a weight of zero would forbid the pair; an estimate may find one by chance.
+    """
+    weights = estimate.model.per_pair(rule(estimate), "mu")
+    if not weights.any():
+        return np.ones(weights.size)
+    weights = checked_weights(weights, "mu")
+    return np.maximum(weights, LEAST_WEIGHT * weights.max()) if rho == 0 else weights

@@ -14,16 +14,15 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.algorithm1 import Algorithm1
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Explorer
-from rhocover.exploring.models import actor, check_model, make_belief, model_name
+from rhocover.exploring.models import KNOWN, actor, check_model, is_self_reliant, make_belief, model_name
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.registry import explorer_document, explorer_name, make_explorer
 from rhocover.exploring.run import Run
 from rhocover.exploring.runner import Runner, Standing, begin
 from rhocover.exploring.simulator import Simulator
-from rhocover.exploring.stopping import Stop, check_stop
+from rhocover.exploring.stopping import CertifiedGap, Stop, check_stop
 from rhocover.exploring.trace import grid_of_steps, make_trace
-from rhocover.learning.estimate import exact_estimate
-from rhocover.learning.rules import Rule, evaluated, read_rule
+from rhocover.learning.rules import Rule, read_rule, weights_in_the_end
 from rhocover.mdp import MDP
 from rhocover.planning.threads import one_blas_thread
 
@@ -63,7 +62,7 @@ class Settings:
 
     def problem(self) -> Problem:
         """Returns the problem to explore; a rule for the weights is evaluated on the model itself."""
-        mu = self.mu if self.rule is None else evaluated(self.rule, exact_estimate(self.mdp))
+        mu = self.mu if self.rule is None else weights_in_the_end(self.rule, self.mdp)
         return make_problem(
             self.mdp, self.rho, mu,
             discount=self.discount, horizon=self.horizon, start=self.start, restrict=self.restrict,
@@ -169,7 +168,7 @@ def _run(runner: Runner, settings: Settings, folder: Any, report: Report | None)
 
     try:
         runner.run(after)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, InvalidArgumentError):  # a rule or an explorer of the caller's may be wrong
         if folder is not None:
             folder.save(runner.standing)
         raise
@@ -229,6 +228,7 @@ def read_settings(
             "`mu` as a rule goes with runs without restarts. Leave `discount` and `horizon` out, or pass "
             "weights."
         )
+    check_knowledge(settings)
     if settings.num_steps > MOST_STEPS:
         raise InvalidArgumentError(
             f"`num_steps` must be at most 2**60, got a number of {len(str(settings.num_steps))} digits."
@@ -247,6 +247,21 @@ def _read_mu(mu: Any) -> FloatArray | Rule | None:
     if mu is None:
         return None
     return read_rule(mu) if isinstance(mu, str) or callable(mu) else checks.float_array(mu, "mu")
+
+
+def check_knowledge(settings: Settings) -> None:
+    """Refuses what cannot be had with so little known beforehand."""
+    is_open = settings.model != KNOWN and not settings.model.know_states
+    if is_open and is_self_reliant(settings.explorer):
+        raise InvalidArgumentError(
+            f"`explorer` {explorer_name(settings.explorer)!r} knows all states from the start, as in its "
+            'paper. Pass model="learned".'
+        )
+    if isinstance(settings.until, CertifiedGap) and (is_open or (settings.rule and settings.model != KNOWN)):
+        raise InvalidArgumentError(
+            "`until`=CertifiedGap needs weights and states that are known: nothing certifies coverage of "
+            "states never met, or for weights still to be learned. Use EveryPair or SmallModelError."
+        )
 
 
 def check_budget(settings: Settings) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -80,11 +80,20 @@ class Run:
         return Certificate(self.divergence, excess, self.gap, self.best.lower_bound, 0.0)
 
     def evidence(self, delta: float = 0.05) -> Evidence | None:
-        """Returns what was never reached and how far away it is at least; None with a known model."""
+        """Returns what was never reached and how far away it is at least, seen from the first chain.
+
+        None with a known model, and with a horizon, where what is met are steps of states.
+        """
         delta = checks.probability(delta, "delta", open_ends=True)
-        if not isinstance(self.belief, LearnedModel):
+        if not isinstance(self.belief, LearnedModel) or self.problem.question.members.num_steps is not None:
             return None
-        return evidence_of(self.belief, self.moves, int(self.last_states[0]), delta)
+        found = evidence_of(self.belief, self.moves, int(self.last_states[0]), delta)
+        question = self.problem.question
+        kept = np.flatnonzero(question.kept)
+        return replace(
+            found, unmet=tuple(question.states[list(found.unmet)].tolist()),
+            unvisited=tuple(kept[list(found.unvisited)].tolist()),
+        )  # fmt: skip
 
     def model_error(self) -> ModelError:
         """Returns how far the transitions seen are from the acting model, row by row."""

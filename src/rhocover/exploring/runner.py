@@ -117,7 +117,7 @@ class Runner:
         self.grid = grid
         self.standing = standing
         self.until = until
-        self._next_look = self._find_next_look()
+        self._next_look = self._find_next_look(max(standing.num_steps - 1, 0))
         self._interrupts = Interrupts()
         self._block: Block | None = None
         self._act: Act | None = None
@@ -132,10 +132,10 @@ class Runner:
         with self._interrupts:
             while not self.is_done:
                 mark = self.grid[len(self.standing.rows)]
-                if self.standing.num_steps == mark:
-                    self._report(mark)
-                elif self.standing.num_steps == self._next_look:
+                if self.standing.num_steps == self._next_look:
                     self._look()
+                elif self.standing.num_steps == mark:
+                    self._report(mark)
                 else:
                     self._advance(min(mark, self._next_look))
                 after(self.standing)
@@ -149,16 +149,16 @@ class Runner:
         standing = self.standing
         assert self.until is not None
         sight = Sight(self.problem, standing.state.belief, standing.seen.moves, standing.num_steps)
-        if self.until.is_met(sight):
+        if sight.is_ready and self.until.is_met(sight):
             if not standing.rows or int(standing.rows[-1][0]) < standing.num_steps:
                 self._report(standing.num_steps)
             standing.is_enough = True
-        self._next_look = self._find_next_look()
+        self._next_look = self._find_next_look(standing.num_steps)
 
-    def _find_next_look(self) -> int:
+    def _find_next_look(self, num_steps: int) -> int:
         if self.until is None:
             return NEVER
-        return next_look(self.until, self.standing.num_steps, self.world.num_chains)
+        return next_look(self.until, num_steps, self.world.num_chains)
 
     def _advance(self, mark: int) -> None:
         """Acts until the block ends or the mark is reached, whichever comes first."""
@@ -223,13 +223,13 @@ def episode_of(standing: Standing, block: Block) -> Episode | None:
     """Returns the record of a block that had a Frank-Wolfe direction."""
     if block.direction is None:
         return None
-    seen, before = standing.state.belief.own(standing.seen), standing.state.num_steps
+    seen, before = standing.seen, standing.state.num_steps
     return Episode(
         k=standing.state.num_blocks + 1,
         t=before,
         tau=seen.num_steps,
         beta=seen.num_steps / (before + seen.num_steps),
         gap=block.gap,
-        psi=block.direction,
+        psi=standing.state.belief.spread(block.direction),
         psi_hat=np.asarray(seen.pairs / seen.num_steps),
     )

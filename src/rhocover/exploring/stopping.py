@@ -24,6 +24,7 @@ from rhocover import checks
 from rhocover.checks import BoolArray, IntArray
 from rhocover.errors import FileFormatError, InvalidArgumentError
 from rhocover.exploring.certificates import certify_visits, whole
+from rhocover.exploring.discovering import is_discovering
 from rhocover.exploring.learned import LearnedModel, counts_of_moves
 from rhocover.exploring.problem import Problem
 from rhocover.learning.confidence import make_confidence
@@ -53,6 +54,14 @@ class Sight:
         result[known.pairs] = True if mu is None else mu[known.pairs] > 0
         return result
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is something to judge: pairs that matter, and no errands left in an unknown world."""
+        if isinstance(self.belief, LearnedModel) and not self.belief.settings.know_states:
+            now = dataclasses.replace(self.belief, moves=self.moves, num_steps=self.num_steps)
+            return not is_discovering(now) and bool(self.needed.any())
+        return bool(self.needed.any())
+
     def gap(self, delta: float) -> float:
         """Returns the certified gap in nats; infinite while a pair with a weight is unvisited."""
         if (self.counts[self.needed] == 0).any():
@@ -71,7 +80,7 @@ class Sight:
 class Stop(Protocol):
     """Says when a run has seen enough; looks when t has grown by `growth`."""
 
-    growth: float
+    growth: ClassVar[float]
 
     def is_met(self, sight: Sight) -> bool:
         """Whether what was seen is enough."""
@@ -86,7 +95,7 @@ class EveryPair:
     growth: ClassVar[float] = 1.02
 
     def __post_init__(self) -> None:
-        checks.integer(self.visits, "visits", least=1)
+        object.__setattr__(self, "visits", checks.integer(self.visits, "visits", least=1))
 
     def is_met(self, sight: Sight) -> bool:
         """Whether the least visited pair has its visits."""
@@ -102,8 +111,8 @@ class CertifiedGap:
     growth: ClassVar[float] = 1.1
 
     def __post_init__(self) -> None:
-        _check_positive(self.gap, "gap")
-        checks.probability(self.delta, "delta", open_ends=True)
+        object.__setattr__(self, "gap", _positive(self.gap, "gap"))
+        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
 
     def is_met(self, sight: Sight) -> bool:
         """Whether the gap is small enough."""
@@ -119,8 +128,8 @@ class SmallModelError:
     growth: ClassVar[float] = 1.1
 
     def __post_init__(self) -> None:
-        _check_positive(self.error, "error")
-        checks.probability(self.delta, "delta", open_ends=True)
+        object.__setattr__(self, "error", _positive(self.error, "error"))
+        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
 
     def is_met(self, sight: Sight) -> bool:
         """Whether the error is small enough."""
@@ -132,9 +141,11 @@ STOPS: dict[str, type] = {
 }  # fmt: skip
 
 
-def _check_positive(value: Any, name: str) -> None:
-    if not checks.number(value, name) > 0:
-        raise InvalidArgumentError(f"`{name}` must be positive, got {value}.")
+def _positive(value: Any, name: str) -> float:
+    number = checks.number(value, name)
+    if not 0 < number < math.inf:
+        raise InvalidArgumentError(f"`{name}` must be positive and finite, got {value}.")
+    return number
 
 
 def check_stop(until: Any) -> Stop | None:

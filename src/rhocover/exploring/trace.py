@@ -134,7 +134,7 @@ def oracle_gap(problem: Problem, d_hat: FloatArray) -> float:
 def regret_in_value(coverage: Coverage, divergence: float, excess: float) -> float:
     """Returns U(better) - U(d_hat) for two divergences, `excess` apart; inf beyond float64."""
     rho = coverage.rho
-    if rho in (0, 1):
+    if rho in (0, 1) or excess == 0:
         return excess
     order = 1.0 if rho == np.inf else rho - 1
     with np.errstate(over="ignore"):

@@ -20,6 +20,7 @@ it sees the counts, the visits and the estimated model. Only proportions count.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,8 @@ from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.coverage import checked_weights
 from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
-from rhocover.learning.estimate import Estimate
+from rhocover.learning.estimate import Estimate, exact_estimate, settled_estimate
+from rhocover.mdp import MDP
 
 Rule = Callable[[Estimate], Any]
 
@@ -52,7 +54,8 @@ class StdRule:
     delta: float = 0.1
 
     def __post_init__(self) -> None:
-        checks.probability(self.delta, "delta", open_ends=True)
+        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
+        object.__setattr__(self, "upper", bool(self.upper))
 
     def __call__(self, estimate: Estimate) -> FloatArray:
         """Returns weights `[n]`."""
@@ -68,7 +71,8 @@ class ErrorRule:
     delta: float = 0.1
 
     def __post_init__(self) -> None:
-        checks.probability(self.delta, "delta", open_ends=True)
+        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
+        object.__setattr__(self, "upper", bool(self.upper))
 
     def __call__(self, estimate: Estimate) -> FloatArray:
         """Returns weights `[n]`."""
@@ -97,7 +101,21 @@ def _row_sums(estimate: Estimate, function: Callable[[FloatArray], FloatArray]) 
 def evaluated(rule: Rule, estimate: Estimate) -> FloatArray:
     """Returns the weights of a rule, checked, `[n]`."""
     weights = estimate.model.per_pair(rule(estimate), "mu")
+    if not weights.any():
+        raise InvalidArgumentError(
+            "`mu`: the rule gives every pair of this model weight 0, because nothing in it is uncertain. Use "
+            "uniform weights: leave `mu` out."
+        )
     return checked_weights(weights, "mu")
+
+
+def weights_in_the_end(rule: Rule, mdp: MDP) -> FloatArray:
+    """Returns the weights that a rule tends to in this model, `[n]`: what a run is judged by.
+
+    Rules of this library are evaluated with infinitely many visits; one of your own, which may not expect
+    that, as if each pair had a billion of them, shared out by the true probabilities.
+    """
+    return evaluated(rule, exact_estimate(mdp) if type(rule) in RULES.values() else settled_estimate(mdp))
 
 
 def read_rule(mu: Any) -> Rule:
@@ -119,7 +137,19 @@ def rule_document(rule: Rule) -> Any:
     for name, kind in RULES.items():
         if type(rule) is kind:
             return {"name": name, "settings": dataclasses.asdict(rule)}  # pyright: ignore
-    return getattr(rule, "__name__", type(rule).__name__)
+    return f"{getattr(rule, '__name__', type(rule).__name__)} {_print_of(rule)}".strip()
+
+
+def _print_of(rule: Any) -> str:
+    """Returns a short digest of what a function does, so that another one of its name is noticed."""
+    code = getattr(rule, "__code__", None)
+    if code is None:
+        return ""
+    held = [cell.cell_contents for cell in rule.__closure__ or ()]
+    plain = [value for value in (*held, *(rule.__defaults__ or ())) if isinstance(value, int | float | str)]
+    constants = [value for value in code.co_consts if not hasattr(value, "co_code")]
+    text = f"{code.co_code.hex()} {code.co_names} {constants} {plain}"
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def rule_from_document(document: Any) -> Rule:

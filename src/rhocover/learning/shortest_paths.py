@@ -31,10 +31,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
-from numba import njit
 from scipy.sparse import csgraph
 
 from rhocover.checks import FloatArray, IntArray, Matrix
+from rhocover.learning.path_steps import (
+    MOST_POLICIES,
+    guess,
+    improve,
+    iterate_densely,
+    slopes,
+    sweep_once,
+)
 from rhocover.learning.proper_policy import proper_policy
 
 FEW = 128  # states that are eliminated densely
@@ -43,7 +50,6 @@ ROUNDING = 1e-12  # relative: a smaller gain is no reason to change an action
 ROUNDS = 12  # of sweeps, before they give way to factors
 SMALL = 1e10  # multiplications that a factorisation may cost
 SWEEPS = 20  # between two looks at the error; two of them over all pairs
-MOST_POLICIES = 100  # of policy iteration; ten is many
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +74,9 @@ def shortest_paths(
     warm = np.full(first.size - 1, -1, np.int64) if warm is None else warm
     choice, order, steps = proper_policy(*model, warm)
     if order.size <= FEW:
-        _iterate_densely(*model, order, choice, steps, ROUNDING)
+        iterate_densely(*model, order, choice, steps, ROUNDING)
         return ShortestPaths(choice, steps, _attained(*model, steps, choice))
-    _guess(*model, order, steps)
+    guess(*model, order, steps)
     error = _sweep(*model, order, choice, steps, ROUNDS)
     if error > _enough(steps) and _has_small_factors(onward[choice[order]][:, order]):
         _iterate_factorised(model, onward, order, choice, steps)
@@ -94,10 +100,10 @@ def _sweep(indptr, successor, onward, arrival, first, order, choice, steps, roun
     error, greedy = np.inf, choice.copy()
     for _ in range(rounds):
         for k in range(SWEEPS):
-            _sweep_once(*model, order, steps, greedy, k < 2)
+            sweep_once(*model, order, steps, greedy, k < 2)
             order = np.ascontiguousarray(order[::-1])
         order = np.ascontiguousarray(order[np.argsort(steps[order], kind="stable")])
-        least, mean, most = _slopes(*model, steps, greedy)
+        least, mean, most = slopes(*model, steps, greedy)
         if least > 0:
             steps /= mean
             choice[:] = greedy
@@ -110,7 +116,7 @@ def _sweep(indptr, successor, onward, arrival, first, order, choice, steps, roun
 def _attained(indptr, successor, onward, arrival, first, steps, choice) -> float:
     """Returns the error of the steps as they are."""
     greedy = choice.copy()
-    least, _, most = _slopes(indptr, successor, onward, arrival, first, steps, greedy)
+    least, _, most = slopes(indptr, successor, onward, arrival, first, steps, greedy)
     return max(1 - least, most - 1, 0.0)
 
 
@@ -136,131 +142,5 @@ def _iterate_factorised(
         chain = onward[choice[order]][:, order]
         factors = sla.splu(sp.csc_array(sp.eye_array(order.size) - chain))
         steps[order] = factors.solve(np.ones(order.size))
-        if not _improve(*model, order, choice, steps, 1e3 * ROUNDING):
+        if not improve(*model, order, choice, steps, 1e3 * ROUNDING):
             return
-
-
-@njit(cache=True)
-def _value(indptr, successor, onward, arrival, i, s, steps):
-    """Returns the steps from s by insisting on pair i until it leads elsewhere."""
-    total, leaves = 1.0, arrival[i]
-    for j in range(indptr[i], indptr[i + 1]):
-        if successor[j] != s and onward[j] > 0:
-            total += onward[j] * steps[successor[j]]
-            leaves += onward[j]
-    return total / leaves if leaves > 0 else np.inf
-
-
-@njit(cache=True)
-def _guess(indptr, successor, onward, arrival, first, order, steps):
-    """Fills in steps, state by state away from the arrivals, as if the states not yet filled in led back."""
-    steps[order] = np.inf
-    for s in order:
-        best = np.inf
-        for i in range(first[s], first[s + 1]):
-            total, leaves = 1.0, arrival[i]
-            for j in range(indptr[i], indptr[i + 1]):
-                if steps[successor[j]] < np.inf:
-                    total += onward[j] * steps[successor[j]]
-                    leaves += onward[j]
-            if leaves > 0:
-                best = min(best, total / leaves)
-        steps[s] = best
-
-
-@njit(cache=True)
-def _sweep_once(indptr, successor, onward, arrival, first, order, steps, greedy, all_pairs):
-    """Replaces the steps of each state in turn by the best that its pairs give, or its greedy pair."""
-    for s in order:
-        if all_pairs:
-            best = np.inf
-            for i in range(first[s], first[s + 1]):
-                value = _value(indptr, successor, onward, arrival, i, s, steps)
-                if value < best:
-                    best = value
-                    greedy[s] = i
-            steps[s] = best
-        else:
-            steps[s] = _value(indptr, successor, onward, arrival, greedy[s], s, steps)
-
-
-@njit(cache=True)
-def _slopes(indptr, successor, onward, arrival, first, steps, greedy):
-    """Returns the least, mean and largest g = V - Q V over the states, for the greedy pairs, kept."""
-    least, total, count, most = np.inf, 0.0, 0, 0.0
-    for s in range(first.size - 1):
-        if steps[s] < np.inf and first[s] < first[s + 1]:
-            slope = -np.inf
-            for i in range(first[s], first[s + 1]):
-                ahead, mass = 0.0, arrival[i]
-                for j in range(indptr[i], indptr[i + 1]):
-                    if onward[j] > 0:
-                        ahead += onward[j] * steps[successor[j]]
-                        mass += onward[j]
-                if mass > 0 and steps[s] - ahead > slope:
-                    slope = steps[s] - ahead
-                    greedy[s] = i
-            least = min(least, slope)
-            most = max(most, slope)
-            total += slope
-            count += 1
-    return (least, total / count, most) if count > 0 else (1.0, 1.0, 1.0)
-
-
-@njit(cache=True)
-def _improve(indptr, successor, onward, arrival, first, order, choice, steps, margin):
-    """Changes choices for pairs that are better by the relative margin; returns whether any was."""
-    changed = False
-    for s in order:
-        best = steps[s] * (1 - margin)
-        for i in range(first[s], first[s + 1]):
-            value = _value(indptr, successor, onward, arrival, i, s, steps)
-            if value < best:
-                best = value
-                choice[s] = i
-                changed = True
-    return changed
-
-
-@njit(cache=True)
-def _iterate_densely(indptr, successor, onward, arrival, first, order, choice, steps, margin):
-    """Policy iteration from the proper `choice`; elimination without subtraction evaluates."""
-    place = np.full(steps.size, -1, np.int64)
-    place[order] = np.arange(order.size)
-    for _ in range(MOST_POLICIES):
-        chain = np.zeros((order.size, order.size))
-        arrives = np.empty(order.size)
-        for k in range(order.size):
-            i = choice[order[k]]
-            arrives[k] = arrival[i]
-            for j in range(indptr[i], indptr[i + 1]):
-                if place[successor[j]] >= 0:
-                    chain[k, place[successor[j]]] += onward[j]
-                else:
-                    arrives[k] += onward[j]  # a state without pairs has arrived
-        steps[order] = _eliminate(chain, arrives)
-        if not _improve(indptr, successor, onward, arrival, first, order, choice, steps, margin):
-            break
-
-
-@njit(cache=True)
-def _eliminate(chain, arrives):
-    """Returns the expected steps `[m]` to arrive; overwrites its arguments.
-
-    State k hands its arrivals, its steps and its moves to those before it, in proportion to how it
-    leaves; all numbers are non-negative, so no digits are lost.
-    """
-    m = arrives.size
-    cost = np.ones(m)
-    leaves = np.empty(m)
-    for k in range(m - 1, -1, -1):
-        leaves[k] = arrives[k] + chain[k, :k].sum()
-        for i in range(k):
-            if chain[i, k] > 0:
-                share = chain[i, k] / leaves[k]
-                chain[i, :k] += share * chain[k, :k]
-                arrives[i] += share * arrives[k]
-                cost[i] += share * cost[k]
-    for k in range(m):
-        cost[k] = (cost[k] + (chain[k, :k] * cost[:k]).sum()) / leaves[k]
-    return cost

@@ -30,6 +30,7 @@ METHODS = ("interior_point", *FRANK_WOLFE, "leximin")
 DEFAULT_STEPS = {"interior_point": 200, "leximin": 0}
 FRANK_WOLFE_STEPS = 20_000
 AIM = 0.5  # the solver aims below tol, because the check afterwards adds its own rounding
+LARGEST_WARM = 1e6  # a potential beyond this is no plan's of this model
 MEMBERSHIP_TOLERANCE = 1e-9
 FLOW_ROUNDING = 1e-10  # of a row, relative to what flows through it
 
@@ -97,8 +98,10 @@ def plan(
     max_steps = _step_limit(method, max_steps)
     # D_rho is near rho KL(d || mu) for small rho, so the tolerance shrinks with it.
     aim = max(tol * min(1.0, problem.program.rho or 1.0), min(tol, 1e-12))
-    found = _solve(problem, method, aim, max_steps, _read_warm(problem, warm))
-    result = _checked(problem, found, method, aim, time.perf_counter() - began)
+    nu = _read_warm(problem, warm)
+    result = _checked(problem, _solve(problem, method, aim, max_steps, nu), method, aim, began)
+    if nu is not None and result.status is not PlanStatus.SOLVED:  # the wrong start, perhaps
+        result = _checked(problem, _solve(problem, method, aim, max_steps, None), method, aim, began)
     if throw and result.status is not PlanStatus.SOLVED:
         raise NotConvergedError(_explain(result, aim), result)
     return result
@@ -114,12 +117,14 @@ def _read_warm(problem: Problem, warm: Any) -> FloatArray | None:
     """Returns a potential as multipliers of the flow rows, without the last; None if there is none."""
     if warm is None or problem.members.criterion != "average":
         return None
-    potential = np.asarray(warm, float)
+    potential = checks.any_array(warm, "warm")
     checks.check_shape(potential.shape, "warm", (problem.mdp.num_states,))
     nu = potential[problem.states]
-    if not np.isfinite(nu).all():
+    if potential.dtype.kind not in "fiu" or not np.isfinite(nu).all():
         raise InvalidArgumentError("`warm` must be finite: pass the potential of a plan, or leave it out.")
-    return nu[:-1] - nu[-1]
+    nu = nu.astype(float)
+    nu = nu[:-1] - nu[-1]
+    return nu if float(np.abs(nu).max(initial=0.0)) <= LARGEST_WARM else None
 
 
 def _solve(problem: Problem, method: str, tol: float, max_steps: int, warm: FloatArray | None) -> _Found:
@@ -160,7 +165,7 @@ def _solve_leximin(problem: Problem) -> _Found:
     return _Found(end.d, dual_bound(problem.program, multipliers), multipliers, end.num_levels, False)
 
 
-def _checked(problem: Problem, found: _Found, method: str, tol: float, seconds: float) -> Plan:
+def _checked(problem: Problem, found: _Found, method: str, tol: float, began: float) -> Plan:
     """Returns the plan with every number computed again from the occupancy itself."""
     members, coverage = problem.members, problem.program.coverage
     d = _linked(problem, np.maximum(found.d, 0.0), 0.25 * tol)
@@ -190,7 +195,7 @@ def _checked(problem: Problem, found: _Found, method: str, tol: float, seconds: 
         status=status,
         method=method,
         steps=found.steps,
-        seconds=seconds,
+        seconds=time.perf_counter() - began,
         stages=found.stages,
         restriction=problem.restriction,
     )

@@ -7,12 +7,8 @@ one `measure` reads off the finished run. How processes begin, end and fail is a
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,14 +17,12 @@ import numpy as np
 
 from rhocover import checks, envs
 from rhocover.checks import FloatArray
-from rhocover.errors import RhocoverError
-from rhocover.experiments.pool import _follow_parent, _unheard
+from rhocover.experiments.pool import run_items
 from rhocover.experiments.rows import Estimate, estimate
-from rhocover.experiments.runs import Failure, _kind, error_of
+from rhocover.experiments.runs import Failure, error_of, failure_of
 from rhocover.exploring import Run, explore
 
 Report = Callable[[int, int], None]
-Answers = Iterator[tuple[int, "FloatArray | Failure"]]
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None, report: Report | None) ->
     """Returns the numbers of each job, in the order of the jobs."""
     workers = os.cpu_count() or 1 if workers is None else checks.integer(workers, "workers", least=1)
     workers, found = min(workers, len(jobs)), {}
-    with closing(_here(jobs) if workers <= 1 else _in_processes(jobs, workers)) as answers:
+    with closing(run_items(_answer, jobs, workers, caller="reproduce")) as answers:
         for k, outcome in answers:
             if isinstance(outcome, Failure):
                 raise error_of(outcome, str(jobs[k]))
@@ -114,45 +108,8 @@ def estimates(jobs: Sequence[Job], numbers: Sequence[FloatArray]) -> list[Estima
     return [estimate(np.concatenate(numbers[a:b])) for a, b in zip(begins, ends, strict=True)]
 
 
-def _here(jobs: Sequence[Job]) -> Any:
-    """Yields the answers one after the other, from this process."""
-    for k, job in enumerate(jobs):
-        yield k, _answer(job)
-
-
-def _in_processes(jobs: Sequence[Job], workers: int) -> Any:
-    """Yields the answers as they come, from this many processes."""
-    context = multiprocessing.get_context("spawn")
-    before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, context, _begin)
-    try:
-        with _unheard():
-            waiting = {pool.submit(_answer, job): k for k, job in enumerate(jobs)}
-        for future in as_completed(waiting):
-            yield waiting[future], future.result()
-    except BrokenProcessPool as error:
-        raise RhocoverError(
-            "a worker process ended without an answer. Either the memory ran out: use fewer `workers`; or "
-            'the script calls reproduce() outside of `if __name__ == "__main__":`, which it needs. '
-            "Typed in or read from a pipe there is no script: pass workers=1."
-        ) from error
-    except BaseException:  # also when the caller stops listening: nobody waits for what still runs
-        for process in set(multiprocessing.active_children()) - before:
-            process.terminate()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _begin() -> None:
-    """Prepares a worker: it ends when its parent is gone."""
-    import threading
-
-    threading.Thread(target=_follow_parent, daemon=True).start()
-
-
 def _answer(job: Job) -> FloatArray | Failure:
     try:
         return job.run()
     except Exception as error:
-        return Failure(_kind(error), str(error), traceback.format_exc())
+        return failure_of(error)

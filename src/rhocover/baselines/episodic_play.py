@@ -1,0 +1,108 @@
+"""The contract and the settings that systems which play episodes share.
+
+A system plays one episode at a time, each planned on all that was seen (see `episodic`). Two kinds of them:
+
+- **games** reward the sampler by what a forecaster holds now, and plan optimistically: `bonus` scales the
+  optimism, which holds with probability 1 - `delta` where it is 1; `scope` says what a visit is counted of;
+- **error bounds** are played greedily: `scale` multiplies the bonus of the bound, `truncate` caps it at what
+  is possible. The certificate always has the cap and scale 1, and holds with probability 1 - `delta`.
+
+What a game rewards, how a bound recurs and where its paper stops are the systems' own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.baselines.episodic import Seen, episodic_world, look
+from rhocover.checks import FloatArray, IntArray
+from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.exploring.beliefs import Belief
+from rhocover.exploring.explorer import Block, State, initial_state
+from rhocover.exploring.simulator import Visits
+
+SCOPES = ("step", "pair")  # what a count is of: a pair at a step, or a pair at any step
+
+
+@dataclass(frozen=True)
+class EpisodicPlay:
+    """One episode at a time; a system adds its settings and `policy`."""
+
+    self_reliant: ClassVar[bool] = True
+    keep_memory: ClassVar[bool] = True
+    who: ClassVar[str]  # the system's name, for messages
+
+    def init(self, belief: Belief) -> State:
+        """Returns the state before the first step; refuses a run without episodes."""
+        episodic_world(belief, self.who)
+        return initial_state(belief)
+
+    def update(self, state: State, visits: Visits) -> State:
+        """Returns the state with the visits added."""
+        return state.after(visits)
+
+
+@dataclass(frozen=True)
+class GamePlay(EpisodicPlay):
+    """A game against a forecaster; `bonus` scales the optimism, `scope` says what is counted."""
+
+    bonus: float = 0.01
+    delta: float = 0.1
+    scope: str = "step"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bonus", check_scale(self.bonus, "bonus"))
+        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
+        object.__setattr__(self, "scope", check_scope(self.scope))
+
+
+@dataclass(frozen=True)
+class ErrorBoundPlay(EpisodicPlay, ABC):
+    """Greedy on an error bound; `scale` multiplies its bonus, `truncate` caps it at what is possible."""
+
+    scale: float = 1.0
+    truncate: bool = False
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", check_scale(self.scale, "scale"))
+        object.__setattr__(self, "truncate", bool(self.truncate))
+        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
+
+    def policy(self, state: State) -> Block:
+        """Returns one episode that is greedy on the bound."""
+        seen = look(state, self.who)
+        return seen.world.block(self.bound(seen, self.scale, self.truncate)[1])
+
+    @abstractmethod
+    def bound(self, seen: Seen, scale: float, truncate: bool) -> tuple[FloatArray, IntArray]:
+        """Returns (the bound `[H, pairs]`, its greedy choices `[H, S]`)."""
+
+    @abstractmethod
+    def error_bound(self, state: State) -> float:
+        """Returns what no policy's value is off by more than, for any reward in [0, 1]."""
+
+    def worst_start(self, state: State) -> float:
+        """Returns the bound at the worst start, with its cap and scale 1."""
+        seen = look(state, self.who)
+        return seen.worst_start(self.bound(seen, 1.0, True)[0])
+
+
+def check_scope(scope: Any) -> str:
+    """Returns the scope; refuses what is none."""
+    if scope not in SCOPES:
+        raise unknown_name("scope", scope, SCOPES)
+    return scope
+
+
+def check_scale(value: Any, name: str) -> float:
+    """Returns a factor in [0, inf)."""
+    value = checks.number(value, name)
+    if not 0 <= value < np.inf:
+        raise InvalidArgumentError(f"`{name}` must be a number from 0 on, got {value:g}.")
+    return value

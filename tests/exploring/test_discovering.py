@@ -14,7 +14,8 @@ from rhocover.exploring import Algorithm1, Tracking, discovering
 from rhocover.exploring.behaviours import Sampled
 from rhocover.exploring.discovering import Discovering, errand, has_missing, is_discovering, trials_due
 from rhocover.exploring.explorer import renewed
-from rhocover.exploring.learned import Frame, Learned, LearnedModel
+from rhocover.exploring.frame import Frame
+from rhocover.exploring.learned import Learned, LearnedModel
 from rhocover.exploring.schedules import Constant, Quadratic
 from rhocover.exploring.simulator import Simulator, Visits
 from small_models import random_model

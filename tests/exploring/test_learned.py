@@ -21,8 +21,10 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.exploring import Algorithm1, Block, Feedback, Stationary, Tracking
 from rhocover.exploring.behaviours import Balanced, Sampled, Steered
 from rhocover.exploring.discovering import Discovering
+from rhocover.exploring.estimated_problem import order_of
 from rhocover.exploring.explorer import renewed
-from rhocover.exploring.learned import Frame, Learned, LearnedModel, order_of
+from rhocover.exploring.frame import Frame
+from rhocover.exploring.learned import Learned, LearnedModel
 from rhocover.exploring.simulator import Simulator, Visits
 from rhocover.learning.rules import StdRule
 from rhocover.occupancy import Occupancies

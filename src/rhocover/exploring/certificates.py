@@ -17,7 +17,9 @@ import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
 from rhocover.coverage import Coverage
-from rhocover.exploring.learned import Known, LearnedModel, make_known, weights_of
+from rhocover.exploring.estimated_problem import weights_of
+from rhocover.exploring.frame import Known, make_known
+from rhocover.exploring.learned import LearnedModel
 from rhocover.learning.confidence import make_confidence
 from rhocover.learning.estimate import Estimate
 from rhocover.learning.evidence import Evidence, find_evidence
@@ -58,8 +60,8 @@ class Certificate:
 
 def whole(belief: LearnedModel, moves: IntArray) -> Known:
     """Returns what transitions tell about all pairs that are known to exist."""
-    scope = "all" if belief.settings.know_states else "met"
-    return make_known(replace(belief, scope=scope), moves)
+    settings = belief.settings
+    return make_known(belief.frame, moves, met_only=not settings.know_states, smoothing=settings.smoothing)
 
 
 def certify_visits(belief: LearnedModel, moves: IntArray, delta: float) -> Certificate:

@@ -20,24 +20,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from rhocover import checks
-from rhocover.checks import BoolArray, FloatArray, IntArray
-from rhocover.coverage import Coverage, checked_weights
+from rhocover.checks import FloatArray, IntArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.behaviours import Behaviour, checked_behaviour, placed
+from rhocover.exploring.estimated_problem import estimated_problem
+from rhocover.exploring.frame import Frame, Known, make_known
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.simulator import Visits
-from rhocover.learning.estimate import SMOOTHING, Estimate
-from rhocover.learning.rules import Rule
-from rhocover.mdp import MDP
-from rhocover.occupancy import Occupancies
-from rhocover.planning.problem import read_problem
-
-LEAST_ORDER, VISITS_PER_ORDER = 2.0, 4  # of plans: the order is at most a quarter of a pair's visits
-LEAST_WEIGHT = 1e-3  # of the largest, at rho = 0
-PLAN_TOLERANCE = 1e-7  # of plans on an estimate: its own error is far larger
+from rhocover.learning.estimate import SMOOTHING
 
 
 @dataclass(frozen=True)
@@ -69,34 +61,6 @@ def _truth(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise InvalidArgumentError(f"`{name}` must be True or False, got {value!r}.")
     return bool(value)
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """What a learner may know before the first step: names of states and actions, roots, the objective.
-
-    `world` and `members` are there for their index: which action of which state a pair is. Their
-    probabilities are not read.
-    """
-
-    world: MDP
-    members: Occupancies  # of the caller's criterion: which step of which of its pairs a pair of the world is
-    rho: float
-    mu: FloatArray | None  # per pair of the world; None where a rule says it
-    rule: Rule | None
-    roots: IntArray
-    seed: int
-
-    def counts(self, moves: IntArray) -> sp.csr_array:
-        """Returns how often each state followed each pair, `[n, S]` of the world."""
-        return counts_of_moves(self.world, moves)
-
-
-def counts_of_moves(world: MDP, moves: IntArray) -> sp.csr_array:
-    """Returns how often each state followed each pair, int64 `[n, S]`, from counts per transition."""
-    P, seen = world.transitions, np.flatnonzero(moves)
-    first = np.searchsorted(seen, P.indptr)
-    return sp.csr_array((moves[seen], P.indices[seen], first), shape=P.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,12 +125,12 @@ class LearnedModel:
     @cached_property
     def known(self) -> Known:
         """What is known now."""
-        return make_known(self, self.moves)
+        return self._known(self.moves)
 
     @property
     def planned(self) -> Known:
         """What was known when the problem was made."""
-        return self._once("known", lambda: make_known(self, self._renewed_moves))
+        return self._once("known", lambda: self._known(self._renewed_moves))
 
     @property
     def _renewed_moves(self) -> IntArray:
@@ -175,7 +139,16 @@ class LearnedModel:
     @property
     def problem(self) -> Problem:
         """The problem of the estimated model."""
-        return self._once("problem", lambda: problem_of(self, self.planned))
+        return self._once("problem", self._make_problem)
+
+    def _make_problem(self) -> Problem:
+        return estimated_problem(
+            self.frame, self.planned, self.renewed_steps, sample=self.settings.sample, warm=self.potential
+        )
+
+    def _known(self, moves: IntArray) -> Known:
+        met_only, smoothing = self.scope == "met", self.settings.smoothing
+        return make_known(self.frame, moves, met_only=met_only, smoothing=smoothing)
 
     def _once(self, name: str, build: Callable[[], Any]) -> Any:
         """Returns what `build` makes; it stays until the problem is made anew."""
@@ -214,95 +187,3 @@ class LearnedModel:
             num_steps=int(steps[0]), renewed_steps=int(steps[1]), potential=tensors.get("potential"),
             last_potential=tensors.get("last_potential"),
         )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """The part of the world that is known: its states, their pairs, and the estimate over them."""
-
-    states: IntArray  # the world's numbers, in order
-    pairs: IntArray
-    estimate: Estimate
-
-
-def met_states(frame: Frame, counts: sp.csr_array) -> BoolArray:
-    """Returns which states of the world were met: a run began there, or a transition led there."""
-    met = np.zeros(frame.world.num_states, bool)
-    met[frame.roots] = True
-    met[counts.indices] = True
-    return met
-
-
-def make_known(belief: LearnedModel, moves: IntArray) -> Known:
-    """Returns what is known from the transitions `moves`."""
-    frame, world = belief.frame, belief.frame.world
-    counts = frame.counts(moves)
-    met = met_states(frame, counts) if belief.scope == "met" else np.ones(world.num_states, bool)
-    states, pairs = np.flatnonzero(met), np.flatnonzero(met[world.pair_state])
-    number = np.cumsum(met) - 1
-    if states.size < world.num_states:
-        counts = counts[pairs]
-        shape = (pairs.size, states.size)
-        counts = sp.csr_array((counts.data, number[counts.indices], counts.indptr), shape=shape)
-    estimate = Estimate(
-        counts, number[world.pair_state[pairs]], world.pair_action[pairs], world.num_actions,
-        number[frame.roots], belief.settings.smoothing, world.name,
-    )  # fmt: skip
-    return Known(states, pairs, estimate)
-
-
-def problem_of(belief: LearnedModel, known: Known) -> Problem:
-    """Returns the problem of an estimate: its model, or a draw from the posterior, and its weights."""
-    frame, estimate = belief.frame, known.estimate
-    model = estimate.model
-    if belief.settings.sample:
-        model = estimate.sample(np.random.default_rng([frame.seed, belief.renewed_steps]))
-    rho = min(frame.rho, order_of(belief.renewed_steps, known.pairs.size))
-    question = read_problem(model, rho, _weights_now(belief, known), None, None, None, 0.0, False)
-    start = np.zeros(estimate.num_states)
-    start[estimate.roots] = 1 / estimate.roots.size
-    coverage = Coverage(question.program.rho, question.program.coverage.mu_bar)
-    members = Occupancies.average(model)
-    warm = None if belief.potential is None else belief.potential[known.states]
-    return Problem(question, model, coverage, members, start, tol=PLAN_TOLERANCE, warm=warm)
-
-
-def _weights_now(belief: LearnedModel, known: Known) -> FloatArray:
-    """Returns the weights; says when and what for a rule failed."""
-    try:
-        return weights_of(belief.frame, known)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(
-            f"{error} The rule for `mu` returned that after {belief.renewed_steps} steps, for the "
-            f"{known.pairs.size} pairs met so far."
-        ) from error
-
-
-def order_of(num_steps: int, num_pairs: int) -> float:
-    """Returns the largest order that so many visits can tell apart.
-
-    At rho = inf the best occupancy is often not unique, and where it is, it moves a lot with a little of the
-    estimate: visits could not follow. Orders that grow with the visits of a pair have the same limit.
-    """
-    return max(LEAST_ORDER, num_steps / (VISITS_PER_ORDER * num_pairs))
-
-
-def weights_of(frame: Frame, known: Known) -> FloatArray:
-    """Returns the weights of the known pairs; ones while none of them matters."""
-    if frame.rule is not None:
-        return _by_rule(frame.rule, frame.rho, known.estimate)
-    assert frame.mu is not None
-    weights = frame.mu[known.pairs]
-    return weights if weights.any() else np.ones(weights.size)
-
-
-def _by_rule(rule: Rule, rho: float, estimate: Estimate) -> FloatArray:
-    """Returns the weights that a rule says now; ones while it says that nothing matters yet.
-
-    At rho = 0 a weight of zero would forbid the pair; an estimate may find one by chance.
-    """
-    weights = estimate.model.per_pair(rule(estimate), "mu")
-    if not weights.any():
-        return np.ones(weights.size)
-    weights = checked_weights(weights, "mu")
-    return np.maximum(weights, LEAST_WEIGHT * weights.max()) if rho == 0 else weights

@@ -20,7 +20,8 @@ from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
 from rhocover.exploring.beliefs import Belief, KnownModel
 from rhocover.exploring.discovering import Discovering
 from rhocover.exploring.explorer import Explorer
-from rhocover.exploring.learned import Frame, Learned, LearnedModel
+from rhocover.exploring.frame import Frame
+from rhocover.exploring.learned import Learned, LearnedModel
 from rhocover.exploring.problem import Problem
 from rhocover.learning.rules import Rule
 

@@ -25,7 +25,8 @@ from rhocover.checks import BoolArray, IntArray
 from rhocover.errors import FileFormatError, InvalidArgumentError
 from rhocover.exploring.certificates import certify_visits, whole
 from rhocover.exploring.discovering import is_discovering
-from rhocover.exploring.learned import LearnedModel, counts_of_moves
+from rhocover.exploring.frame import counts_of_moves
+from rhocover.exploring.learned import LearnedModel
 from rhocover.exploring.problem import Problem
 from rhocover.learning.confidence import make_confidence
 

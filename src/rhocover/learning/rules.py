@@ -47,8 +47,8 @@ class UniformRule:
 
 
 @dataclass(frozen=True)
-class StdRule:
-    """sqrt(c), c = sum_s' P(1-P), with a bonus that falls as visits grow unless `upper=False`."""
+class _WithBonus:
+    """A rule with a bonus of level `delta` that falls as visits grow; `upper=False` leaves it out."""
 
     upper: bool = True
     delta: float = 0.1
@@ -56,6 +56,11 @@ class StdRule:
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
         object.__setattr__(self, "upper", bool(self.upper))
+
+
+@dataclass(frozen=True)
+class StdRule(_WithBonus):
+    """sqrt(c), c = sum_s' P(1-P), with a bonus that falls as visits grow unless `upper=False`."""
 
     def __call__(self, estimate: Estimate) -> FloatArray:
         """Returns weights `[n]`."""
@@ -64,15 +69,8 @@ class StdRule:
 
 
 @dataclass(frozen=True)
-class ErrorRule:
+class ErrorRule(_WithBonus):
     """V^(2/3), V = sum_s' sqrt(P(1-P)), with a bonus on V that falls as visits grow unless `upper=False`."""
-
-    upper: bool = True
-    delta: float = 0.1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
-        object.__setattr__(self, "upper", bool(self.upper))
 
     def __call__(self, estimate: Estimate) -> FloatArray:
         """Returns weights `[n]`."""

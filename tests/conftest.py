@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import signal
 
 import pytest
 
 from rhocover.cli import app
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: Ctrl-C would never arrive
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Outcome:

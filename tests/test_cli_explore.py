@@ -257,19 +257,25 @@ def test_force_removes_nothing_that_is_not_of_a_run(rhocover):
 # --- resume -----------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_says_how_to_go_on_and_resume_ends_as_if_nothing_had_been(rhocover):
-    """The first report of a run sends the signal; what is resumed has the bits of an uninterrupted run."""
+def stopped_at_its_first_report(line: str) -> subprocess.CompletedProcess:
+    """Returns the end of a command whose first report sends the signal of Ctrl-C."""
     code = (
-        "import os, signal\n"
+        "import os, signal, sys\n"
         "from rhocover.cli import main\n"
         "from rhocover.cli import runs\n"
         "original = runs.explore\n"
         "def explore(*args, report, **given):\n"
         "    return original(*args, report=lambda *_: os.kill(os.getpid(), signal.SIGINT), **given)\n"
         "runs.explore = explore\n"
-        "main(['explore', 'river_swim', '--rho', '2', '--steps', '5000', '--seed', '4', '--out', 'run'])"
+        "main(sys.argv[1:])"
     )
-    stopped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-c", code, *line.split()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_ends_as_if_nothing_had_been(rhocover):
+    """The first report of a run sends the signal; what is resumed has the bits of an uninterrupted run."""
+    stopped = stopped_at_its_first_report("explore river_swim --rho 2 --steps 5000 --seed 4 --out run")
     hint = "What was done is kept. Go on with: rhocover resume run\n"
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (130, "", f"{hint}interrupted\n")
     assert "explore.json" not in names_in(Path("run"))
@@ -284,22 +290,12 @@ def test_ctrl_c_says_how_to_go_on_and_resume_ends_as_if_nothing_had_been(rhocove
 
 def test_a_learned_run_is_resumed_with_its_model_its_rule_and_its_end(rhocover):
     """Stopped at the first report, a run goes on to where its stopping rule is met, bit for bit."""
-    code = (
-        "import os, signal\n"
-        "from rhocover.cli import main\n"
-        "from rhocover.cli import runs\n"
-        "original = runs.explore\n"
-        "def explore(*args, report, **given):\n"
-        "    return original(*args, report=lambda *_: os.kill(os.getpid(), signal.SIGINT), **given)\n"
-        "runs.explore = explore\n"
-        "main('explore river_swim --rho 2 --steps 20000 --model learned --until-gap 0.3 '\n"
-        "     '--delta 0.2 --out run'.split())"
-    )
-    stopped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    asked = "--model learned --mu transition_std --until-error 0.5 --delta 0.2 --out run"
+    stopped = stopped_at_its_first_report(f"explore river_swim --rho 2 --steps 20000 {asked}")
     assert (stopped.returncode, stopped.stdout) == (130, "")
     assert "explore.json" not in names_in(Path("run"))
-    until = CertifiedGap(0.3, 0.2)
-    whole = rc.explore(rc.envs.river_swim(), 2.0, 20_000, model="learned", until=until)
+    until = rc.SmallModelError(0.5, 0.2)
+    whole = rc.explore(rc.envs.river_swim(), 2.0, 20_000, "transition_std", model="learned", until=until)
     assert whole.is_enough
     assert whole.num_steps < 20_000
     result = rhocover("resume run --json")

@@ -106,6 +106,14 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
+def positive(value: Any, name: str) -> float:
+    """Returns `value` as a float above zero and below infinity."""
+    result = number(value, name)
+    if not 0 < result < math.inf:
+        raise InvalidArgumentError(f"`{name}` must be positive and finite, got {result:g}.")
+    return result
+
+
 def probability(value: Any, name: str, *, open_ends: bool = False) -> float:
     """Returns `value` in [0, 1], or in (0, 1) with `open_ends`."""
     result = number(value, name)

@@ -232,11 +232,11 @@ def test_runs_resume_to_the_bit(name: str, model: str, tmp_path, monkeypatch) ->
         (lambda: StateMarginalMatching(target="nu"), r"unknown target 'nu'.*mu, uniform"),
         (lambda: StateMarginalMatching(episode_length=0), r"`episode_length` must be at least 1, got 0"),
         (lambda: StateMarginalMatching(randomness=-1.0), r"`randomness` must be in \[0, inf\), got -1"),
-        (lambda: StateMarginalMatching(prior=0.0), r"`prior` must be in \(0, inf\), got 0"),
+        (lambda: StateMarginalMatching(prior=0.0), r"`prior` must be positive and finite, got 0"),
         (lambda: MaxRenyi(alpha=1.0), r"`alpha` must be in \(0, 1\), got 1.*'maxent'"),
         (lambda: MaxRenyi(alpha=0.0), r"`alpha` must be in \(0, 1\), got 0"),
         (lambda: MaxRenyi(episode_length=2.5), r"`episode_length` must be a whole number, got 2.5"),
-        (lambda: MaxRenyi(prior=float("inf")), r"`prior` must be in \(0, inf\), got inf"),
+        (lambda: MaxRenyi(prior=float("inf")), r"`prior` must be positive and finite, got inf"),
         (lambda: renyi_entropy([0.5, -0.5], 0.5), r"`d` must be non-negative, got d\[1\]"),
     ],
 )

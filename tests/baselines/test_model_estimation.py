@@ -297,7 +297,7 @@ def test_episodic_and_discounted_runs_follow_the_same_rules():
     ("make", "error", "message"),
     [
         (lambda: MaxEnt(over="actions"), UnknownNameError, "Known: pairs, states"),
-        (lambda: MaxEnt(sigma=0), InvalidArgumentError, "`sigma` must be positive, got 0"),
+        (lambda: MaxEnt(sigma=0), InvalidArgumentError, "`sigma` must be positive and finite, got 0"),
         (lambda: MaxEnt(tau_1=0), InvalidArgumentError, "`tau_1` must be at least 1, got 0"),
         (lambda: WeightedMaxEnt(power=-1), InvalidArgumentError, r"`power` must be in \[0, inf\), got -1"),
         (lambda: WeightedMaxEnt(delta=1), InvalidArgumentError, r"`delta` must be in \(0, 1\), got 1"),

@@ -265,7 +265,7 @@ def test_orders_of_plans_grow_with_the_visits_of_a_pair():
     [
         ({"growth": 1.0}, "`growth` must be above 1, got 1"),
         ({"growth": INF}, "`growth` must be above 1"),
-        ({"smoothing": 0.0}, "`smoothing` must be positive, got 0"),
+        ({"smoothing": 0.0}, "`smoothing` must be positive and finite, got 0"),
         ({"smoothing": "much"}, "`smoothing`"),
     ],
 )

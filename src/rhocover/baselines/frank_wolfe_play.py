@@ -186,14 +186,6 @@ def check_noise_settings(estimate_noise: Any, delta: Any) -> None:
     checks.probability(delta, "delta", open_ends=True)
 
 
-def checked_sigma(sigma: Any) -> float:
-    """Returns the smoothing of an entropy, a positive number."""
-    sigma = checks.number(sigma, "sigma")
-    if not 0 < sigma < np.inf:
-        raise InvalidArgumentError(f"`sigma` must be positive, got {sigma:g}.")
-    return sigma
-
-
 def _checked_eta(eta: Any) -> float:
     eta = checks.number(eta, "eta")
     if not 0 <= eta < 0.5:

@@ -38,7 +38,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rhocover import checks
-from rhocover.baselines.state_marginal_matching import best_policy, positive
+from rhocover.baselines.state_marginal_matching import best_policy
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.behaviours import Sampled
@@ -61,7 +61,7 @@ class MaxRenyi:
         object.__setattr__(self, "alpha", _checked_order(self.alpha))
         length = checks.integer(self.episode_length, "episode_length", least=1)
         object.__setattr__(self, "episode_length", length)
-        object.__setattr__(self, "prior", positive(self.prior, "prior"))
+        object.__setattr__(self, "prior", checks.positive(self.prior, "prior"))
 
     @property
     def rho(self) -> float:

@@ -31,9 +31,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rhocover import checks
 from rhocover.baselines.frank_wolfe_play import (
     FrankWolfePlay,
-    checked_sigma,
     entropy_gradient,
     oracle_now,
     shares,
@@ -56,7 +56,7 @@ class MaxEnt(FrankWolfePlay):
         super().__post_init__()
         if self.over not in KINDS:
             raise unknown_name("kind `over`", self.over, KINDS)
-        object.__setattr__(self, "sigma", checked_sigma(self.sigma))
+        object.__setattr__(self, "sigma", checks.positive(self.sigma, "sigma"))
 
     def policy(self, state: State) -> Block:
         """Returns one episode of the policy that the entropy's gradient asks for."""

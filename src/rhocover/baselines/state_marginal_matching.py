@@ -69,7 +69,7 @@ class StateMarginalMatching:
         length = checks.integer(self.episode_length, "episode_length", least=1)
         object.__setattr__(self, "episode_length", length)
         object.__setattr__(self, "randomness", nonnegative(self.randomness, "randomness"))
-        object.__setattr__(self, "prior", positive(self.prior, "prior"))
+        object.__setattr__(self, "prior", checks.positive(self.prior, "prior"))
 
     def init(self, belief: Belief) -> State:
         """Returns the state before the first step; refuses a target that is zero somewhere."""
@@ -131,12 +131,4 @@ def nonnegative(value: float, name: str) -> float:
     value = checks.number(value, name)
     if not 0 <= value < np.inf:
         raise InvalidArgumentError(f"`{name}` must be in [0, inf), got {value:g}.")
-    return value
-
-
-def positive(value: float, name: str) -> float:
-    """Returns a finite number > 0."""
-    value = checks.number(value, name)
-    if not 0 < value < np.inf:
-        raise InvalidArgumentError(f"`{name}` must be in (0, inf), got {value:g}.")
     return value

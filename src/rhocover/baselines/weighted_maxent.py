@@ -29,7 +29,6 @@ from rhocover.baselines.frank_wolfe_play import (
     FrankWolfePlay,
     check_noise,
     check_noise_settings,
-    checked_sigma,
     entropy_gradient,
     noise_estimate,
     oracle_now,
@@ -59,7 +58,7 @@ class WeightedMaxEnt(FrankWolfePlay):
         if not 0 <= power < np.inf:
             raise InvalidArgumentError(f"`power` must be in [0, inf), got {power:g}.")
         object.__setattr__(self, "power", power)
-        object.__setattr__(self, "sigma", checked_sigma(self.sigma))
+        object.__setattr__(self, "sigma", checks.positive(self.sigma, "sigma"))
         check_noise_settings(self.estimate_noise, self.delta)
 
     def init(self, belief: Belief) -> State:

@@ -1,8 +1,8 @@
 """What can be said of a run without knowing its model: the certificate, what was never reached, the error.
 
 Where the model was known, the certificate is that of the run's own table and nothing is left to find. Where
-it was learned, a certificate costs about ten plans on rows without zeros: seconds for a hundred states,
-minutes for some hundreds. A command that was asked for a run does not make anyone wait for that.
+it was learned, a certificate costs about ten plans on irregular rows: a second for some hundred states,
+minutes for some thousands. A command that was asked for a run does not make anyone wait for that.
 """
 
 from __future__ import annotations

@@ -43,12 +43,10 @@ class Learned:
     discovery: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("growth", "smoothing"):
-            object.__setattr__(self, name, checks.number(getattr(self, name), name))
+        object.__setattr__(self, "growth", checks.number(self.growth, "growth"))
+        object.__setattr__(self, "smoothing", checks.positive(self.smoothing, "smoothing"))
         if not 1 < self.growth < np.inf:
             raise InvalidArgumentError(f"`growth` must be above 1, got {self.growth:g}.")
-        if not 0 < self.smoothing < np.inf:
-            raise InvalidArgumentError(f"`smoothing` must be positive, got {self.smoothing:g}.")
         for name in ("know_states", "sample", "discovery"):
             object.__setattr__(self, name, _truth(getattr(self, name), name))
         if not self.know_states and not self.discovery:

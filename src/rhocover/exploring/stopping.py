@@ -112,7 +112,7 @@ class CertifiedGap:
     growth: ClassVar[float] = 1.1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gap", _positive(self.gap, "gap"))
+        object.__setattr__(self, "gap", checks.positive(self.gap, "gap"))
         object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
 
     def is_met(self, sight: Sight) -> bool:
@@ -129,7 +129,7 @@ class SmallModelError:
     growth: ClassVar[float] = 1.1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "error", _positive(self.error, "error"))
+        object.__setattr__(self, "error", checks.positive(self.error, "error"))
         object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
 
     def is_met(self, sight: Sight) -> bool:
@@ -140,13 +140,6 @@ class SmallModelError:
 STOPS: dict[str, type] = {
     "every_pair": EveryPair, "certified_gap": CertifiedGap, "small_model_error": SmallModelError,
 }  # fmt: skip
-
-
-def _positive(value: Any, name: str) -> float:
-    number = checks.number(value, name)
-    if not 0 < number < math.inf:
-        raise InvalidArgumentError(f"`{name}` must be positive and finite, got {value}.")
-    return number
 
 
 def check_stop(until: Any) -> Stop | None:

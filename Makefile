@@ -7,7 +7,7 @@ PYTHON ?= python3
 LOCK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench lock clean
+.PHONY: help demo test test-all test-sb3 check bench lock clean
 
 # Packages come from .venv alone, whatever the caller's shell adds.
 unexport PYTHONPATH
@@ -16,14 +16,19 @@ INSTALL = -m pip --disable-pip-version-check install --quiet
 
 help:  ## print this list
 	@echo "usage: make <target>  [PYTHON=python3.11]"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.run  ## run the demonstration and write it to out/demo
 	rm -rf out/demo
 	.venv/bin/rhocover demo --out out/demo
 
-test: check  ## run every check and every test
+test: check  ## run every check, and every test but those that need torch
 	.venv/bin/python -m pytest -n 2
+
+test-all: test test-sb3  ## run those, too: installs torch (CPU) and Stable-Baselines3
+
+test-sb3: .venv/.sb3  ## run only the tests that need torch
+	.venv/bin/python -m pytest tests/sb3
 
 check: .venv/.test  ## run the linter, the formatter and the type checker
 	.venv/bin/ruff check .
@@ -58,6 +63,13 @@ clean:  ## remove the environments, the caches and the demonstration
 	.venv/bin/python $(INSTALL) --require-hashes -r requirements/test.txt
 	@touch $@
 
+# torch is not in a lock file: its CPU build comes under the same version from other places. What stands on
+# top of it is.
+.venv/.sb3: requirements/sb3.txt .venv/.test
+	.venv/bin/python $(INSTALL) torch==2.13.0
+	.venv/bin/python $(INSTALL) --require-hashes --no-deps -r requirements/sb3.txt
+	@touch $@
+
 # Lock files: every version and hash, and no word of where they were fetched. Kept pins stay as they are;
 # `make lock LOCK_FLAGS=--upgrade` takes the newest. Resolved with the oldest Python that is supported,
 # so that the versions exist for all of them.
@@ -72,4 +84,8 @@ lock: .venv-lock/.made  ## resolve pyproject.toml into requirements/*.txt (needs
 	.venv-lock/bin/python $(INSTALL) pip-tools==7.6.2
 	$(COMPILE) -o requirements/run.txt pyproject.toml
 	$(COMPILE) --extra test -c requirements/run.txt -o requirements/test.txt pyproject.toml
-	$(COMPILE) --extra bench --extra fast -c requirements/run.txt -o requirements/bench.txt pyproject.toml
+	$(COMPILE) --extra bench --extra fast --extra parquet -c requirements/run.txt -o requirements/bench.txt pyproject.toml
+	rm -rf .venv-lock/sb3
+	.venv-lock/bin/python -m pip --disable-pip-version-check download --quiet --no-deps --only-binary :all: \
+	  -d .venv-lock/sb3 "stable-baselines3>=2.5" cloudpickle
+	.venv-lock/bin/python requirements/pin.py .venv-lock/sb3 > requirements/sb3.txt

@@ -10,7 +10,22 @@ from pathlib import Path
 from typing import Any
 
 OUT = Path("out/benchmarks")
-PACKAGES = ("numpy", "scipy", "numba", "highspy", "cvxpy", "clarabel", "pymetis", "gymnasium", "rlberry")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "highspy",
+    "cvxpy",
+    "clarabel",
+    "pymetis",
+    "gymnasium",
+    "rlberry",
+    "minari",
+    "h5py",
+    "pyarrow",
+    "torch",
+    "stable-baselines3",
+)
 
 
 def write(name: str, rows: Sequence[dict[str, Any]], verdicts: dict[str, bool]) -> None:

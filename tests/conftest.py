@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from chromium import NOT_CHECKED, find_browser
 from rhocover.cli import app
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: Ctrl-C would never arrive
@@ -34,3 +35,9 @@ def rhocover(capsys, monkeypatch, tmp_path):
         return Outcome(int(end.value.code or 0), *capsys.readouterr())
 
     return run
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Says so where there was no browser to look at the pages with."""
+    if find_browser() is None:
+        terminalreporter.write_line(NOT_CHECKED, yellow=True, bold=True)

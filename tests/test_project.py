@@ -30,15 +30,19 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 # A module may import what stands above its room in this list, and its own room.
 ROOMS = (
-    "_version", "errors", "checks", "files", "layout", "transitions", "mdp", "chains", "structure",
+    "_version", "errors", "plugins", "checks", "files", "layout", "transitions", "mdp", "chains", "structure",
     "coverage", "weights", "linear_program", "occupancy", "oracles", "planning", "theory", "learning",
-    "exploring", "baselines", "envs", "adapters", "data", "report", "experiments", "cli", "__main__",
+    "exploring", "baselines", "envs", "adapters", "data", "report", "collecting", "experiments", "cli", "__main__",
 )  # fmt: skip
 HEAVY = {
     "numba", "highspy", "matplotlib", "typer", "rich", "safetensors", "scipy.sparse.linalg", "gymnasium",
     "pydantic",
 }  # fmt: skip
-LOCKS = {"run": (), "test": ("test",), "bench": ("bench", "fast")}  # lock file: the extras it holds
+LOCKS = {
+    "run": (),
+    "test": ("test",),
+    "bench": ("bench", "fast", "parquet"),
+}  # lock file: the extras it holds
 
 
 # Rooms.
@@ -176,7 +180,7 @@ def pins(name: str) -> dict[str, str]:
     return {canonicalize_name(package): version for package, version in found}
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [*LOCKS, "sb3"])
 def test_a_lock_names_no_place(name: str) -> None:
     """A lock says what, not from where: no host, no index option, no path of the machine that made it."""
     places = r"://|^-(?!-hash=)|\bfile:/|[\w-]+\.(org|com|net|io|dev)\b|(^|[\s\"'=@(])(/|~/|[A-Za-z]:\\)"
@@ -184,7 +188,7 @@ def test_a_lock_names_no_place(name: str) -> None:
     assert [line for line in lines if re.search(places, line) and line != "-c requirements/run.txt"] == []
 
 
-@pytest.mark.parametrize("name", LOCKS)
+@pytest.mark.parametrize("name", [*LOCKS, "sb3"])
 def test_a_lock_pins_every_package_with_hashes(name: str) -> None:
     logical = lock_text(name).replace("\\\n", " ").splitlines()
     packages = [line for line in logical if line.strip() and not line.lstrip().startswith("#")]
@@ -210,12 +214,19 @@ def test_locks_agree_with_the_runtime_lock(name: str) -> None:
     assert "torch" not in pins(name)
 
 
+def test_the_lock_of_stable_baselines_pins_it_and_not_torch() -> None:
+    """torch comes apart, as a CPU build; what it stands on is in the other locks."""
+    requirement = Requirement(PROJECT["optional-dependencies"]["sb3"][0])
+    assert requirement.specifier.contains(pins("sb3")[canonicalize_name(requirement.name)])
+    assert "torch" not in pins("sb3")
+
+
 # Prose.
 
 
 def fenced_blocks(text: str) -> list[tuple[int, str, str]]:
-    """Returns (line of the first row, language, body) of every fenced block."""
-    blocks = re.finditer(r"^```([\w-]*)[^\n]*\n(.*?)^```\s*$", text, re.MULTILINE | re.DOTALL)
+    """Returns (line of the first row, language, body) of every fenced block; `python sb3` needs torch."""
+    blocks = re.finditer(r"^```([\w-]*(?: sb3)?)[^\n]*\n(.*?)^```\s*$", text, re.MULTILINE | re.DOTALL)
     return [(text.count("\n", 0, b.start(2)) + 1, b[1], b[2]) for b in blocks]
 
 

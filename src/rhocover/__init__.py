@@ -12,7 +12,14 @@ from rhocover._version import __version__
 
 if TYPE_CHECKING:
     from rhocover import baselines, envs, errors, learning, weights
+    from rhocover.adapters.bins import Bins, QuantileBins
+    from rhocover.adapters.counting import CountVisits
+    from rhocover.adapters.coverage_reward import CoverageReward
+    from rhocover.adapters.sb3 import CoverageCallback
+    from rhocover.adapters.vector_wrappers import CountVisitsVector, CoverageRewardVector
+    from rhocover.collecting import Collection, TopUp, collect, top_up
     from rhocover.coverage import Coverage
+    from rhocover.data import Audit, audit
     from rhocover.experiments import Comparison, compare, reproduce
     from rhocover.exploring import (
         Algorithm1,
@@ -47,6 +54,19 @@ _HOME = {
     "plan": "rhocover.planning",
     "Budget": "rhocover.theory",
     "budget": "rhocover.theory",
+    "Bins": "rhocover.adapters.bins",
+    "QuantileBins": "rhocover.adapters.bins",
+    "CountVisits": "rhocover.adapters.counting",
+    "CoverageReward": "rhocover.adapters.coverage_reward",
+    "CountVisitsVector": "rhocover.adapters.vector_wrappers",
+    "CoverageRewardVector": "rhocover.adapters.vector_wrappers",
+    "CoverageCallback": "rhocover.adapters.sb3",
+    "Audit": "rhocover.data",
+    "audit": "rhocover.data",
+    "Collection": "rhocover.collecting",
+    "TopUp": "rhocover.collecting",
+    "collect": "rhocover.collecting",
+    "top_up": "rhocover.collecting",
     "Algorithm1": "rhocover.exploring",
     "Constant": "rhocover.exploring",
     "Doubling": "rhocover.exploring",
@@ -72,11 +92,19 @@ _MODULES = ("baselines", "envs", "errors", "learning", "weights")
 __all__ = [
     "MDP",
     "Algorithm1",
+    "Audit",
+    "Bins",
     "Budget",
     "CertifiedGap",
+    "Collection",
     "Comparison",
     "Constant",
+    "CountVisits",
+    "CountVisitsVector",
     "Coverage",
+    "CoverageCallback",
+    "CoverageReward",
+    "CoverageRewardVector",
     "Doubling",
     "EveryPair",
     "Feedback",
@@ -87,13 +115,17 @@ __all__ = [
     "Plan",
     "Power",
     "Quadratic",
+    "QuantileBins",
     "Run",
     "SmallModelError",
     "Stationary",
+    "TopUp",
     "Tracking",
     "__version__",
+    "audit",
     "baselines",
     "budget",
+    "collect",
     "compare",
     "envs",
     "errors",
@@ -102,6 +134,7 @@ __all__ = [
     "plan",
     "reproduce",
     "resume",
+    "top_up",
     "weights",
 ]
 

@@ -70,6 +70,14 @@ class CheckpointWarning(UserWarning):
     """A checkpoint is damaged or foreign; the one before it is used."""
 
 
+class EnvironmentFailedError(RhocoverError, RuntimeError):
+    """An environment raised, or broke its own contract; what was collected before is kept."""
+
+
+class InvalidDataError(InvalidArgumentError):
+    """A data set is not what was expected: a column, a type, a value, another environment."""
+
+
 class MissingExtraError(RhocoverError, ImportError):
     """An optional package is needed; the message gives the exact install line."""
 

@@ -21,6 +21,7 @@ from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, fro
 from rhocover.errors import InvalidArgumentError, InvalidModelError
 from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.layout import Layout
+from rhocover.plugins import ADAPTERS, load
 from rhocover.transitions import (
     check_each_state_once,
     check_fits_in_memory,
@@ -55,6 +56,7 @@ class MDP:
     action_labels: tuple[str, ...] | None
     layout: Layout | None
     name: str
+    note: str  # what was left out when the model was made from something else
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class MDP:
         action_labels: Sequence[str] | None = None,
         layout: Layout | None = None,
         name: str = "",
+        note: str = "",
     ) -> None:
         rows, num_actions, tolerance = read_transitions(P, num_actions)
         mask = read_available(available, rows.shape[1], num_actions)
@@ -75,12 +78,12 @@ class MDP:
         rows = checked_rows(rows, kept // num_actions, kept % num_actions, tolerance)
         self._fill(
             rows, kept // num_actions, kept % num_actions, num_actions,
-            start, state_labels, action_labels, layout, name,
+            start, state_labels, action_labels, layout, name, note,
         )  # fmt: skip
 
     def _fill(
         self, rows: Any, states: Any, actions: Any, num_actions: int,
-        start: Any, state_labels: Any, action_labels: Any, layout: Layout | None, name: str,
+        start: Any, state_labels: Any, action_labels: Any, layout: Layout | None, name: str, note: str,
     ) -> None:  # fmt: skip
         num_states = rows.shape[1]
         put = object.__setattr__
@@ -95,6 +98,7 @@ class MDP:
         put(self, "action_labels", checks.labels(action_labels, "action_labels", num_actions))
         put(self, "layout", _checked_layout(layout, num_states, num_actions))
         put(self, "name", str(name))
+        put(self, "note", str(note))
 
     @classmethod
     def from_pairs(
@@ -109,6 +113,7 @@ class MDP:
         action_labels: Sequence[str] | None = None,
         layout: Layout | None = None,
         name: str = "",
+        note: str = "",
     ) -> MDP:
         """Returns the model whose pair i is (states[i], actions[i]) with row i of `transitions`."""
         rows, tolerance = read_sparse(transitions, "transitions")
@@ -121,8 +126,18 @@ class MDP:
         check_each_state_once(states, actions, rows.shape[1])
         rows = checked_rows(rows, states, actions, tolerance)
         mdp = object.__new__(cls)
-        mdp._fill(rows, states, actions, num_actions, start, state_labels, action_labels, layout, name)
+        mdp._fill(rows, states, actions, num_actions, start, state_labels, action_labels, layout, name, note)
         return mdp
+
+    @classmethod
+    def from_gymnasium(cls, env: Any, *, ends: str = "restart") -> MDP:
+        """Returns the model of an environment that has a table of its transitions, `env.unwrapped.P`.
+
+        Where an episode ends the model goes on: `ends="restart"` leads to the start again, so that runs
+        last for ever; `ends="stay"` keeps the end as a state that is never left, for plans with `discount`
+        or `horizon`. Only what the start reaches is kept; `note` says what was left out.
+        """
+        return load(ADAPTERS, "table_model")(env, ends=ends)
 
     @property
     def num_pairs(self) -> int:
@@ -198,7 +213,7 @@ class MDP:
         return MDP.from_pairs(
             rows, renumber[self.pair_state[pairs]], self.pair_action[pairs],
             num_actions=self.num_actions, start=start, state_labels=kept_labels,
-            action_labels=self.action_labels, name=self.name,
+            action_labels=self.action_labels, name=self.name, note=self.note,
             layout=self.layout and self.layout.subset(states),
         ), states  # fmt: skip
 
@@ -210,6 +225,7 @@ class MDP:
             "state_labels": self.state_labels,
             "action_labels": self.action_labels,
             "name": self.name,
+            "note": self.note,
         }
         save_tensors(path, "mdp", self._tensors() | self._layout_tensors(), document,
                      overwrite=overwrite)  # fmt: skip
@@ -235,7 +251,7 @@ class MDP:
             rows, tensors["pair_state"], tensors["pair_action"],
             num_actions=document["num_actions"], start=tensors.get("start"),
             state_labels=document["state_labels"], action_labels=document["action_labels"],
-            layout=layout, name=document["name"],
+            layout=layout, name=document["name"], note=document.get("note", ""),
         )  # fmt: skip
 
     def _tensors(self) -> dict[str, np.ndarray]:

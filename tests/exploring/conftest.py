@@ -8,7 +8,7 @@ import pytest
 from interrupted_runs import RIVER
 
 import rhocover as rc
-from rhocover.exploring import checkpoints, runner
+from rhocover.exploring import checkpoints, simulator
 
 
 @pytest.fixture(scope="module")
@@ -29,4 +29,4 @@ def reference():
 def often(monkeypatch):
     """Checkpoints whenever everything stands still."""
     monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
-    monkeypatch.setattr(runner, "STRETCH", 1000)
+    monkeypatch.setattr(simulator.Simulator, "stretch", 1000)

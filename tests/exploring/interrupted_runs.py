@@ -30,10 +30,10 @@ CHILD = """
 import json, os, signal, sys, tempfile, time
 import rhocover as rc
 from rhocover import files
-from rhocover.exploring import checkpoints, runner
+from rhocover.exploring import checkpoints, simulator
 
 out, options = sys.argv[1], json.loads(sys.argv[2])
-checkpoints.SECONDS, runner.STRETCH = options["seconds"], options["stretch"]
+checkpoints.SECONDS, simulator.Simulator.stretch = options["seconds"], options["stretch"]
 left = options["operations"]  # file operations until the end
 
 def counted(real):

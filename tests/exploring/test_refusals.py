@@ -84,7 +84,10 @@ class Tens:
 
 @pytest.mark.parametrize("world", [RIVER.dense(), "river_swim", None, rc.envs.river_swim])
 def test_the_world_is_a_model(refused, world):
-    expected = f"`world` must be an MDP, got {type(world).__name__}. Build one: MDP(P)."
+    way = f"gymnasium.make({world!r})" if isinstance(world, str) else "MDP(P), envs.river_swim()"
+    expected = (
+        f"`world` must be an MDP or a Gymnasium environment, got {type(world).__name__}. Make one: {way}."
+    )
     assert refused(world=world) == expected
 
 

@@ -29,7 +29,7 @@ from rhocover import files
 from rhocover.errors import (
     InvalidArgumentError,
 )
-from rhocover.exploring import checkpoints, runner
+from rhocover.exploring import checkpoints, loop, runner
 from rhocover.exploring.checkpoints import CHECKPOINTS, MODEL, RESULT, SETTINGS
 from rhocover.exploring.interrupts import Interrupts
 from rhocover.exploring.simulator import Simulator
@@ -123,7 +123,7 @@ PLACES = {
     "following": (Simulator, "follow"),
     "planning": (rc.Algorithm1, "policy"),
     "updating": (rc.Algorithm1, "update"),
-    "measuring": (runner, "measure"),
+    "measuring": (loop, "measure"),
     "recording": (runner, "episode_of"),
     "storing": (checkpoints, "standing_tensors"),
     "renaming": (files.os, "replace"),

@@ -31,7 +31,7 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.behaviours import Sampled, first_pairs
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, State
-from rhocover.exploring.learned import LearnedModel
+from rhocover.exploring.learned import LearnedModel, model_index
 from rhocover.occupancy import Occupancies
 
 NEVER_SEEN = 1e12  # a bonus above every cap, yet finite: times a cap of 0 it is 0
@@ -80,13 +80,13 @@ def episodic_world(belief: Belief, who: str) -> EpisodicWorld:
     """Returns the index of the belief's world, made once; refuses a run without episodes."""
     is_learned = isinstance(belief, LearnedModel)
     members = belief.frame.members if is_learned else belief.problem.question.members
-    if members.num_steps is None:
+    if members is None or members.num_steps is None:
         raise InvalidArgumentError(
             f"`horizon` is needed: {who} plays episodes of H steps, each from the start. Pass horizon=H, "
             "for example horizon=20."
         )
     if members not in _WORLDS:
-        _WORLDS[members] = _make_world(members, belief.frame.world.transitions if is_learned else None)
+        _WORLDS[members] = _make_world(members, model_index(belief).transitions if is_learned else None)
     return _WORLDS[members]
 
 

@@ -51,6 +51,7 @@ class FrankWolfePlay:
 
     self_reliant: ClassVar[bool] = True
     keep_memory: ClassVar[bool] = True
+    in_environments: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tau_1", checks.integer(self.tau_1, "tau_1", least=1))

@@ -61,7 +61,7 @@ from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.exploring.behaviours import Balanced
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.learned import LearnedModel
+from rhocover.exploring.learned import LearnedModel, model_index
 from rhocover.exploring.run import Run
 from rhocover.exploring.simulator import Visits
 from rhocover.mdp import MDP
@@ -217,4 +217,4 @@ def _outcomes(mdp: MDP) -> IntArray:
 
 def _world(belief: Any) -> MDP:
     """Returns the model whose pairs and successors are known, whatever is known of their probabilities."""
-    return belief.frame.world if isinstance(belief, LearnedModel) else belief.problem.mdp
+    return model_index(belief) if isinstance(belief, LearnedModel) else belief.problem.mdp

@@ -112,6 +112,8 @@ class StateMarginalMatching:
 def callers_states(belief: Belief) -> IntArray:
     """Returns which state of the caller's model each pair belongs to, at whatever step, `[n]`."""
     members = belief.frame.members if isinstance(belief, LearnedModel) else belief.problem.question.members
+    if members is None:  # an environment: its states have no steps
+        return belief.problem.mdp.pair_state
     return members.mdp.pair_state[members.pair]
 
 

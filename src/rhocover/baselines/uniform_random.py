@@ -26,6 +26,7 @@ class UniformRandom:
 
     self_reliant: ClassVar[bool] = True
     keep_memory: ClassVar[bool] = True
+    in_environments: ClassVar[bool] = True
 
     def init(self, belief: Belief) -> State:
         """Returns the state before the first step."""

@@ -4,13 +4,7 @@ A command reads texts into values (`inputs`), calls the one function that has it
 came back: a table or one JSON document on stdout, files in one folder (`outputs`), pictures (`pictures`).
 Nothing is computed here. Everything that is not the result goes to stderr.
 
-| exit code | when                                                     |
-|-----------|----------------------------------------------------------|
-| 0         | done                                                     |
-| 1         | something failed: a file, the memory, a numerical solver |
-| 2         | an argument is wrong                                     |
-| 3         | planned, but the tolerance was not reached               |
-| 130       | interrupted                                              |
+What a command exits with is in `app.EXIT_CODES`, and at the end of `rhocover --help`.
 
 An error is one line on stderr that begins with `error:`. A Python traceback means a defect.
 """

@@ -10,8 +10,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from rhocover._version import __version__
+from rhocover.cli.audit import RequirementError, audit
 from rhocover.cli.budget import budget
+from rhocover.cli.collect import collect
 from rhocover.cli.compare import compare
+from rhocover.cli.data_options import SPELLINGS as DATA_SPELLINGS
 from rhocover.cli.demo import demo
 from rhocover.cli.envs import envs
 from rhocover.cli.explore import explore, resume
@@ -19,16 +22,27 @@ from rhocover.cli.explorers import explorers
 from rhocover.cli.plan import plan
 from rhocover.cli.reproduce import reproduce
 from rhocover.cli.tables import say
+from rhocover.cli.top_up import top_up
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError
 
-FAILED, BAD_INPUT, NOT_CONVERGED, INTERRUPTED = 1, 2, 3, 130
+FAILED, BAD_INPUT, NOT_CONVERGED, NOT_MET, INTERRUPTED = 1, 2, 3, 4, 130
+EXIT_CODES = {
+    0: "done",
+    FAILED: "something failed: a file, the memory, an environment, a missing package",
+    BAD_INPUT: "an argument or a data set is wrong",
+    NOT_CONVERGED: "planned, but the tolerance was not reached",
+    NOT_MET: "audited, but a requirement is not met",
+    INTERRUPTED: "interrupted",
+}
+EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items()) + "."
 UsageError: Any = typer.BadParameter.__base__  # what the parser raises; typer gives it no public name
 OPTIONS = (
     "rho|mu|discount|horizon|start|eta|restrict|method|tol|max_steps|out|seed|seeds|schedule|explorer|explorers|"
-    "num_steps|num_chains|workers|visits|model_error|delta|redraw|model|until_visits|until_gap|until_error"
+    "num_steps|num_chains|workers|visits|model_error|delta|redraw|model|until_visits|until_gap|until_error|"
+    "states|actions|num_states|num_actions|dataset_id|resume|env"
 )
-RENAMED = {"num_steps": "steps", "num_chains": "chains", "explorers": "explorer"}
-SPELLINGS = {
+RENAMED = {"num_steps": "steps", "num_chains": "chains", "explorers": "explorer", "dataset_id": "id"}
+SPELLINGS = DATA_SPELLINGS | {
     "pass visits=1": "pass --visits 1",
     "num_chains=": "--chains ",
     "pass discount= or horizon=": "pass --discount or --horizon",
@@ -41,11 +55,16 @@ SPELLINGS = {
     "Pass min_weight=1 or use uniform weights": "Use --mu uniform",
 }
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+app = typer.Typer(
+    add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown", epilog=EPILOG
+)
 app.command("plan")(plan)
 app.command("explore")(explore)
 app.command("resume")(resume)
 app.command("compare")(compare)
+app.command("collect")(collect)
+app.command("audit")(audit)
+app.command("top-up")(top_up)
 app.command("budget")(budget)
 app.command("reproduce")(reproduce)
 app.command("envs")(envs)
@@ -78,6 +97,9 @@ def _rhocover(
     * `rhocover explore river_swim --rho 2`  acts in it until the visits are that coverage
     * `rhocover explorers`  lists who can act: the library's own, and the systems that the paper cites
     * `rhocover compare river_swim --rho 2`  shows what each explorer is worth
+    * `rhocover collect --help`  acts in a Gymnasium environment, and writes a data set with a datasheet
+    * `rhocover audit --help`  says what a data set covers, whoever collected it
+    * `rhocover top-up --help`  says what to add to one, or adds it
     * `rhocover budget river_swim --visits 100`  says how many steps until every pair was visited so often
     * `rhocover reproduce reference-values`  runs what was published again, ours beside theirs
     * `rhocover plan --help`  explains a command, with examples
@@ -103,6 +125,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 def _code(error: Exception) -> int:
     if isinstance(error, InvalidArgumentError | UsageError):
         return BAD_INPUT
+    if isinstance(error, RequirementError):
+        return NOT_MET
     return NOT_CONVERGED if isinstance(error, NotConvergedError) else FAILED
 
 

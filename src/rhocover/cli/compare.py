@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,17 @@ from rhocover.cli import options as o
 from rhocover.cli import run_options as r
 from rhocover.cli.outputs import clear, write_all
 from rhocover.cli.progress import progress
+from rhocover.cli.report_option import Context, Report, check_report, or_report, typed, write_report
 from rhocover.cli.tables import print_json, say, show
 from rhocover.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from rhocover.experiments import Comparison
+    from rhocover.report.page import Page
 
 
 def compare(
+    context: Context,
     env: r.Envs = None,
     rho: r.Orders = None,
     explorer: r.Explorers = None,
@@ -35,6 +39,7 @@ def compare(
     json: o.Json = False,
     out: r.CompareOut = None,
     redraw: r.Redraw = None,
+    report: Report = None,
     force: r.Anew = False,
 ) -> None:
     """Runs several explorers with the same seeds and budgets, and shows what each of them reaches.
@@ -50,8 +55,11 @@ def compare(
     * `rhocover compare river_swim --model learned --steps 2000 --seeds 2`
     * `rhocover compare --redraw runs`
     """
+    check_report(report, force=force)
     if redraw is not None:
-        _redraw(redraw, bool(env) or out is not None or force, json)
+        found = _redraw(redraw, bool(env) or out is not None or (force and report is None), json)
+        again = shlex.join(["rhocover", "compare", "--redraw", str(redraw)])
+        write_report(report, lambda: _page(found, again), force=force)
         return
     from rhocover.cli.comparing import is_ours, read_comparison, run_comparison
     from rhocover.experiments.compare import check_question
@@ -66,25 +74,34 @@ def compare(
     )  # fmt: skip
     if out is not None and force:
         check_question(**asked)  # nothing is removed for what could not be run
-        clear(out, is_ours)
+        clear(out, or_report(is_ours, out, report))
     try:
-        with progress("runs") as report:
-            found = run_comparison(asked, workers, out, report)
+        with progress("runs") as bar:
+            found = run_comparison(asked, workers, out, bar)
     except KeyboardInterrupt:
         if out is not None:
             say(f"What was done is kept in {out}. Go on with the same command.")
         raise
     _finish(found, json, out)
+    write_report(report, lambda: _page(found, typed(context)), force=force)
 
 
-def _redraw(folder: Path, is_asked_more: bool, json: bool) -> None:
+def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
     from rhocover.experiments import Comparison
 
     if is_asked_more:
         raise InvalidArgumentError("--redraw DIR runs nothing: it goes without ENV, --out and --force.")
     if not folder.is_dir():
         raise InvalidArgumentError(f"`redraw`: there is no folder {str(folder)!r}.")
-    _finish(Comparison.load(folder), json, folder)
+    found = Comparison.load(folder)
+    _finish(found, json, folder)
+    return found
+
+
+def _page(found: Comparison, command: str) -> Page:
+    from rhocover.report.page_comparison import page_of_comparison
+
+    return page_of_comparison(found, command=command)
 
 
 def _finish(found: Comparison, json: bool, out: Path | None) -> None:

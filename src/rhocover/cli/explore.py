@@ -7,19 +7,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rhocover.cli import data_options as d
 from rhocover.cli import options as o
 from rhocover.cli import run_options as r
 from rhocover.cli.outputs import clear, write_all
 from rhocover.cli.progress import progress
+from rhocover.cli.report_option import (
+    Context,
+    Replace,
+    Report,
+    check_report,
+    or_report,
+    typed,
+    write_report,
+)
 from rhocover.cli.tables import print_json, say, show
 
 if TYPE_CHECKING:
+    from rhocover.cli.knowledge import Knowledge
     from rhocover.cli.runs import Expedition
     from rhocover.exploring import Run
+    from rhocover.report.page import Page
 
 
 def explore(
-    env: o.Env,
+    context: Context,
+    env: r.World,
     rho: r.Order,
     num_steps: r.Steps = 30_000,
     explorer: r.Explorer = "feedback",
@@ -27,6 +40,8 @@ def explore(
     schedule: r.Schedule = None,
     mu: r.Weights = "uniform",
     settings: o.Set = None,
+    states: d.States = None,
+    actions: d.Actions = None,
     seed: r.Seed = 0,
     num_chains: r.Chains = 1,
     start: r.Start = None,
@@ -39,9 +54,10 @@ def explore(
     delta: r.Doubt = 0.05,
     json: o.Json = False,
     out: r.ExploreOut = None,
+    report: Report = None,
     force: r.Anew = False,
 ) -> None:
-    """Acts in a model so that the visits themselves become the best coverage.
+    """Acts in a model or an environment so that the visits themselves become the best coverage.
 
     What was reached stands beside what is possible: the *divergence* from the weights to the visits, the
     *worst ratio* (one pair has had 1/ratio of its share, and no pair less), and the *regret*, what better
@@ -58,25 +74,38 @@ def explore(
     * `rhocover explore river_swim --rho 2 --model learned --steps 5000 --until-visits 100`
     * `rhocover explore river_swim --rho 1.5 --mu model_error --model from_scratch --steps 5000`
     * `rhocover explore river_swim --rho 2 --steps 5000 --out run`
+    * `rhocover explore FrozenLake-v1 --rho 2 --steps 5000`
+    * `rhocover explore MountainCar-v0 --states bins:6,5 --model learned --rho 2 --steps 2000`
     """
+    from rhocover.cli.environments import is_environment
+    from rhocover.cli.outings import read_outing
     from rhocover.cli.runs import is_ours, read_expedition
 
-    asked = read_expedition(
+    asked = (read_outing if is_environment(env) else read_expedition)(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
          "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
-         "restrict": restrict},
+         "restrict": restrict, "states": states, "actions": actions},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
+    check_report(report, force=force)
     if out is not None and force:
         asked.check()
-        clear(out, is_ours)
-    with telling_how_to_go_on(out), progress(f"{explorer} on {env}") as report:
-        run = asked.run(out, report)
-    _finish(run, asked, json, out)
+        clear(out, or_report(is_ours, out, report))
+    with telling_how_to_go_on(out), progress(f"{explorer} on {env}") as bar:
+        run = asked.run(out, bar)
+    known = _finish(run, asked, json, out)
+    write_report(report, lambda: _page(run, known, typed(context)), force=force)
 
 
-def resume(folder: r.RunFolder, delta: r.StoredDoubt = None, json: o.Json = False) -> None:
+def resume(
+    context: Context,
+    folder: r.RunFolder,
+    delta: r.StoredDoubt = None,
+    json: o.Json = False,
+    report: Report = None,
+    force: Replace = False,
+) -> None:
     """Goes on with an interrupted run, as if it had never stopped.
 
     DIR is the folder of `rhocover explore --out DIR`; everything else is stored there. The result has the
@@ -88,14 +117,16 @@ def resume(folder: r.RunFolder, delta: r.StoredDoubt = None, json: o.Json = Fals
     from rhocover import exploring
     from rhocover.cli.runs import stored_expedition
 
+    check_report(report, force=force)
     asked = stored_expedition(folder, delta)
-    with telling_how_to_go_on(folder), progress(f"going on with {folder}") as report:
-        run = exploring.resume(folder, report=report)
-    _finish(run, asked, json, folder)
+    with telling_how_to_go_on(folder), progress(f"going on with {folder}") as bar:
+        run = exploring.resume(folder, report=bar)
+    known = _finish(run, asked, json, folder)
+    write_report(report, lambda: _page(run, known, typed(context)), force=force)
 
 
-def _finish(run: Run, asked: Expedition, json: bool, out: Path | None) -> None:
-    """Shows the run, and writes its files where a folder was named."""
+def _finish(run: Run, asked: Expedition, json: bool, out: Path | None) -> Knowledge:
+    """Shows the run, writes its files where a folder was named, and returns what is known of it."""
     from rhocover.cli.knowledge import knowledge_of
     from rhocover.cli.run_tables import run_table
     from rhocover.cli.runs import run_document, run_files
@@ -109,6 +140,13 @@ def _finish(run: Run, asked: Expedition, json: bool, out: Path | None) -> None:
     if out is not None:
         write_all(out, run_files(run, asked, document), force=True)
         say(f"pictures, explore.json and the run itself are in {out}")
+    return known
+
+
+def _page(run: Run, known: Knowledge, command: str) -> Page:
+    from rhocover.report.page_run import page_of_run
+
+    return page_of_run(run, command=command, certificate=known.certificate, evidence=known.evidence)
 
 
 @contextmanager

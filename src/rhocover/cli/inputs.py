@@ -12,6 +12,7 @@ import numpy as np
 
 from rhocover import checks, envs, weights
 from rhocover.checks import FloatArray
+from rhocover.cli.environments import Place, is_environment, read_arguments
 from rhocover.coverage import Coverage, checked_weights
 from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.exploring.models import KNOWN
@@ -27,7 +28,14 @@ LEAST_RANDOM = 0.1  # of a random weight; the largest is 1
 
 
 def read_model(env: str, settings: Sequence[str]) -> tuple[MDP, dict[str, Any]]:
-    """Returns the model and all its parameters: a name of the registry, or a file that `MDP.save` wrote."""
+    """Returns the model and all its parameters.
+
+    `env` is a name of the registry, a file that `MDP.save` wrote, or the id of a Gymnasium environment with a
+    table of its transitions.
+    """
+    if is_environment(env) and env not in envs.names() and not Path(env).exists():
+        arguments = read_arguments(settings)
+        return MDP.from_gymnasium(Place(env, arguments).make_one()), arguments
     if env in envs.names() or not _is_path(env):
         parameters = envs.parameters(env) | envs.parse_parameters(env, settings)
         return _make(env, parameters), parameters
@@ -71,7 +79,7 @@ def read_weights(spec: str, mdp: MDP) -> FloatArray:
     if name == "random":
         return _random_weights(seed, mdp)
     if Path(spec).suffix.lower() in (".npy", ".csv"):
-        table = checks.float_array(_read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
+        table = checks.float_array(read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
         return checked_weights(table, "mu")
     raise unknown_name("weights for --mu", spec, [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"])
 
@@ -97,7 +105,8 @@ def _random_weights(seed: str, mdp: MDP) -> FloatArray:
     return mdp.table(rng.uniform(LEAST_RANDOM, 1.0, mdp.num_pairs))
 
 
-def _read_array(path: Path) -> Any:
+def read_array(path: Path) -> Any:
+    """Returns the array of numbers in a file of --mu."""
     if not path.is_file():
         raise InvalidArgumentError(f"`mu`: there is no file {str(path)!r}.")
     read = _read_npy if path.suffix.lower() == ".npy" else _read_csv

@@ -14,6 +14,7 @@ from typing import Any
 from rich.table import Table
 
 from rhocover.cli.tables import empty_table
+from rhocover.collecting.environment_run import EnvironmentRun
 from rhocover.exploring import Run
 from rhocover.exploring.certificates import Certificate
 from rhocover.exploring.learned import LearnedModel
@@ -34,13 +35,13 @@ class Knowledge:
 
     certificate: Certificate | None  # None: left out
     evidence: Evidence | None  # None: the model was known
-    model_error: ModelError
+    model_error: ModelError | None  # None: nobody knows the model, so nobody knows the error
 
     def document(self, run: Run) -> dict[str, Any]:
         """Returns it ready for JSON, the pair of the largest error by its name, too."""
         certificate = self.certificate and asdict(self.certificate)
         evidence = self.evidence and asdict(self.evidence) | {"text": str(self.evidence)}
-        error = asdict(self.model_error) | {
+        error = self.model_error and asdict(self.model_error) | {
             "worst_pair_name": run.problem.pair_name(self.model_error.worst_pair)
         }
         return {"certificate": certificate, "evidence": evidence, "model_error": error}
@@ -50,9 +51,11 @@ class Knowledge:
         if self.evidence is None:
             return []
         sure = f"at most, with probability {1 - self.evidence.delta:g}"
-        table = empty_table("", "true", "plug-in", sure)
+        first = "in what was seen" if self.model_error is None else "true"
+        table = empty_table("", first, "plug-in", sure)
         table.add_row("gap to the best, nats", *map(_number, (_true_gap(run), *self._gaps())))
-        table.add_row("model error", _number(self.model_error.l1_mean), "", "")
+        if self.model_error is not None:
+            table.add_row("model error", _number(self.model_error.l1_mean), "", "")
         return [table]
 
     def _gaps(self) -> tuple[float, float]:
@@ -74,7 +77,8 @@ class Knowledge:
 def knowledge_of(run: Run, delta: float, *, whatever_it_takes: bool = False) -> Knowledge:
     """Returns what can be said of a run, with probability 1 - delta where the model was not known."""
     certificate = run.certificate(delta) if whatever_it_takes or _is_cheap(run) else None
-    return Knowledge(certificate, run.evidence(delta), run.model_error())
+    is_known = not isinstance(run, EnvironmentRun)
+    return Knowledge(certificate, run.evidence(delta), run.model_error() if is_known else None)
 
 
 def _is_cheap(run: Run) -> bool:

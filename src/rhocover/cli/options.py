@@ -31,7 +31,12 @@ def whole(text: Any) -> int:
 
 
 Env = Annotated[
-    str, Argument(metavar="ENV", help="A name from `rhocover envs`, or a saved model: FILE.safetensors.")
+    str,
+    Argument(
+        metavar="ENV",
+        help="A name from `rhocover envs`, a saved model: FILE.safetensors, or a Gymnasium id with a table: "
+        "FrozenLake-v1.",
+    ),
 ]
 Rho = Annotated[
     list[float],

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rhocover.cli import options as o
 from rhocover.cli.outputs import check_free, write_all
+from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
 from rhocover.cli.tables import plan_table, print_json, say, show
 from rhocover.errors import InvalidArgumentError, NotConvergedError
 
@@ -13,9 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rhocover.planning import Plan
+    from rhocover.report.page import Page
 
 
 def plan(
+    context: Context,
     env: o.Env,
     rho: o.Rho,
     mu: o.Mu = "uniform",
@@ -30,6 +33,7 @@ def plan(
     max_steps: o.MaxSteps = None,
     json: o.Json = False,
     out: o.Out = None,
+    report: Report = None,
     force: o.Force = False,
 ) -> None:
     """Finds the policy whose visits cover the weights best, and proves how good it is.
@@ -53,6 +57,7 @@ def plan(
         {"discount": discount, "horizon": horizon, "start": start, "eta": eta, "restrict": restrict,
          "method": method, "tol": tol, "max_steps": max_steps},
     )  # fmt: skip
+    check_report(report, force=force)
     if out is not None:
         check_free(out, plan_files(request), force=force)
     plans = request.solve()
@@ -62,7 +67,14 @@ def plan(
         show(plan_table(request.title, plans))
     if out is not None:
         say(f"wrote {len(write_all(out, plan_files(request, plans), force=force))} files to {out}")
+    write_report(report, lambda: _page(plans, discount, horizon, typed(context)), force=force)
     _check_converged(plans, tol)
+
+
+def _page(plans: Sequence[Plan], discount: float | None, horizon: int | None, command: str) -> Page:
+    from rhocover.report.page_plan import counted_visits, page_of_plans
+
+    return page_of_plans(plans, visits=counted_visits(discount, horizon), command=command)
 
 
 def _check_converged(plans: Sequence[Plan], tol: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,3 +58,21 @@ def progress(words: str) -> Iterator[Callable[[int, int], None] | None]:
         yield bar.report
     finally:
         bar.stop()
+
+
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """Shows that something goes on whose end is not known, once `PATIENCE` is over and somebody looks."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    status = console.status(words)
+    timer = threading.Timer(PATIENCE, status.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()

@@ -23,6 +23,14 @@ Envs = Annotated[
     list[str] | None,
     Argument(metavar="ENV", help="Names from `rhocover envs`, or saved models: FILE.safetensors."),
 ]
+World = Annotated[
+    str,
+    Argument(
+        metavar="ENV",
+        help="A name from `rhocover envs`, a saved model: FILE.safetensors, or a Gymnasium environment: "
+        "FrozenLake-v1.",
+    ),
+]
 RunFolder = Annotated[Path, Argument(metavar="DIR", help="The folder of `rhocover explore --out DIR`.")]
 Order = Annotated[
     float,

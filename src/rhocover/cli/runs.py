@@ -17,6 +17,7 @@ from rhocover.cli.knowledge import Knowledge
 from rhocover.cli.outputs import Writer
 from rhocover.cli.tables import json_text
 from rhocover.cli.until import read_doubt, read_until
+from rhocover.errors import InvalidArgumentError
 from rhocover.experiments.reading import check_run
 from rhocover.exploring import Run, explore
 from rhocover.exploring.algorithm1 import Algorithm1
@@ -72,6 +73,7 @@ def read_expedition(
 ) -> Expedition:
     """Returns what to do with its texts read; refuses what is wrong with them."""
     [rho] = read_orders([arguments["rho"]])
+    arguments = _of_a_model(arguments)
     mdp, parameters = read_model(env, settings)
     weights = read_mu(mu, mdp, arguments["model"])
     delta = read_doubt(delta)
@@ -80,6 +82,13 @@ def read_expedition(
     )
     words = {"environment": env, "set": parameters, "mu": mu, **arguments, **until, "delta": delta}
     return Expedition(read, words, delta)
+
+
+def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments without those that are for environments, which must not be given."""
+    if arguments.get("states") is not None or arguments.get("actions") is not None:
+        raise InvalidArgumentError("`states` and `actions` are for environments: a model has its own.")
+    return {name: value for name, value in arguments.items() if name not in ("states", "actions")}
 
 
 def stored_expedition(folder: Path, delta: float | None) -> Expedition:

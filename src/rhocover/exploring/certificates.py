@@ -96,11 +96,12 @@ def evidence_of(belief: LearnedModel, moves: IntArray, state: int, delta: float)
     """
     frame = belief.frame
     if not belief.settings.know_states:
-        return _open_evidence(belief, moves, delta)
+        return open_evidence(belief, moves, delta)
     return find_evidence(make_confidence(frame.counts(moves), delta), frame.world.pair_state, state)
 
 
-def _open_evidence(belief: LearnedModel, moves: IntArray, delta: float) -> Evidence:
+def open_evidence(belief: LearnedModel, moves: IntArray, delta: float) -> Evidence:
+    """Returns how often what was met was tried, where nobody knows what else there is."""
     known = whole(belief, moves)
     visits = known.estimate.visits
     return Evidence(

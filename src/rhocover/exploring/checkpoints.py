@@ -95,7 +95,7 @@ class Folder:
             self._digest = settings_digest(settings)
 
     def _locked_on_error(self) -> _Releasing:
-        self._lock = _lock(self.path)
+        self._lock = lock_folder(self.path)
         for entry in self.path.iterdir():
             if _is_temporary(entry.name):
                 entry.unlink(missing_ok=True)
@@ -200,7 +200,7 @@ def _is_temporary(name: str) -> bool:
     return any(name.startswith(f".{ours}.") for ours in OURS)
 
 
-def _lock(path: Path) -> int | None:
+def lock_folder(path: Path) -> int | None:
     """Returns a handle that holds the folder until it is closed or the process ends."""
     try:
         import fcntl

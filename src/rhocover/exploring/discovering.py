@@ -5,8 +5,13 @@ met is still untried, or states are missing, the explorer is sent on errands: th
 something new in the fewest expected steps (`learning.discovery`), in which a pair that was tried N times
 leads to something new with probability k/(N + k), and to where it led before otherwise.
 
-All pairs tried once is enough when every state was met. While states are missing, each pair must have been
-tried log2(t) times: so each is tried for ever, whatever the weights say, at a cost that t makes small.
+All pairs tried once is enough when every state was met. While states are missing, each pair should have been
+tried log2(t) times: so each is tried for ever, whatever the weights say. That number grows when t has
+doubled.
+
+What is far away may take very long, and coverage must not wait for it. So after 64 steps a pair errands have
+the first half of the steps until t doubles, those to pairs that were tried before the first quarter. In
+between the explorer covers what is known; its plan has the untried pairs in it, too.
 """
 
 from __future__ import annotations
@@ -25,7 +30,10 @@ from rhocover.learning.discovery import find_journey
 
 LONGEST = 32  # steps between two looks at where something new may be
 SHARE = 64  # or t over this, if that is less
+PATIENT = 512  # or t over this, if that is more: a look takes time, too
 AHEAD, LAST = 0.5, 1e9  # scores: an untried pair has 0, then comes the way to the next one, then the rest
+EARLY = 64  # steps a pair in which errands have all the time they need
+FIRST, AGAIN = 0.5, 0.25  # of the steps until t doubles: errands to untried pairs, and to those tried before
 FLAT = 1e-9  # of a score that visits hardly change
 
 
@@ -69,8 +77,13 @@ def is_discovering(belief: Any) -> bool:
 
 
 def trials_due(belief: LearnedModel) -> int:
-    """Returns how often each pair must have been tried by now."""
-    return math.ceil(math.log2(belief.num_steps + 2)) if has_missing(belief) else 1
+    """Returns how often each pair must have been tried for an explorer to go on."""
+    t = belief.num_steps + 2
+    part = t / 2 ** math.floor(math.log2(t)) - 1  # of the steps until t doubles
+    is_early = t <= EARLY * belief.known.pairs.size
+    if has_missing(belief) and (is_early or part <= AGAIN):
+        return math.ceil(math.log2(t))
+    return 1 if is_early or part <= FIRST else 0
 
 
 def has_missing(belief: LearnedModel) -> bool:
@@ -88,5 +101,5 @@ def errand(belief: LearnedModel) -> Block:
     base, scale = np.zeros(n), np.ones(n)
     base[known.pairs] = np.where(untried, 0.0, np.where(way, AHEAD / FLAT, LAST))
     scale[known.pairs[way]] = FLAT
-    length = max(1, min(LONGEST, belief.num_steps // SHARE))
+    length = max(1, min(LONGEST, belief.num_steps // SHARE), belief.num_steps // PATIENT)
     return Block(Balanced(base, np.zeros(n), scale), length, in_world=True)

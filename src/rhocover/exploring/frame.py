@@ -6,15 +6,15 @@ are met, each with all its actions; the estimate is over these alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.exploring.index import Index, OpenIndex, counts_of_moves
 from rhocover.learning.estimate import Estimate
 from rhocover.learning.rules import Rule
-from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 
 
@@ -26,8 +26,8 @@ class Frame:
     probabilities are not read.
     """
 
-    world: MDP
-    members: Occupancies  # of the caller's criterion: which step of which of its pairs a pair of the world is
+    world: Index
+    members: Occupancies | None  # of the caller's criterion: which step of which pair a pair of the world is
     rho: float
     mu: FloatArray | None  # per pair of the world; None where a rule says it
     rule: Rule | None
@@ -38,12 +38,12 @@ class Frame:
         """Returns how often each state followed each pair, `[n, S]` of the world."""
         return counts_of_moves(self.world, moves)
 
-
-def counts_of_moves(world: MDP, moves: IntArray) -> sp.csr_array:
-    """Returns how often each state followed each pair, int64 `[n, S]`, from counts per transition."""
-    P, seen = world.transitions, np.flatnonzero(moves)
-    first = np.searchsorted(seen, P.indptr)
-    return sp.csr_array((moves[seen], P.indices[seen], first), shape=P.shape)
+    def grown(self, index: Index) -> Frame:
+        """Returns the frame of a world that has shown more of itself."""
+        if not isinstance(index, OpenIndex):
+            return self
+        mu = self.mu if self.mu is None else index.weights
+        return replace(self, world=index, mu=mu, roots=index.roots)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Known:
 
 def met_states(frame: Frame, counts: sp.csr_array) -> BoolArray:
     """Returns which states of the world were met: a run began there, or a transition led there."""
-    met = np.zeros(frame.world.num_states, bool)
+    met = np.full(frame.world.num_states, isinstance(frame.world, OpenIndex))
     met[frame.roots] = True
     met[counts.indices] = True
     return met

@@ -30,6 +30,7 @@ from rhocover.exploring.frame import Frame, Known, make_known
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.simulator import Visits
 from rhocover.learning.estimate import SMOOTHING
+from rhocover.mdp import MDP
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,14 @@ def _truth(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def model_index(belief: LearnedModel) -> MDP:
+    """Returns the world that the belief is about, for explorers that need to know what there is."""
+    world = belief.frame.world
+    if not isinstance(world, MDP):
+        raise InvalidArgumentError("`explorer` needs a model whose states and successors are known.")
+    return world
+
+
 @dataclass(frozen=True, eq=False)
 class LearnedModel:
     """The belief after some blocks; `renewed_moves` and `renewed_steps` are those that the problem is of."""
@@ -80,7 +89,11 @@ class LearnedModel:
     @property
     def is_due(self) -> bool:
         """Whether t has grown by the factor, or something was discovered."""
-        return self.is_outdated or self.num_steps >= self._next_plan()
+        return self.is_outdated or self.num_steps >= self._next_plan() or self._has_grown()
+
+    def _has_grown(self) -> bool:
+        """Whether there are pairs that an explorer without errands has to be told of."""
+        return self.scope == "all" and self.planned.pairs.size < self.frame.world.num_pairs
 
     @property
     def counts(self) -> IntArray:
@@ -97,8 +110,12 @@ class LearnedModel:
 
     def observe(self, visits: Visits) -> LearnedModel:
         """Returns the belief after a block: the counts of now, and the problem as it was."""
-        steps = self.num_steps + visits.num_steps
-        return dataclasses.replace(self, moves=visits.moves.copy(), num_steps=steps)
+        return self.at(visits, self.num_steps + visits.num_steps)
+
+    def at(self, visits: Visits, num_steps: int) -> LearnedModel:
+        """Returns the belief after so many steps in all."""
+        frame = self.frame.grown(visits.index)
+        return dataclasses.replace(self, frame=frame, moves=visits.moves.copy(), num_steps=num_steps)
 
     def outdated(self) -> LearnedModel:
         """Returns the belief with a new problem due."""
@@ -108,17 +125,22 @@ class LearnedModel:
         """Returns the belief with the problem of now."""
         return dataclasses.replace(
             self, renewed_moves=self.moves, renewed_steps=self.num_steps, potential=self._last_potential(),
-            made={}, is_outdated=False, last_potential=None,
+            made={"known": self.known}, is_outdated=False, last_potential=None,
         )  # fmt: skip
 
     def _last_potential(self) -> FloatArray | None:
         """Returns the potential of the last plan over the world's states; 0 for states it did not know."""
         problem = self.made.get("problem")
         if problem is None or not problem.is_planned:
-            return self.potential if self.last_potential is None else self.last_potential
-        potential = np.zeros(self.frame.world.num_states)
-        potential[self.planned.states] = problem.best.potential
-        return potential
+            before = self.potential if self.last_potential is None else self.last_potential
+            return None if before is None else self._over_states(np.arange(before.size), before)
+        return self._over_states(self.planned.states, problem.best.potential)
+
+    def _over_states(self, states: IntArray, values: FloatArray) -> FloatArray:
+        """Returns values of some states as those of all there are; 0 for the others."""
+        result = np.zeros(self.frame.world.num_states)
+        result[states] = values
+        return result
 
     @cached_property
     def known(self) -> Known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,13 @@ from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.registry import explorer_document, explorer_name, make_explorer
 from rhocover.exploring.run import Run
 from rhocover.exploring.runner import Runner, Standing, begin
-from rhocover.exploring.simulator import Simulator
+from rhocover.exploring.simulator import Simulator, Visits
 from rhocover.exploring.stopping import CertifiedGap, Stop, check_stop
-from rhocover.exploring.trace import grid_of_steps, make_trace
+from rhocover.exploring.trace import grid_of_steps, make_trace, measure
 from rhocover.learning.rules import Rule, read_rule, weights_in_the_end
 from rhocover.mdp import MDP
 from rhocover.planning.threads import one_blas_thread
+from rhocover.plugins import WORLDS, load, members
 
 Report = Callable[[int, int], None]
 
@@ -70,11 +72,13 @@ class Settings:
 
 
 def explore(
-    world: MDP,
+    world: Any,
     rho: float,
     num_steps: int,
     mu: Any = None,
     *,
+    states: Any = None,
+    actions: Any = None,
     explorer: Any = "feedback",
     model: Any = "known",
     schedule: Any = None,
@@ -91,7 +95,10 @@ def explore(
 ) -> Run:
     """Returns the run of an explorer in a world for `num_steps` steps.
 
-    `world` is a model to simulate; `rho`, `mu`, `discount`, `horizon` and `restrict` are those of `plan`.
+    `world` is a model to simulate, or a Gymnasium environment to act in: then `model="known"` needs a table
+    of its transitions (see `MDP.from_gymnasium`), `model="learned"` does not, and `states` and `actions` say
+    how observations and actions are counted if they are not discrete (see `Bins`).
+    `rho`, `mu`, `discount`, `horizon` and `restrict` are those of `plan`.
     Without restarts the run begins in `start` (a state or a distribution; the model's own by default).
     `model` says what the explorer knows: "known", "learned" (states and actions, not the transitions),
     "from_scratch" (not even the states), "posterior", or a `Learned`. `mu` may be a rule, by name or as a
@@ -107,6 +114,14 @@ def explore(
     >>> run.coverage_text, run.regret < 1e-5
     ('complete', True)
     """
+    if not isinstance(world, MDP) and (enter := _other_world(world)) is not None:
+        return enter(
+            world, rho, num_steps, mu, explorer=explorer, model=model, schedule=schedule, seed=seed,
+            start=start, discount=discount, horizon=horizon, restrict=restrict, num_chains=num_chains,
+            until=until, trace_points=trace_points, out=out, report=report, states=states, actions=actions,
+        )  # fmt: skip
+    if states is not None or actions is not None:
+        raise InvalidArgumentError("`states` and `actions` are for environments: a model has its own.")
     settings = read_settings(
         world, rho, num_steps, mu, explorer, model, schedule, seed, start, discount, horizon, restrict,
         num_chains, trace_points, until,
@@ -123,12 +138,20 @@ def explore(
         return drive(settings, problem, standing, folder, report)
 
 
+def _other_world(world: Any) -> Any:
+    """Returns how to explore a world whose class is from a package that joined; None for another."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(world).__mro__}
+    names = [name for name in members(WORLDS) if name in packages]
+    return load(WORLDS, names[0]) if names else None
+
+
 def _beginning(settings: Settings, problem: Problem) -> Standing:
     """Returns where the run begins."""
     with one_blas_thread():
         world = _world(settings, problem)
         position = world.begin(settings.seed)
-        return begin(problem, settings.actor, belief_of(settings, problem, position.states), position)
+        belief = belief_of(settings, problem, position.states)
+        return begin(settings.actor, belief, position, Visits.none(problem.mdp))
 
 
 def belief_of(settings: Settings, problem: Problem, roots: IntArray) -> Belief:
@@ -149,9 +172,12 @@ def drive(
     with one_blas_thread():
         if standing is None:
             standing = _beginning(settings, problem)
-        runner = Runner(problem, settings.actor, _world(settings, problem), grid, standing, settings.until)
+        runner = Runner(
+            partial(measure, problem), settings.actor, _world(settings, problem), grid, standing,
+            settings.until, problem,
+        )  # fmt: skip
         _run(runner, settings, folder, report)
-        run = _finished(runner, settings, time.perf_counter() - began)
+        run = finished(runner, settings, problem, time.perf_counter() - began)
     if folder is not None:
         folder.save_result(run)
     return run
@@ -160,14 +186,12 @@ def drive(
 def _run(runner: Runner, settings: Settings, folder: Any, report: Report | None) -> None:
     """Runs to the end; after Ctrl-C the folder has where it stood."""
 
-    def after(standing: Standing) -> None:
+    def pause() -> None:
         if folder is not None:
-            folder.save_if_due(standing)
-        if report is not None:
-            report(standing.num_steps, settings.num_steps)
+            folder.save_if_due(runner.standing)
 
     try:
-        runner.run(after)
+        keep_going(runner, settings.num_steps, report, pause)
     except (KeyboardInterrupt, InvalidArgumentError):  # a rule or an explorer of the caller's may be wrong
         if folder is not None:
             folder.save(runner.standing)
@@ -176,8 +200,23 @@ def _run(runner: Runner, settings: Settings, folder: Any, report: Report | None)
         folder.save(runner.standing)
 
 
-def _finished(runner: Runner, settings: Settings, seconds: float) -> Run:
-    standing, problem = runner.standing, runner.problem
+def keep_going(
+    runner: Runner, num_steps: int, report: Report | None, pause: Callable[[], None] | None
+) -> None:
+    """Runs to the end; whenever everything stands still `pause` is called, and progress reported."""
+
+    def after(standing: Standing) -> None:
+        if pause is not None:
+            pause()
+        if report is not None:
+            report(standing.num_steps, num_steps)
+
+    runner.run(after)
+
+
+def finished(runner: Runner, settings: Settings, problem: Problem, seconds: float) -> Run:
+    """Returns the run of a problem that a runner has come to the end of."""
+    standing = runner.standing
     last = runner.last_episode()
     return Run(
         mdp=settings.mdp,
@@ -205,7 +244,10 @@ def read_settings(
 ) -> Settings:  # fmt: skip
     """Returns the settings, checked one by one."""
     if not isinstance(world, MDP):
-        raise InvalidArgumentError(f"`world` must be an MDP, got {type(world).__name__}. Build one: MDP(P).")
+        way = f"gymnasium.make({world!r})" if isinstance(world, str) else "MDP(P), envs.river_swim()"
+        raise InvalidArgumentError(
+            f"`world` must be an MDP or a Gymnasium environment, got {type(world).__name__}. Make one: {way}."
+        )
     start = None if start is None else checks.distribution(start, "start", world.num_states)
     settings = Settings(
         mdp=world,

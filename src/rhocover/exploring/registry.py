@@ -10,8 +10,7 @@ which names a class with settings that a document can hold; so do the systems of
 from __future__ import annotations
 
 import dataclasses
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
@@ -21,6 +20,7 @@ from rhocover.exploring.feedback import Feedback
 from rhocover.exploring.schedules import SCHEDULES, Constant, LineSearch
 from rhocover.exploring.stationary import Stationary
 from rhocover.exploring.tracking import Tracking
+from rhocover.plugins import EXPLORERS, members
 
 CLASSES: dict[str, type] = {
     "feedback": Feedback, "tracking": Tracking, "stationary": Stationary, "algorithm1": Algorithm1,
@@ -31,13 +31,9 @@ VARIANTS = {
 }
 
 
-GROUP = "rhocover.explorers"
-
-
-@cache
 def plugins() -> dict[str, EntryPoint]:
     """Returns the explorers that joined, by name."""
-    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+    return members(EXPLORERS)
 
 
 def explorer_names() -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,6 +50,8 @@ class Run:
     model: str  # its name
     is_enough: bool  # a stopping rule was met
     seconds: float  # in this process
+
+    has_truth: ClassVar[bool] = True  # whether `problem` is that of the world itself
 
     @cached_property
     def counts(self) -> IntArray:

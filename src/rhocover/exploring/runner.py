@@ -21,13 +21,13 @@ from rhocover.exploring.beliefs import NEVER, Belief
 from rhocover.exploring.explorer import Block, Explorer, State, renewed
 from rhocover.exploring.interrupts import Interrupts
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.simulator import Act, Position, Simulator, Visits
+from rhocover.exploring.simulator import Position, Visits, World
 from rhocover.exploring.stopping import Sight, Stop, next_look
-from rhocover.exploring.trace import measure
 
 KEPT = 1 << 22  # numbers of directions; later episodes are recorded without theirs
 NOTHING = np.zeros(0)
-STRETCH = 1 << 20  # steps between two looks at the clock and at Ctrl-C: some hundredths of a second
+
+Measure = Callable[[IntArray, int], list[float]]  # a row of the trace from counts and steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,6 @@ class Standing:
     rows: list[list[float]]
     episodes: list[Episode]
     first_states: IntArray
-    rows_begin: IntArray  # where each pair's transitions begin in seen.moves, [n]
     is_enough: bool = False  # a stopping rule was met
 
     @property
@@ -67,20 +66,12 @@ class Standing:
     @property
     def counts(self) -> IntArray:
         """Visits of each pair of the world so far."""
-        return np.add.reduceat(self.seen.moves, self.rows_begin)
+        return self.seen.total
 
 
-def begin(problem: Problem, explorer: Explorer, belief: Belief, position: Position) -> Standing:
+def begin(explorer: Explorer, belief: Belief, position: Position, seen: Visits) -> Standing:
     """Returns where a run stands before its first step."""
-    return Standing(
-        checked_state(explorer.init(belief), 0),
-        position,
-        Visits.none(problem.mdp),
-        [],
-        [],
-        position.states.copy(),
-        problem.mdp.transitions.indptr[:-1],
-    )
+    return Standing(checked_state(explorer.init(belief), 0), position, seen, [], [], position.states.copy())
 
 
 def checked_state(state: Any, num_steps: int) -> State:
@@ -105,12 +96,16 @@ def checked_state(state: Any, num_steps: int) -> State:
 
 
 class Runner:
-    """Drives an explorer in a world from where it stands to the end of the grid of steps."""
+    """Drives an explorer in a world from where it stands to the end of the grid of steps.
+
+    `problem` is the true one, for stopping rules, where there is one.
+    """
 
     def __init__(
-        self, problem: Problem, explorer: Explorer, world: Simulator, grid: list[int], standing: Standing,
-        until: Stop | None = None,
+        self, measure: Measure, explorer: Explorer, world: World, grid: list[int], standing: Standing,
+        until: Stop | None = None, problem: Problem | None = None,
     ) -> None:  # fmt: skip
+        self.measure = measure
         self.problem = problem
         self.explorer = explorer
         self.world = world
@@ -120,7 +115,7 @@ class Runner:
         self._next_look = self._find_next_look(max(standing.num_steps - 1, 0))
         self._interrupts = Interrupts()
         self._block: Block | None = None
-        self._act: Act | None = None
+        self._act: Any = None
 
     @property
     def is_done(self) -> bool:
@@ -142,13 +137,13 @@ class Runner:
 
     def _report(self, step: int) -> None:
         """Adds a row to the trace."""
-        self.standing.rows.append(measure(self.problem, self.standing.counts, step))
+        self.standing.rows.append(self.measure(self.standing.counts, step))
 
     def _look(self) -> None:
         """Asks the stopping rule; if it is met, this is where the run ends."""
         standing = self.standing
         assert self.until is not None
-        sight = Sight(self.problem, standing.state.belief, standing.seen.moves, standing.num_steps)
+        sight = Sight(self.problem, standing.state.belief, standing.seen, standing.num_steps)
         if sight.is_ready and self.until.is_met(sight):
             if not standing.rows or int(standing.rows[-1][0]) < standing.num_steps:
                 self._report(standing.num_steps)
@@ -166,13 +161,13 @@ class Runner:
         block, act = self._current()
         left = block.num_steps - standing.seen.num_steps
         left = -(-left // self.world.num_chains) * self.world.num_chains
-        stretch = -(-STRETCH // self.world.num_chains) * self.world.num_chains
+        stretch = -(-self.world.stretch // self.world.num_chains) * self.world.num_chains
         steps = min(left, mark - standing.num_steps, stretch)
         self._interrupts.together(lambda: self.world.advance(standing.position, act, standing.seen, steps))
         if steps == left:
             self._end_block(block)
 
-    def _current(self) -> tuple[Block, Act]:
+    def _current(self) -> tuple[Block, Any]:
         if self._block is None or self._act is None:
             block = self.explorer.policy(self.standing.state)
             if not isinstance(block, Block):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,11 +25,13 @@ from rhocover.exploring.behaviours import (
     cumulative,
     first_pairs,
 )
+from rhocover.exploring.index import Index, no_moves, visits_of_moves
 from rhocover.mdp import MDP
 
 Act = Callable[..., None]
 
 DRAWS = 1 << 16  # uniform numbers drawn at a time
+STRETCH = 1 << 20  # steps between two looks at the clock and at Ctrl-C: some hundredths of a second
 
 
 @dataclass(eq=False)
@@ -53,10 +55,16 @@ class Visits:
     moves: IntArray
     num_steps: int  # of this block
     scores: FloatArray  # what a steered behaviour carries from step to step, [n]
+    index: Index  # what the numbers of pairs and transitions mean
 
     def __add__(self, other: Visits) -> Visits:
         steps = self.num_steps + other.num_steps
-        return Visits(self.pairs + other.pairs, self.moves + other.moves, steps, self.scores)
+        return Visits(self.pairs + other.pairs, self.moves + other.moves, steps, self.scores, self.index)
+
+    @property
+    def total(self) -> IntArray:
+        """Visits of each pair in the whole run, `[n]`."""
+        return visits_of_moves(self.index, self.moves)
 
     def next_block(self) -> None:
         """Clears what belongs to the block."""
@@ -64,13 +72,13 @@ class Visits:
         self.num_steps = 0
 
     @classmethod
-    def none(cls, mdp: MDP) -> Visits:
+    def none(cls, mdp: Index) -> Visits:
         """Returns the visits of no steps at all."""
-        n, nnz = mdp.num_pairs, mdp.transitions.nnz
-        return cls(np.zeros(n, np.int64), np.zeros(nnz, np.int64), 0, np.zeros(n))
+        n = mdp.num_pairs
+        return cls(np.zeros(n, np.int64), no_moves(mdp), 0, np.zeros(n), mdp)
 
 
-def _steering(behaviour: Steered) -> tuple[Any, ...]:
+def steering(behaviour: Steered) -> tuple[Any, ...]:
     """Returns what the compiled loop needs to bring scores up to date."""
     model, rule = behaviour.model, behaviour
     P, pairs = model.transitions, rule.pairs
@@ -80,8 +88,29 @@ def _steering(behaviour: Steered) -> tuple[Any, ...]:
     return *flow, pairs, rule.offset, rule.moved, start, rule.weight, rule.inverse, rule.period
 
 
+class World(Protocol):
+    """Where chains act; what a `Runner` drives."""
+
+    num_chains: int
+
+    @property
+    def stretch(self) -> int:
+        """Steps to take between two looks at the clock and at Ctrl-C."""
+        ...
+
+    def follow(self, behaviour: Behaviour) -> Any:
+        """Returns the behaviour as what `advance` takes."""
+        ...
+
+    def advance(self, position: Position, act: Any, seen: Visits, num_steps: int) -> None:
+        """Takes `num_steps` more steps; changes the position and what was seen."""
+        ...
+
+
 class Simulator:
     """Acts in a model; `start` is a distribution over its states."""
+
+    stretch: int = STRETCH
 
     def __init__(self, mdp: MDP, start: FloatArray, num_chains: int = 1) -> None:
         self.mdp = mdp
@@ -106,7 +135,7 @@ class Simulator:
         if isinstance(behaviour, Sampled):
             return partial(act_sampled, *self._model, choice_cdf(behaviour.policy, self.mdp))
         if isinstance(behaviour, Steered):
-            return partial(act_steered, *self._model, behaviour.rate, behaviour.scale, *_steering(behaviour))
+            return partial(act_steered, *self._model, behaviour.rate, behaviour.scale, *steering(behaviour))
         return partial(act_balanced, *self._model, behaviour.base, behaviour.rate, behaviour.scale)
 
     def advance(self, position: Position, act: Act, seen: Visits, num_steps: int) -> None:

@@ -25,9 +25,10 @@ from rhocover.checks import BoolArray, IntArray
 from rhocover.errors import FileFormatError, InvalidArgumentError
 from rhocover.exploring.certificates import certify_visits, whole
 from rhocover.exploring.discovering import is_discovering
-from rhocover.exploring.frame import counts_of_moves
+from rhocover.exploring.index import counts_of_moves
 from rhocover.exploring.learned import LearnedModel
 from rhocover.exploring.problem import Problem
+from rhocover.exploring.simulator import Visits
 from rhocover.learning.confidence import make_confidence
 
 
@@ -35,22 +36,33 @@ from rhocover.learning.confidence import make_confidence
 class Sight:
     """What a rule may look at: the run so far, and what its explorer knew beforehand."""
 
-    problem: Problem
+    problem: Problem | None  # the true one; None where nobody knows it
     belief: Any
-    moves: IntArray
+    seen: Visits
     num_steps: int
+
+    @property
+    def moves(self) -> IntArray:
+        """Counts of the transitions so far."""
+        return self.seen.moves
 
     @cached_property
     def counts(self) -> IntArray:
         """Visits of each pair of the world."""
-        return np.add.reduceat(self.moves, self.problem.mdp.transitions.indptr[:-1])
+        return self.seen.total
+
+    @property
+    def now(self) -> Any:
+        """What is known at this very step of a world that is learned."""
+        return self.belief.at(self.seen, self.num_steps)
 
     @cached_property
     def needed(self) -> BoolArray:
         """Which pairs of the world have a weight, as far as it is known which there are."""
         if not isinstance(self.belief, LearnedModel):
+            assert self.problem is not None
             return self.problem.coverage.support
-        known, mu = whole(self.belief, self.moves), self.belief.frame.mu
+        known, mu = whole(self.now, self.moves), self.now.frame.mu
         result = np.zeros(self.counts.size, bool)
         result[known.pairs] = True if mu is None else mu[known.pairs] > 0
         return result
@@ -59,8 +71,7 @@ class Sight:
     def is_ready(self) -> bool:
         """Whether there is something to judge: pairs that matter, and no errands left in an unknown world."""
         if isinstance(self.belief, LearnedModel) and not self.belief.settings.know_states:
-            now = dataclasses.replace(self.belief, moves=self.moves, num_steps=self.num_steps)
-            return not is_discovering(now) and bool(self.needed.any())
+            return not is_discovering(self.now) and bool(self.needed.any())
         return bool(self.needed.any())
 
     def gap(self, delta: float) -> float:
@@ -69,12 +80,13 @@ class Sight:
             return math.inf
         if isinstance(self.belief, LearnedModel):
             return certify_visits(self.belief, self.moves, delta).gap
+        assert self.problem is not None
         divergence = self.problem.coverage.divergence_unchecked(self.counts / self.num_steps)
         return divergence - self.problem.best.lower_bound
 
     def model_error(self, delta: float) -> float:
         """Returns a bound on the mean L1 error of estimated rows that holds with probability 1 - delta."""
-        counts = counts_of_moves(self.problem.mdp, self.moves)
+        counts = counts_of_moves(self.seen.index, self.moves)
         return float(make_confidence(counts, delta).l1_radius[self.needed].mean())
 
 

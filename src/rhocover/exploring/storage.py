@@ -124,12 +124,15 @@ def standing_from_file(
             state=state,
             position=Position(tensors["states"], generator),
             seen=Visits(
-                tensors["block_pairs"], tensors["moves"], int(document["block_steps"]), tensors["scores"]
+                tensors["block_pairs"],
+                tensors["moves"],
+                int(document["block_steps"]),
+                tensors["scores"],
+                problem.mdp,
             ),
             rows=tensors["rows"].tolist(),
             episodes=_episodes(tensors),
             first_states=tensors["first_states"],
-            rows_begin=problem.mdp.transitions.indptr[:-1],
             is_enough=bool(document["is_enough"]),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:

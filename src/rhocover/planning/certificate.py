@@ -38,7 +38,7 @@ class Multipliers:
 def dual_bound(program: Program, multipliers: Multipliers) -> float:
     """Returns a number that no achievable divergence is below; -inf when the multipliers prove nothing."""
     nu, alpha, z, largest = multipliers.nu, multipliers.alpha, 0.0, 0.0
-    if program.floor > 0:
+    if program.has_floor:
         z = np.maximum(multipliers.z, 0.0)
         largest = float(z.max())
     if not np.isfinite(nu).all():
@@ -98,8 +98,8 @@ def _digits(program: Program) -> float:
 def _total(program: Program, multipliers: Multipliers) -> tuple[float, float]:
     """Returns Y = k0'nu + alpha - floor sum z and its rounding error."""
     inflow, total_z = program.k0 * multipliers.nu, 0.0
-    if program.floor > 0:
-        total_z = program.floor * float(np.sum(np.maximum(multipliers.z, 0.0)))
+    if program.has_floor:
+        total_z = float(np.sum(program.floor * np.maximum(multipliers.z, 0.0)))
     total = float(np.sum(inflow)) + multipliers.alpha - total_z
     depth = 12 + float(np.log2(program.num_pairs))
     size = float(np.sum(np.abs(inflow))) + abs(multipliers.alpha) + total_z
@@ -119,7 +119,7 @@ def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) ->
     Off the set <y, d> exceeds Y by nu'(K d - k0) + alpha (sum d - 1) + z'(floor - d), and the bound on
     D(d) is lower by the logarithm of that, relative to Y.
     """
-    z = np.maximum(multipliers.z, 0.0) if program.floor > 0 else 0.0
+    z = np.maximum(multipliers.z, 0.0) if program.has_floor else 0.0
     total = 1.0 if program.rho == 0 else _total(program, multipliers)[0]
     scale = 1 / total if total > 0 else 1.0  # without Y there is no bound to repair
     off_mass = abs(float(d.sum()) - 1)

@@ -81,8 +81,8 @@ class FlooredNewton(Newton):
         if self._has_mass:
             right.append(float((self._d + q).sum()) - point.theta)
         if self._has_theta:
-            total = float(program.k0 @ point.nu) + point.alpha - floor * float(np.sum(point.z))
-            right.append(1 - total + floor * float((rz - self._e * (self._ry + q)).sum()))
+            total = float(program.k0 @ point.nu) + point.alpha - float(np.sum(floor * point.z))
+            right.append(1 - total + float((floor * (rz - self._e * (self._ry + q))).sum()))
         solution, unknowns = self._borders.solve(flow, right, refine)
         dalpha = float(unknowns[0]) if self._has_mass else 0.0
         return solution, dalpha, float(unknowns[-1]) if self._has_theta else 0.0

@@ -59,8 +59,9 @@ class Progress:
         """What the point reaches; inf if it is not one."""
         if not np.isfinite(self.d.sum()):
             return np.inf
-        floor = self.program.floor
-        return self.program.coverage.divergence_unchecked(self.d if floor == 0 else np.maximum(self.d, floor))
+        program = self.program
+        d = np.maximum(self.d, program.floor) if program.has_floor else self.d
+        return program.coverage.divergence_unchecked(d)
 
     @cached_property
     def lower_bound(self) -> float:
@@ -122,7 +123,7 @@ def _finished(program: Program, newton: Newton, state: Progress, tol: float) -> 
 
 
 def _prepared(program: Program, warm: FloatArray | None) -> tuple[Newton, Iterate]:
-    if program.floor > 0:
+    if program.has_floor:
         return FlooredNewton(program), floored_start(program)
     if program.has_mass_row and program.k0.any():
         return ShiftedNewton(program), starting_point(program)
@@ -158,7 +159,7 @@ def _measure(program: Program, point: Iterate, steps: int, seconds: float) -> Pr
 def _missed(program: Program, d: FloatArray) -> float:
     """Returns what d misses of the equations, relative to what moves, and of the floor."""
     flow = program.missed(d)
-    return flow if program.floor == 0 else flow + float(np.maximum(program.floor - d, 0.0).sum())
+    return flow + float(np.maximum(program.floor - d, 0.0).sum()) if program.has_floor else flow
 
 
 def _projected(program: Program, newton: Newton, state: Progress) -> Progress:

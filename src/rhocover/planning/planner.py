@@ -158,7 +158,7 @@ def _solve_leximin(problem: Problem) -> _Found:
 
     if problem.program.rho != np.inf:
         raise InvalidArgumentError(f"method='leximin' goes with rho=inf, got rho={problem.program.rho:g}.")
-    if problem.program.floor > 0:
+    if problem.program.has_floor:
         raise InvalidArgumentError("method='leximin' takes no floor: pass eta=0.")
     end = leximin(problem.members, problem.program.mu_bar)
     multipliers = leximin_multipliers(problem.members, end.potential)

@@ -31,7 +31,12 @@ class Program:
     moving: FloatArray  # [N], 1-norm of each column of K: what a visit puts into and takes out of rows
     coverage: Coverage
     mu_bar: FloatArray  # [N]
-    floor: float
+    floor: FloatArray | float  # one for all pairs, or each its own [N]
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether some pair must have more than nothing."""
+        return bool(np.any(self.floor > 0))
 
     def missed(self, d: FloatArray) -> float:
         """Returns what d misses of the flow equations, as a share of what moves at all.

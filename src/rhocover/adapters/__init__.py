@@ -1,0 +1,1 @@
+"""What touches Gymnasium, Minari and Stable-Baselines3: models, codes, wrappers, files."""

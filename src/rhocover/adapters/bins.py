@@ -1,0 +1,186 @@
+"""Observations of real numbers as states: the cells of a grid.
+
+`Bins` cuts every dimension into equal parts, `QuantileBins` at the quantiles of observations of a pilot run,
+so that each part holds about as many of them. Bin k of a dimension holds e_k <= x < e_{k+1}; the last one
+also holds its upper end. `of` says what of an observation is cut: component numbers, or a function from an
+observation to a few numbers, such as the angle that Pendulum gives as a cosine and a sine.
+
+Two observations in one cell are one state from here on. What the environment does there depends on where in
+the cell it is, so a model over cells is an approximation, whose error no certificate of this library counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.adapters.axes import Axis
+from rhocover.adapters.bin_code import BinCode, Components, Features, plain_components
+from rhocover.adapters.state_code import check_number_of_keys
+from rhocover.errors import InvalidArgumentError
+
+MAX_BINS = 2**20  # a dimension; every edge is kept
+UNBOUNDED = float(np.finfo(np.float32).max)  # what spaces say where they mean no bound
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Bins of equal width: `counts` of them, one number for all dimensions or one each.
+
+    `low` and `high` are one number for all dimensions or one each; None takes the bound of the space, which
+    must then be finite. Where they are narrower than the space, or where `of` is a function, what lies beyond
+    them counts in the outer bins. NaN is always refused, and so is an observation outside the space.
+
+    `of` is None (all components), one or several component numbers, or a function from an observation to as
+    many numbers as there are bins' dimensions; with a function, `low` and `high` must be given.
+
+    >>> import gymnasium as gym
+    >>> from rhocover.adapters.codes import Bins, read_state_code
+    >>> bins = Bins((12, 11), names=("position", "velocity"))
+    >>> code = read_state_code(bins, gym.make("MountainCar-v0").observation_space)
+    >>> code.num_keys, code.name(65)
+    (132, '(position -0.45..-0.30, velocity 0.057..0.070)')
+    """
+
+    counts: int | Sequence[int]
+    low: Any = None
+    high: Any = None
+    of: Features = None
+    names: Sequence[str] | None = None
+
+    def code(self, space: Any) -> BinCode:
+        """Returns the code of these bins for the observations of a Box space."""
+        of = plain_components(self.of)
+        bounds = space_bounds(space, of, _known_length(self.counts, self.low, self.high, self.names))
+        lows = _ends(self.low, "low", [b[0] for b in bounds])
+        highs = _ends(self.high, "high", [b[1] for b in bounds])
+        counts = _counts(self.counts, len(bounds))
+        names = axis_names(self.names, of, len(bounds))
+        axes = [_uniform_axis(*parts) for parts in zip(counts, lows, highs, bounds, names, strict=True)]
+        return BinCode(tuple(axes), of)
+
+
+@dataclass(frozen=True)
+class QuantileBins:
+    """Bins that held equally many observations of a pilot run; `fit` finds their edges.
+
+    `counts`, `of` and `names` are those of `Bins`. The outer bins are open: they hold whatever lies
+    beyond the pilot's observations. Where many observations are one value, quantiles coincide and there
+    are fewer bins than asked for. `pilot_steps` is how long a pilot run is where one is made for you.
+    """
+
+    counts: int | Sequence[int]
+    of: Features = None
+    names: Sequence[str] | None = None
+    pilot_steps: int = 10_000
+
+    def fit(self, observations: Any) -> BinCode:
+        """Returns the code whose edges are the quantiles of `observations`, `[T, ...]`."""
+        of = plain_components(self.of)
+        points = BinCode((), of).features(observations, _known_length(self.counts, self.names))
+        if len(points) == 0:
+            raise InvalidArgumentError("`observations` must hold at least one observation, got none.")
+        checks.float_array(points, "observations")
+        counts = _counts(self.counts, points.shape[1])
+        names = axis_names(self.names, of, points.shape[1])
+        axes = [_quantile_axis(*parts) for parts in zip(points.T, counts, names, strict=True)]
+        return BinCode(tuple(axes), of)
+
+
+def _uniform_axis(
+    count: int, low: float, high: float, bound: tuple[float, float, float, float], name: str
+) -> Axis:
+    if not low < high:
+        raise InvalidArgumentError(f"`low` must be below `high`, got {low:g} and {high:g} for {name}.")
+    inner = np.linspace(low, high, count + 1)[1:-1].tolist()
+    least, most = bound[2], bound[3]
+    return Axis(tuple(inner), min(low, bound[0]), max(high, bound[1]), least, most, name)
+
+
+def _quantile_axis(values: np.ndarray, count: int, name: str) -> Axis:
+    """Returns the axis cut at observed values: each bin holds its lower edge, so none is empty."""
+    inner = np.unique(np.quantile(values, np.arange(1, count) / count, method="higher"))
+    inner = inner[inner > values.min()]  # below the least value there is nothing
+    return Axis(tuple(inner.tolist()), -math.inf, math.inf, -math.inf, math.inf, name)
+
+
+def space_bounds(space: Any, of: Components, length: int | None) -> list[tuple[float, float, float, float]]:
+    """Returns, per dimension, the bounds of the space and the least and most value that is let through.
+
+    A float64 observation of a float32 space may lie beyond a bound by rounding, so one unit in the last place
+    is let through. Features that a function makes have no bounds.
+    """
+    if callable(of):
+        return [(-math.inf, math.inf, -math.inf, math.inf)] * (1 if length is None else length)
+    low, high = np.ravel(space.low), np.ravel(space.high)
+    if of is not None:
+        wrong = [k for k in of if not 0 <= k < low.size]
+        if wrong:
+            raise InvalidArgumentError(
+                f"`of` must hold component numbers from 0 to {low.size - 1}, got {wrong[0]}."
+            )
+        low, high = low[list(of)], high[list(of)]
+    return [_bound(a, b) for a, b in zip(low, high, strict=True)]
+
+
+def _bound(low: Any, high: Any) -> tuple[float, float, float, float]:
+    ends = [-math.inf if low <= -UNBOUNDED else float(low), math.inf if high >= UNBOUNDED else float(high)]
+    if not np.issubdtype(low.dtype, np.floating):
+        return ends[0], ends[1], ends[0], ends[1]
+    least = -math.inf if math.isinf(ends[0]) else float(np.nextafter(low, low.dtype.type(-math.inf)))
+    most = math.inf if math.isinf(ends[1]) else float(np.nextafter(high, high.dtype.type(math.inf)))
+    return ends[0], ends[1], least, most
+
+
+def _ends(given: Any, which: str, bounds: list[float]) -> list[float]:
+    """Returns one finite end per dimension, from what was given or else from the space."""
+    values = list(given) if np.ndim(given) else [given] * len(bounds)
+    if len(values) != len(bounds):
+        raise InvalidArgumentError(f"`{which}` must be one number or {len(bounds)}, got {len(values)}.")
+    return [_end(value, which, k, bound) for k, (value, bound) in enumerate(zip(values, bounds, strict=True))]
+
+
+def _end(value: Any, which: str, dimension: int, bound: float) -> float:
+    if value is None:
+        if math.isinf(bound):
+            raise InvalidArgumentError(
+                f"dimension {dimension} has no finite `{which}`: say where its bins should end, for example "
+                f"Bins(..., low=[...], high=[...]) with one number a dimension; None takes the space's bound."
+            )
+        return bound
+    result = checks.number(value, which)
+    if math.isinf(result):
+        raise InvalidArgumentError(f"`{which}` must be finite, got {result:g} for dimension {dimension}.")
+    return result
+
+
+def _counts(counts: Any, length: int) -> list[int]:
+    values = list(counts) if np.ndim(counts) else [counts] * length
+    if len(values) != length:
+        raise InvalidArgumentError(
+            f"`counts` must be one number or {length}, one a dimension, got {len(values)}."
+        )
+    values = [checks.integer(value, "counts", least=1) for value in values]
+    if max(values) > MAX_BINS:
+        raise InvalidArgumentError(f"`counts` must be at most {MAX_BINS} a dimension, got {max(values)}.")
+    check_number_of_keys(math.prod(values), "this grid of bins")
+    return values
+
+
+def axis_names(names: Sequence[str] | None, of: Components, length: int) -> list[str]:
+    """Returns the names of the dimensions; without any, x and the component's number."""
+    if names is not None:
+        return list(checks.labels(names, "names", length) or ())
+    numbers = of if isinstance(of, tuple) else range(length)
+    return [f"x{number}" for number in numbers]
+
+
+def _known_length(*values: Any) -> int | None:
+    """Returns the length of the first value that has one."""
+    lengths = [len(value) for value in values if value is not None and np.ndim(value)]
+    return lengths[0] if lengths else None

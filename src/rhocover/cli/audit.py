@@ -1,0 +1,186 @@
+"""`rhocover audit`: what a data set covers, whoever collected it."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rhocover.cli import data_options as d
+from rhocover.cli import options as o
+from rhocover.cli.environments import Place, read_place
+from rhocover.cli.outputs import check_free, write_all
+from rhocover.cli.progress import waiting
+from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
+from rhocover.cli.tables import json_text, print_json, say, show
+from rhocover.errors import InvalidArgumentError, RhocoverError
+
+if TYPE_CHECKING:
+    from rhocover.data import Audit
+    from rhocover.report.page import Page
+
+DOCUMENT, TABLES = "audit.json", "audit.safetensors"
+SPELLED = {
+    'It can be learned on the way: explore(env, ..., model="learned").': "Leave --env out: the best is then "
+    "that of what the data shows.",
+    "`model`": "`--env`",
+}
+
+
+class RequirementError(RhocoverError):
+    """A data set was read and judged, and is not what was demanded."""
+
+
+def audit(
+    context: Context,
+    data: d.Data,
+    rho: d.Order = 2.0,
+    mu: d.Weights = "uniform",
+    env: d.TheEnv = None,
+    settings: d.Set = None,
+    best: d.Best = None,
+    delta: d.Doubt = 0.05,
+    states: d.States = None,
+    actions: d.Actions = None,
+    num_states: d.NumStates = None,
+    num_actions: d.NumActions = None,
+    require_worst_ratio: d.WorstRatio = None,
+    require_complete: d.Complete = False,
+    thin: d.Thin = 5,
+    json: o.Json = False,
+    out: d.AuditOut = None,
+    report: Report = None,
+    force: o.Force = False,
+) -> None:
+    """Says what a data set covers, how far that is from the best achievable, and what is thin in it.
+
+    Nothing needs to be known of who collected the data or how. With `--env` the best is that of the
+    environment's own table; without, that of the transitions that the data shows. A script can demand what it
+    needs: with `--require-worst-ratio` or `--require-complete` the exit code is 4 if the data is not good
+    enough, and the verdict stands on stderr.
+
+    * `rhocover audit data/lake --rho inf`
+    * `rhocover audit data/lake --rho inf --env FrozenLake-v1 --require-worst-ratio 12`
+    * `rhocover audit steps.csv --rho 2 --num-actions 4 --json`
+    * `rhocover audit steps.csv --mu transition_std --thin 3 --out results`
+    """
+    from rhocover.cli.data_inputs import find_data, read_actions, read_data_mu, read_states, spelled
+
+    _check_demands(require_worst_ratio)
+    check_report(report, force=force)
+    if out is not None:
+        check_free(out, [DOCUMENT, TABLES], force=force)
+    place = read_env(env, settings or [])
+    model = place and place.make()
+    asked = {
+        "rho": rho, "mu": read_data_mu(mu), "delta": delta, "best": best, "num_states": num_states,
+        "num_actions": num_actions,
+    }  # fmt: skip
+    with waiting(f"counting {data}"), spelled(SPELLED):
+        where = find_data(data)
+        codes = read_codes(
+            where, read_states(states, None), read_actions(actions), is_known=model is not None
+        )
+        found = _audit(where, asked | codes, model)
+    demands = {"worst_ratio": require_worst_ratio, "complete": require_complete}
+    words = {
+        "data": data, "environment": env, "set": {} if place is None else place.arguments, "states": states,
+        "actions": actions, **asked, "mu": mu,
+    }  # fmt: skip
+    document = _document(found, words, demands)
+    if json:
+        print_json(document)
+    else:
+        show(_table(found, thin, codes["states"] is not None and states is None))
+    if out is not None:
+        say(f"wrote {len(write_all(out, _files(found, document), force=force))} files to {out}")
+    write_report(report, lambda: _page(found, typed(context)), force=force)
+    check_demands(found, require_worst_ratio, require_complete)
+
+
+def _check_demands(worst_ratio: float | None) -> None:
+    """Refuses a demand that makes no sense, before anything is read."""
+    if worst_ratio is not None and not 1 <= worst_ratio < math.inf:
+        raise InvalidArgumentError(
+            f"--require-worst-ratio must be 1 (a perfect match) or more, and finite, got {worst_ratio:g}."
+        )
+
+
+def read_env(env: str | None, settings: list[str], max_episode_steps: int | None = None) -> Place | None:
+    """Returns the environment that --env names; None if none is."""
+    if env is not None:
+        return read_place(env, settings, None, max_episode_steps)
+    if settings or max_episode_steps is not None:
+        option = "--set" if settings else "--max-episode-steps"
+        raise InvalidArgumentError(f"{option} goes with --env ENV: it is for the environment.")
+    return None
+
+
+def read_codes(data: str, states: Any, actions: Any, *, is_known: bool) -> dict[str, Any]:
+    """Returns states and actions: as typed, or else as the datasheet inside the data set says."""
+    from rhocover.cli.data_inputs import stored_codes
+
+    if states is None and not is_known:
+        stored = stored_codes(data)
+        states, actions = stored[0], stored[1] if actions is None else actions
+    return {"states": states, "actions": actions}
+
+
+def _audit(data: str, asked: dict[str, Any], model: Any) -> Audit:
+    from rhocover.data import audit as judge
+
+    try:
+        return judge(data, model=model, **asked)
+    finally:
+        if model is not None:
+            model.close()
+
+
+def check_demands(found: Audit, worst_ratio: float | None, is_whole: bool) -> None:
+    """Refuses to end well if the data is not what was demanded; by then it has been shown."""
+    if is_whole and not found.is_complete:
+        raise RequirementError(
+            f"--require-complete: {found.num_missing} of {found.num_pairs} pairs were never tried. "
+            f"{found.verdict}"
+        )
+    if worst_ratio is not None and not found.meets(worst_ratio=worst_ratio):
+        raise RequirementError(
+            f"--require-worst-ratio {worst_ratio:g}: the worst ratio is {found.worst_ratio:.4g}. "
+            f"{found.verdict}"
+        )
+
+
+def _document(found: Audit, words: dict[str, Any], demands: dict[str, Any]) -> dict[str, Any]:
+    """Returns what was asked and what was found, ready for JSON."""
+    from rhocover._version import __version__
+
+    try:
+        check_demands(found, demands["worst_ratio"], demands["complete"])
+        unmet = None
+    except RequirementError as error:
+        unmet = str(error)
+    return {
+        "rhocover": __version__, "parameters": words, "audit": found.summary(),
+        "requirements": demands | {"unmet": unmet},
+    }  # fmt: skip
+
+
+def _table(found: Audit, thin: int, is_stored: bool) -> Any:
+    from rhocover.cli.data_tables import AS_STORED, audit_table
+
+    return audit_table(found, thin, [AS_STORED] if is_stored else [])
+
+
+def _files(found: Audit, document: dict[str, Any]) -> dict[str, Any]:
+    return {DOCUMENT: partial(_write, json_text(document)), TABLES: found.save}
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_text(text, "utf-8")
+
+
+def _page(found: Audit, command: str) -> Page:
+    from rhocover.report.page_audit import page_of_audit
+
+    return page_of_audit(found, command=command)

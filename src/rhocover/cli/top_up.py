@@ -1,0 +1,199 @@
+"""`rhocover top-up`: what to add to a data set, or the addition itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from rhocover.cli import data_options as d
+from rhocover.cli import options as o
+from rhocover.cli import run_options as r
+from rhocover.cli.audit import SPELLED, read_codes, read_env
+from rhocover.cli.collect import make_room, repeated, telling_to_resume
+from rhocover.cli.environments import Place
+from rhocover.cli.outputs import write_all
+from rhocover.cli.progress import progress, waiting
+from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
+from rhocover.cli.tables import print_json, say, show
+from rhocover.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from rhocover.collecting import TopUp
+    from rhocover.report.page import Page
+
+Knowledge = Annotated[
+    str | None,
+    Option(
+        "--model",
+        metavar="NAME",
+        help="With --env: known (its table of transitions) or learned; known where there is a table, if not "
+        "given.",
+        rich_help_panel=r.RUN,
+    ),
+]
+Steps = Annotated[
+    int,
+    Option("--steps", parser=o.whole, metavar="N", help="How many steps to add.", rich_help_panel=r.RUN),
+]
+
+
+def top_up(
+    context: Context,
+    data: d.Data,
+    num_steps: Steps,
+    rho: d.Order = 2.0,
+    mu: d.Weights = "uniform",
+    env: d.MoreEnv = None,
+    settings: d.Set = None,
+    states: d.States = None,
+    actions: d.Actions = None,
+    num_states: d.NumStates = None,
+    num_actions: d.NumActions = None,
+    model: Knowledge = None,
+    seed: r.Seed = 0,
+    max_episode_steps: d.MaxEpisodeSteps = None,
+    dataset_id: d.DatasetId = None,
+    thin: d.Thin = 5,
+    json: o.Json = False,
+    policy: d.Policy = None,
+    out: d.MoreOut = None,
+    report: Report = None,
+    resume: d.Resume = False,
+    force: d.Anew = False,
+) -> None:
+    """Finds how to add to a data set so that the whole becomes the best coverage, or adds to it.
+
+    Coverage before stands beside what the addition promises and what as many steps could have come to if all
+    of them were collected afresh. The policy is planned on the transitions that the data shows, or on the
+    table of `--env`. With `--env` and `--out` the steps are taken, and stored as a data set of their own with
+    a datasheet. The data that was there is not touched.
+
+    * `rhocover top-up data/lake --steps 10000 --rho inf --policy policy.csv`
+    * `rhocover top-up data/lake --steps 5000 --rho inf --env FrozenLake-v1 --out data/more`
+    * `rhocover top-up steps.csv --steps 5000 --env FrozenLake-v1 --json`
+    """
+    from rhocover.cli.data_inputs import find_data, read_actions, read_data_mu, read_states
+    from rhocover.cli.top_up_files import check_policy
+
+    _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
+    check_report(report, force=force)
+    check_policy(policy, force=force)
+    place = read_env(env, settings or [], max_episode_steps)
+    asked = {
+        "num_steps": num_steps, "rho": rho, "mu": read_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
+        "model": model, "out": out, "resume": resume,
+    }  # fmt: skip
+    with waiting(f"counting {data}"):
+        where = find_data(data)
+        asked |= read_codes(where, read_states(states, place and place.make_one, seed), read_actions(actions),
+                            is_known=False)  # fmt: skip
+        counted = _counted(where, asked, num_states, _num_actions(num_actions, place))
+    if place is None or out is None:
+        found = _planned(counted, place, asked)
+    else:
+        with telling_to_resume(context, out), _open(place) as world:
+            if force:
+                _make_room(world, asked, out, report)
+            with progress(f"adding to {data}") as bar:
+                found = _collected(counted, world, asked, bar, repeated(context))
+    words = {
+        "data": data, "environment": env, "set": {} if place is None else place.arguments, "mu": mu,
+        "states": states, "actions": actions, "num_states": num_states, "num_actions": num_actions,
+        **{name: asked[name] for name in ("num_steps", "rho", "seed", "dataset_id", "model")},
+    }  # fmt: skip
+    _finish(found, words, json, thin, policy, force)
+    write_report(report, lambda: _page(found, typed(context)), force=force)
+
+
+def _check_goal(out: Path | None, *, resume: bool, force: bool, dataset_id: str | None) -> None:
+    """Refuses what contradicts itself, and what would silently come to nothing."""
+    if resume and force:
+        raise InvalidArgumentError(
+            "--resume goes on with what is in DIR, --force removes it. Pass one of them."
+        )
+    if out is None and (resume or dataset_id is not None):
+        option = "--resume" if resume else "--id"
+        raise InvalidArgumentError(f"{option} goes with --out DIR: it is for new data.")
+
+
+def _counted(data: str, asked: dict[str, Any], num_states: int | None, num_actions: int | None) -> Any:
+    """Returns the counts of the data, with as many states and actions as were said to be."""
+    from rhocover.data import read_tally
+
+    return read_tally(
+        data, states=asked["states"], actions=asked["actions"], num_states=num_states, num_actions=num_actions
+    )
+
+
+def _num_actions(num_actions: int | None, place: Place | None) -> int | None:
+    """Returns how many actions there are: as was said, or else as the environment has, if it counts them."""
+    if num_actions is not None or place is None:
+        return num_actions
+    with _open(place) as world:
+        return getattr(world.action_space, "n", None)
+
+
+@contextmanager
+def _open(place: Place) -> Iterator[Any]:
+    """Makes the environment, and closes it in the end."""
+    world = place.make()
+    try:
+        yield world
+    finally:
+        world.close()
+
+
+def _make_room(world: Any, asked: dict[str, Any], out: Path, report: Path | None) -> None:
+    """Removes the collection in the way, once it is certain that another can begin."""
+    has_table = hasattr(world.unwrapped, "P") and asked["states"] is None
+    names = ("rho", "num_steps", "mu", "seed", "states", "actions", "dataset_id")
+    given = {name: asked[name] for name in names} | {"explorer": "feedback", "schedule": None, "until": None}
+    make_room(world, given | {"model": asked["model"] or ("known" if has_table else "learned")}, out, report)
+
+
+def _planned(counted: Any, place: Place | None, asked: dict[str, Any]) -> TopUp:
+    """Returns the policy alone: on the table of the environment, or on what the data shows."""
+    from rhocover import collecting
+    from rhocover.cli.data_inputs import spelled
+
+    given = {name: asked[name] for name in ("num_steps", "rho", "mu", "out")}
+    if place is None:
+        return collecting.top_up(counted, **given)
+    with _open(place) as world, spelled(SPELLED):
+        return collecting.top_up(counted, world, **given)
+
+
+def _collected(counted: Any, world: Any, asked: dict[str, Any], bar: Any, command: str) -> TopUp:
+    from rhocover import collecting
+
+    return collecting.top_up(counted, world, report=bar, command=command, **asked)
+
+
+def _finish(
+    found: TopUp, words: dict[str, Any], json: bool, thin: int, policy: Path | None, force: bool
+) -> None:
+    """Shows the top-up, writes the policy where a file was named, and says where everything is."""
+    from rhocover._version import __version__
+    from rhocover.cli.data_tables import top_up_table
+    from rhocover.cli.top_up_files import write_policy
+
+    if json:
+        print_json({"rhocover": __version__, "parameters": words, "top_up": found.summary()})
+    else:
+        show(top_up_table(found, thin))
+    if policy is not None:
+        write_all(policy.parent, {policy.name: partial(write_policy, found)}, force=force)
+        say(f"the policy is in {policy}")
+    if found.collection is not None:
+        say(f"the new data is in {found.collection.path}, its datasheet is {found.collection.page}")
+
+
+def _page(found: TopUp, command: str) -> Page:
+    from rhocover.cli.top_up_files import page_of_top_up
+
+    return page_of_top_up(found, command)

@@ -1,0 +1,182 @@
+"""The steps of a collection on disk, in parts: what is there is the run so far, and nothing else is.
+
+Part p holds steps p N to (p+1) N - 1; the last one is written anew as it grows. A part is one file, whole or
+absent, with its own SHA-256 and that of the settings. Everything else follows from the log: going on with a
+collection is to run the explorer again on what the log says the environment did (`replay`). What it then does
+is compared with the log, so a change of versions or of the environment is noticed.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover.collecting.observations import Columns, as_columns, joined, picked
+from rhocover.collecting.records import Reset, Steps
+from rhocover.errors import CheckpointError, CheckpointWarning, EnvironmentFailedError, FileFormatError
+from rhocover.files import load_tensors, save_tensors
+
+PART = 1 << 16  # steps of a part
+SECONDS = 20.0  # between two writings of a part that grows
+STEP_NAMES = ("actions", "rewards", "terminated", "truncated", "envs")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some steps and the episodes that begin among them; `first` is the number of the first step.
+
+    Steps are columns `[T]` and observations `[T, ...]`. Resets are columns `[R]`: `reset_steps` (how many
+    steps of the run were taken before), `reset_envs`, `reset_seeds` (-1: none), and what they showed.
+    """
+
+    first: int
+    columns: Columns
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps it holds."""
+        return int(self.columns["actions"].size)
+
+
+def part_path(folder: Path, number: int) -> Path:
+    """Returns the file of a part."""
+    return folder / f"log-{number:06d}.safetensors"
+
+
+class Log:
+    """Records steps in a folder; those that are there already are compared instead."""
+
+    def __init__(self, folder: Path, space: Any, digest: str, stored: int = 0) -> None:
+        self._folder, self._space, self._digest = folder, space, digest
+        self._stored = stored  # steps on disk when this process began
+        self._compared: Part | None = None
+        self._steps: list[Columns] = []  # of the part that grows
+        self._resets: list[Columns] = []
+        self._first = 0  # its first step
+        self._written = stored
+        self._saved = time.monotonic()
+        self.num_steps = 0
+
+    def begin(self, reset: Reset) -> None:
+        """Takes the beginning of an episode."""
+        columns = as_columns(self._space, [reset.observation], "reset_observations")
+        number = -1 if reset.seed is None else reset.seed
+        columns |= {"reset_steps": np.array([reset.step]), "reset_envs": np.array([reset.env])}
+        self._resets.append(columns | {"reset_seeds": np.array([number])})
+
+    def add(self, steps: Steps) -> None:
+        """Takes steps; full parts are written at once."""
+        columns = as_columns(self._space, steps.observations, "observations")
+        columns = {name: array.copy() for name, array in columns.items()}
+        columns |= {name: np.asarray(getattr(steps, name)) for name in STEP_NAMES}
+        columns["envs"], columns["actions"] = (columns[name].astype(np.int32) for name in ("envs", "actions"))
+        left = int(columns["actions"].size)
+        while left:
+            room = self._first + PART - self.num_steps
+            now = min(left, room)
+            self._steps.append(picked(columns, slice(0, now)))
+            columns = picked(columns, slice(now, None))
+            self.num_steps += now
+            left -= now
+            if self.num_steps == self._first + PART:
+                self._close_part()
+
+    def _close_part(self) -> None:
+        """Writes the part that is full, or compares it, and begins the next one."""
+        self._save()
+        later = [reset for reset in self._resets if int(reset["reset_steps"][0]) >= self.num_steps]
+        self._first, self._steps, self._resets = self.num_steps, [], later
+
+    def pause(self) -> None:
+        """Writes the part that grows, if it was not for some time."""
+        if self.num_steps > self._written and time.monotonic() - self._saved >= SECONDS:
+            self._save()
+
+    def close(self) -> None:
+        """Writes what is not written yet; refuses to go on if what was on disk turned out different."""
+        if self.num_steps > self._first:
+            self._save()
+
+    def _save(self) -> None:
+        self._compare()
+        if self.num_steps <= self._written:
+            return
+        columns = joined(self._steps) | joined(self._own_resets())
+        path = part_path(self._folder, self._first // PART)
+        document = {"first": self._first, "run": self._digest}
+        try:
+            save_tensors(path, "collection-log", columns, document, overwrite=True)
+        except OSError as error:
+            raise CheckpointError(
+                f"{path.name} could not be written to {str(self._folder)!r}: {error.strerror or error}; the "
+                f"steps before {self._written} are there. Make room, then go on with resume=True."
+            ) from error
+        self._written, self._saved = self.num_steps, time.monotonic()
+
+    def _own_resets(self) -> list[Columns]:
+        """Returns the resets of this part, or as columns of none."""
+        end = self._first + PART
+        own = [reset for reset in self._resets if int(reset["reset_steps"][0]) < end]
+        if own:
+            return own
+        template = as_columns(self._space, [], "reset_observations")
+        names = ("reset_steps", "reset_envs", "reset_seeds")
+        return [template | {name: np.zeros(0, np.int64) for name in names}]
+
+    def _compare(self) -> None:
+        """Refuses a run that differs from what is on disk, in the steps of this part."""
+        if self._first >= self._stored or not self._steps:
+            return
+        disk, now = load_part(self._folder, self._first // PART, self._digest).columns, joined(self._steps)
+        num = min(disk["actions"].size, now["actions"].size)
+        for name, array in now.items():
+            same = disk[name][:num] == array[:num]
+            both_nan = (disk[name][:num] != disk[name][:num]) & (array[:num] != array[:num])
+            wrong = np.flatnonzero(~(same | both_nan).reshape(num, -1).all(axis=1))
+            if wrong.size:
+                raise EnvironmentFailedError(
+                    f"the collection cannot go on: `{name}` at step {self._first + int(wrong[0])} is not "
+                    "what it was. The environment does not repeat itself for the same seed and actions, or "
+                    "a library changed. Begin anew in another folder."
+                )
+
+
+def load_part(folder: Path, number: int, digest: str) -> Part:
+    """Returns a part; refuses one that is damaged or of another collection."""
+    path = part_path(folder, number)
+    columns, document = load_tensors(path, "collection-log")
+    if document.get("run") != digest or document.get("first") != number * PART:
+        raise FileFormatError(f"{path.name} belongs to another collection.")
+    return Part(number * PART, columns)
+
+
+def stored_steps(folder: Path, digest: str) -> int:
+    """Returns how many steps there are, from the first on without a gap; removes what comes after a gap."""
+    number, steps = 0, 0
+    while part_path(folder, number).exists():
+        try:
+            part = load_part(folder, number, digest)
+        except FileFormatError as error:
+            warnings.warn(f"{error} It is collected again.", CheckpointWarning, stacklevel=3)
+            break
+        steps += part.num_steps
+        number += 1
+        if part.num_steps < PART:
+            break
+    for later in sorted(folder.glob("log-*.safetensors")):
+        if later > part_path(folder, number - 1) or number == 0:
+            later.unlink()
+    return steps
+
+
+def parts_of(folder: Path, digest: str) -> Any:
+    """Yields the parts in order."""
+    number = 0
+    while part_path(folder, number).exists():
+        yield load_part(folder, number, digest)
+        number += 1

@@ -1,0 +1,97 @@
+"""From what an environment shows to the number of a state, with the complaints on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rhocover.adapters.codes import StateCode, WholeNumber
+from rhocover.collecting.atlas import Map
+from rhocover.errors import EnvironmentFailedError, RhocoverError
+
+
+class Naming:
+    """Numbers observations of a space: their key by the code, its number by the chart."""
+
+    def __init__(self, space: Any, states: StateCode, chart: Map) -> None:
+        self.space, self.states, self.chart = space, states, chart
+        self.key = states.key
+        self.is_plain = False  # whether observations are numbers, which nobody can change
+        self.find = self._known  # the number of an observation's state; None if it has none yet
+
+    def _known(self, observation: Any) -> int | None:
+        return self.chart.numbers.get(self.key(observation))
+
+    def look(self, observation: Any) -> None:
+        """Looks at the first observation, and reads all the others as that one asks for.
+
+        Arrays are read in the space's own type: what is stored has it, and must be counted as what is counted
+        now. A whole number of a Discrete space is its own key.
+        """
+        if isinstance(self.states, WholeNumber) and isinstance(observation, int | np.integer):
+            self.find = self.chart.numbers.get
+            self.is_plain = True
+        if getattr(self.space, "shape", None) and self.space.dtype is not None:
+            key, cast = self.states.key, self._cast
+            self.key = lambda shown: key(cast(shown))
+
+    def number(self, observation: Any, num_steps: int) -> int:
+        """Returns the state's number, a new one at the first time; `num_steps` is for the message."""
+        try:
+            key = self.key(observation)
+            known = self.chart.numbers.get(key)
+            if known is not None:
+                return known
+            self._check_inside(observation)
+            return self.chart.meet(key)
+        except (RhocoverError, TypeError, ValueError, IndexError) as error:
+            raise refused(error, num_steps) from error
+
+    def _cast(self, shown: Any) -> Any:
+        """Returns an array in the space's own type; refuses another shape, and numbers that do not fit."""
+        own, shape = self.space.dtype, self.space.shape
+        array = np.asarray(shown)
+        if array.shape != shape:
+            raise EnvironmentFailedError(
+                f"the environment showed an array of shape {array.shape}, its space is {self.space}."
+            )
+        if array.dtype == own:
+            return array
+        result = array.astype(own)
+        if own.kind in "iu" and not np.array_equal(result, array):
+            raise EnvironmentFailedError(
+                f"the environment showed {shown!r}, which {own} of its observation space cannot hold."
+            )
+        return result
+
+    def _check_inside(self, observation: Any) -> None:
+        """Refuses an observation outside its own space; asked once for each state."""
+        space = self.space
+        if space.contains(observation):
+            return
+        if isinstance(observation, int | np.integer | np.ndarray) and space.contains(
+            np.asarray(observation, space.dtype)
+        ):
+            return
+        raise EnvironmentFailedError(
+            f"the environment showed {observation!r}, which is not in its observation space {space}. Correct "
+            "the one or the other; what was seen before is kept."
+        )
+
+
+def failed(what: str, num_steps: int, error: Exception) -> EnvironmentFailedError:
+    """Returns the error for an environment that raised one of its own."""
+    return EnvironmentFailedError(
+        f"the environment {what} after {num_steps} steps: {type(error).__name__}: {error}. What was seen "
+        "before is kept. Mend the environment, or leave out what makes it fail."
+    )
+
+
+def refused(error: Exception, num_steps: int) -> EnvironmentFailedError:
+    """Returns the error for an environment that showed something that is no state."""
+    if isinstance(error, EnvironmentFailedError):
+        return EnvironmentFailedError(f"after {num_steps} steps: {error}")
+    return EnvironmentFailedError(
+        f"after {num_steps} steps the environment showed something that is no state: {error}"
+    )

@@ -1,0 +1,150 @@
+"""A world made from one Gymnasium environment, stepped from Python with as little beside it as can be.
+
+A step that ends an episode by termination leads to where the next one begins: that is the transition that
+is counted, as in `MDP.from_gymnasium`. A time limit cuts an episode without saying anything about the
+state: the transition is counted as it was seen, and the next step begins elsewhere.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from typing import Any
+
+import numpy as np
+
+from rhocover.collecting.atlas import Map
+from rhocover.collecting.choosing import Chooser
+from rhocover.collecting.naming import Naming, failed, refused
+from rhocover.collecting.records import Recorder, Reset
+from rhocover.collecting.seeding import Seeds
+from rhocover.collecting.stretch import Stretch
+from rhocover.errors import EnvironmentFailedError, RhocoverError
+from rhocover.exploring.behaviours import Behaviour
+from rhocover.exploring.index import OpenIndex
+from rhocover.exploring.simulator import Position, Visits
+
+SECONDS = 0.1  # of one stretch
+LONGEST = 1 << 14
+
+
+class SingleWorld:
+    """Acts in an environment; `naming` says which state an observation is, `values` are its actions."""
+
+    num_chains = 1
+
+    def __init__(
+        self, env: Any, naming: Naming, values: list[Any], seed: int, recorder: Recorder | None = None
+    ) -> None:
+        self._env, self._naming, self._values, self._recorder = env, naming, values, recorder
+        self._generator = np.random.Generator(np.random.PCG64(seed))
+        self._seeds = Seeds(seed)
+        self._num_steps = 0
+        self._action_of_pair: list[Any] = []
+        self.stretch = 64
+
+    @property
+    def _chart(self) -> Map:
+        return self._naming.chart
+
+    def begin(self) -> Position:
+        """Returns the first position; the environment is reset with the seed."""
+        return Position(np.array([self._reset(is_first=True)], np.int64), self._generator)
+
+    def none(self) -> Visits:
+        """Returns the visits of no steps."""
+        return Visits.none(self._chart.index)
+
+    def follow(self, behaviour: Behaviour) -> Chooser:
+        """Returns the behaviour, ready to be asked."""
+        return Chooser(behaviour, self._chart.index, self._generator)
+
+    def advance(self, position: Position, act: Chooser, seen: Visits, num_steps: int) -> None:
+        """Takes `num_steps` more steps."""
+        began = time.perf_counter()
+        stretch = Stretch(self._naming, num_steps, is_kept=self._recorder is not None)
+        try:
+            while len(stretch.pairs) < num_steps:
+                act.fit(seen, self._chart.index)
+                self._go(position, act, seen.num_steps, stretch, num_steps)
+        finally:
+            done = stretch.settle(self._chart, act, seen, self._recorder)
+            pace = max(time.perf_counter() - began, 1e-6) / max(done, 1)
+            self.stretch = int(np.clip(SECONDS / pace, 16, LONGEST))
+
+    def _go(self, position: Position, act: Chooser, before: int, stretch: Stretch, num_steps: int) -> None:
+        """Steps until all are done, scores are due, or a state is met that `act` has no room for."""
+        step, find, take = self._env.step, self._naming.find, act.take
+        state, actions = int(position.states[0]), self._actions(act.room)
+        add_pair, add_next, add_reward = stretch.pairs.append, stretch.nexts.append, stretch.rewards.append
+        put = None if stretch.shelf is None else stretch.shelf.put
+        room, done = act.room // self._chart.index.num_actions, before + len(stretch.pairs)
+        earlier = self._num_steps - len(stretch.pairs)
+        if act.until_refresh(done) == 0:
+            act.refresh(done)
+        try:
+            for _ in range(min(num_steps - len(stretch.pairs), act.until_refresh(done))):
+                pair = take(state, done)
+                add_pair(pair)
+                observation, reward, terminated, truncated, _ = step(actions[pair])
+                add_reward(reward)
+                if put is not None:
+                    put(observation)
+                done += 1
+                if terminated or truncated:
+                    self._num_steps = earlier + len(stretch.pairs)
+                    state = self._end(stretch, observation, terminated, truncated)
+                else:
+                    state = find(observation)
+                    if state is None:
+                        state = self._naming.number(observation, earlier + len(stretch.pairs))
+                    add_next(state)
+                if state >= room:
+                    return
+        except EnvironmentFailedError:
+            raise
+        except RhocoverError as error:
+            raise refused(error, earlier + len(stretch.pairs)) from error
+        except Exception as error:
+            if len(stretch.rewards) == len(stretch.pairs):  # the step is done: what it showed is no state
+                raise refused(error, earlier + len(stretch.pairs)) from error
+            raise failed("raised while stepping", earlier + len(stretch.pairs) - 1, error) from error
+        finally:
+            self._num_steps = earlier + len(stretch.pairs)
+            if state is not None:
+                position.states[0] = state
+
+    def _actions(self, room: int) -> list[Any]:
+        """Returns the environment's action for each pair there is room for; made once for a size."""
+        if len(self._action_of_pair) != room:
+            index = self._chart.index
+            if isinstance(index, OpenIndex):
+                self._action_of_pair = self._values * (room // index.num_actions)
+            else:
+                self._action_of_pair = [self._values[k] for k in index.pair_action.tolist()]
+        return self._action_of_pair
+
+    def _end(self, stretch: Stretch, observation: Any, terminated: bool, truncated: bool) -> int:
+        """Begins the next episode; a time limit leaves the transition as it was seen."""
+        stretch.ends[len(stretch.pairs) - 1] = (bool(terminated), bool(truncated))
+        cut = None if terminated else self._naming.number(observation, self._num_steps)
+        state = self._reset()
+        stretch.nexts.append(state if cut is None else cut)
+        return state
+
+    def _reset(self, *, is_first: bool = False) -> int:
+        """Begins an episode, and returns the number of its first state."""
+        seed = self._seeds.next(self._num_steps)
+        try:
+            observation, _ = self._env.reset(seed=seed)
+        except RhocoverError:
+            raise
+        except Exception as error:
+            raise failed("raised while being reset", self._num_steps, error) from error
+        if is_first:
+            self._naming.look(observation)
+        state = self._naming.number(observation, self._num_steps)
+        self._chart.begins(state)
+        if self._recorder is not None:
+            self._recorder.begin(Reset(self._num_steps, copy.deepcopy(observation), seed))
+        return state

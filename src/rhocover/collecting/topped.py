@@ -1,0 +1,208 @@
+"""What top_up() returns: coverage before, what the addition promises, and what it gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import FloatArray, frozen
+from rhocover.collecting.collection import Collection
+from rhocover.coverage import Coverage
+from rhocover.data.audit_result import Audit
+from rhocover.data.observed import observed_model
+from rhocover.errors import InvalidDataError
+from rhocover.mdp import MDP
+from rhocover.occupancy import Occupancies
+from rhocover.planning.problem import read_problem
+from rhocover.planning.union import Addition, best_addition
+
+
+@dataclass(frozen=True, eq=False)
+class Promise:
+    """What the best addition gives in the long run: shares of the new visits, policy, the union's worth.
+
+    Tables are `[S, A]` over the states of the audit before. Figures are over the `num_pairs` pairs of the
+    model that is planned on: where none was given, what was never tried is no part of it. `gap` certifies in
+    nats that no addition is better by more, on this model.
+    """
+
+    psi: FloatArray
+    policy: FloatArray
+    num_pairs: int
+    before_divergence: float
+    before_worst_ratio: float
+    divergence: float
+    worst_ratio: float
+    least_visits: float
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class TopUp:
+    """An addition of `num_steps` steps to a data set; with `after` and `collection` if it was collected."""
+
+    num_steps: int
+    before: Audit
+    promise: Promise
+    after: Audit | None
+    collection: Collection | None
+
+    @property
+    def policy(self) -> FloatArray:
+        """How to act to improve the union most, `[S, A]`; states it never comes to choose uniformly.
+
+        Where the best addition stays in separate parts of the model, no one run of this policy visits all of
+        them; `top_up` with an environment sees to that.
+        """
+        return self.promise.policy
+
+    @property
+    def fresh_worst_ratio(self) -> float:
+        """The worst ratio of the best plan at this rho: what a fresh collection comes to in the long run."""
+        return self.before.best_worst_ratio
+
+    @property
+    def fresh_divergence(self) -> float:
+        """The divergence of the best plan: what a fresh collection would come to in the long run."""
+        return np.nan if self.before.best is None else self.before.best.divergence
+
+    @property
+    def fresh_least_visits(self) -> float:
+        """Visits of the thinnest pair in a fresh collection of `num_steps` steps by the best plan."""
+        target = self.before.weights / self.before.weights.sum()
+        return float(self.num_steps * target[target > 0].min() / self.fresh_worst_ratio)
+
+    @property
+    def verdict(self) -> str:
+        """What it brings, in a sentence."""
+        return promised_words(self) if self.after is None else reached_words(self, self.after)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the numbers, ready for JSON."""
+        return {
+            "verdict": self.verdict,
+            "num_steps": self.num_steps,
+            "before": self.before.summary(),
+            "promised_pairs": self.promise.num_pairs,
+            "promised_worst_ratio": _plain(self.promise.worst_ratio),
+            "promised_divergence": _plain(self.promise.divergence),
+            "promised_least_visits": _plain(self.promise.least_visits),
+            "promise_gap": _plain(self.promise.gap),
+            "after": None if self.after is None else self.after.summary(),
+            "fresh_worst_ratio": _plain(self.fresh_worst_ratio),
+            "fresh_divergence": _plain(self.fresh_divergence),
+            "fresh_least_visits": _plain(self.fresh_least_visits),
+            "collection": None if self.collection is None else self.collection.summary(),
+        }
+
+    def __str__(self) -> str:
+        return self.verdict
+
+    __repr__ = __str__
+
+
+def make_promise(before: Audit, num_steps: int) -> Promise:
+    """Returns what the best addition to data gives: on the model it was audited by, else on what it shows."""
+    mdp, rows = _model(before)
+    weights = before.weights.ravel()[rows]
+    if not weights.any():
+        raise InvalidDataError("no pair with a weight can be visited for ever in what the data shows.")
+    members, coverage = Occupancies.average(mdp), Coverage(before.rho, weights / weights.sum())
+    visits = before.counts.ravel()[rows]
+    found = best_addition(members, coverage, visits, num_steps)
+    shares = visits / max(int(visits.sum()), 1)
+    return Promise(
+        psi=_table(before, rows, found.psi),
+        policy=_policy(before, rows, members, found),
+        num_pairs=int(np.count_nonzero(coverage.support)),
+        before_divergence=coverage.divergence(shares),
+        before_worst_ratio=coverage.worst_ratio(shares),
+        divergence=found.divergence,
+        worst_ratio=coverage.worst_ratio(found.d),
+        least_visits=float((found.d * (visits.sum() + num_steps))[coverage.support].min()),
+        gap=found.gap,
+    )
+
+
+def _model(before: Audit) -> tuple[MDP, Any]:
+    """Returns the model to plan on, and which entry of the audit's tables each of its pairs is.
+
+    It is what can be visited for ever of the model that was given, or of what the data shows.
+    """
+    if not before.is_exact or before.best is None:
+        seen = observed_model(before.tally)
+        return seen.mdp, seen.pairs
+    model = before.best.mdp
+    rows = model.pair_state * model.num_actions + model.pair_action
+    weights = before.weights.ravel()[rows]
+    question = read_problem(model, before.rho, weights, None, None, None, 0.0, True)
+    return question.members.mdp, rows[np.flatnonzero(question.kept)]
+
+
+def _table(before: Audit, rows: Any, values: FloatArray, fill: float = 0.0) -> FloatArray:
+    table = np.full(before.counts.size, fill)
+    table[rows] = values
+    return frozen(table.reshape(before.counts.shape))
+
+
+def _policy(before: Audit, rows: Any, members: Occupancies, found: Addition) -> FloatArray:
+    """Returns the policy of the addition; uniform where the model has no say."""
+    policy = members.flatten(members.to_policy(found.psi), "policy")
+    table = np.array(_table(before, rows, policy))
+    silent = table.sum(axis=1) == 0
+    table[silent] = 1 / table.shape[1]
+    return frozen(table)
+
+
+def reached_words(found: TopUp, after: Audit) -> str:
+    """Returns what was reached: pairs while some are missing, else the figure of the objective."""
+    before, steps = found.before, f"{found.num_steps:,} more steps"
+    if before.num_missing or after.num_missing:
+        head = f"{steps} brought coverage from {before.coverage_text} to {after.coverage_text}"
+        return f"{head}." if after.num_missing else f"{head}; {_figure(found, after)}."
+    old, new = _objective(before), _objective(after)
+    return f"{steps} brought the {_noun(before)} from {old:.3g} to {new:.3g}; {_fresh(found)}."
+
+
+def promised_words(found: TopUp) -> str:
+    """Returns what is promised, over the pairs that it is about."""
+    promise, before = found.promise, found.before
+    old, new = promise.before_divergence, promise.divergence
+    if before.rho == np.inf:
+        old, new = promise.before_worst_ratio, promise.worst_ratio
+    said = f"{found.num_steps:,} more steps would bring the {_noun(before)} from {_number(old)} to {new:.3g}"
+    missing = before.num_pairs - promise.num_pairs
+    if missing > 0:
+        said += (
+            f" over the {promise.num_pairs} pairs that were tried; {missing} others have to be found first"
+        )
+    return f"{said}; {_fresh(found)}."
+
+
+def _objective(audit: Audit) -> float:
+    return audit.worst_ratio if audit.rho == np.inf else audit.divergence
+
+
+def _noun(audit: Audit) -> str:
+    return "worst ratio" if audit.rho == np.inf else f"divergence at rho = {audit.rho:g}"
+
+
+def _figure(found: TopUp, after: Audit) -> str:
+    return f"the {_noun(after)} is {_objective(after):.3g} now, and {_fresh(found)}"
+
+
+def _fresh(found: TopUp) -> str:
+    best = found.fresh_worst_ratio if found.before.rho == np.inf else found.fresh_divergence
+    return f"a fresh collection as large as the union comes to {_number(best)} in the long run"
+
+
+def _number(value: float) -> str:
+    if np.isnan(value):
+        return "something unknown"
+    return f"{value:.3g}" if np.isfinite(value) else "infinite (some were never tried)"
+
+
+def _plain(value: float) -> float | str | None:
+    return None if np.isnan(value) else float(value) if np.isfinite(value) else str(value)

@@ -1,0 +1,173 @@
+"""What an audit found: one frozen value with the counts, the figures, the best, and a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.checks import FloatArray, IntArray
+from rhocover.data.mixing import Mixing
+from rhocover.data.tally import Tally
+from rhocover.data.verdict import ThinPair
+from rhocover.exploring.certificates import Certificate
+from rhocover.files import save_tensors
+from rhocover.layout import Layout
+from rhocover.planning import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """A data set against what matters; tables are `[S, A]` over `tally.keys`.
+
+    While a pair with a weight has no visit, `worst_ratio` is infinite and so is `divergence` for rho >= 1;
+    `visited_divergence` and `visited_worst_ratio` are then the figures over what was visited. `best` is the
+    plan on the model that the data shows (`observed_note` says what of it was left out), or on the model that
+    was given; None where planning was left out.
+    """
+
+    tally: Tally
+    rho: float
+    weights: FloatArray
+    counts: IntArray
+    occupancy: FloatArray  # d_hat: the counts divided by their sum
+    divergence: float
+    worst_ratio: float
+    visited_divergence: float
+    visited_worst_ratio: float
+    best: Plan | None
+    best_occupancy: FloatArray | None
+    gap: float  # divergence minus the best's, over the pairs of `best`: negative by luck, nan without one
+    certificate: Certificate | None  # None where there is no best
+    mixing: Mixing
+    thin: tuple[ThinPair, ...]  # the least covered pairs, thinnest first
+    num_pairs: int  # with a weight
+    num_missing: int  # of them without a visit
+    is_exact: bool  # whether the model was given
+    layout: Layout | None
+    observed_note: str
+    verdict: str
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every pair with a weight was visited."""
+        return self.num_missing == 0
+
+    @property
+    def coverage_text(self) -> str:
+        """How many pairs are covered, such as `212 of 212 pairs`."""
+        return f"{self.num_pairs - self.num_missing} of {self.num_pairs} pairs"
+
+    @property
+    def best_worst_ratio(self) -> float:
+        """The worst ratio of the best plan at this rho; nan where there is none."""
+        return math.nan if self.best is None else self.best.worst_ratio
+
+    @property
+    def error(self) -> FloatArray:
+        """The standard error of `occupancy` as an estimate of what the behaviour visits in the long run."""
+        return self.mixing.error
+
+    @property
+    def num_steps(self) -> int:
+        """How many transitions were counted."""
+        return self.tally.num_steps
+
+    def meets(self, *, worst_ratio: float) -> bool:
+        """Returns whether no pair falls short by more than this factor."""
+        return self.worst_ratio <= checks.positive(worst_ratio, "worst_ratio")
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the numbers of the audit, ready for JSON: infinities as text, nan as None."""
+        tally, mixing = self.tally, self.mixing
+        numbers = {
+            "source": tally.source,
+            "verdict": self.verdict,
+            "rho": self.rho,
+            "num_steps": tally.num_steps,
+            "num_episodes": tally.num_episodes,
+            "num_truncated": tally.num_truncated,
+            "num_jumps": tally.num_jumps,
+            "num_states": tally.num_states,
+            "num_actions": tally.num_actions,
+            "num_end_states": len(tally.end_keys),
+            "num_pairs": self.num_pairs,
+            "num_missing": self.num_missing,
+            "divergence": self.divergence,
+            "worst_ratio": self.worst_ratio,
+            "visited_divergence": self.visited_divergence,
+            "visited_worst_ratio": self.visited_worst_ratio,
+            "best_divergence": math.nan if self.best is None else self.best.divergence,
+            "best_worst_ratio": self.best_worst_ratio,
+            "best_is_exact": self.is_exact,
+            "gap": self.gap,
+            "certificate": self.certificate and dataclasses.asdict(self.certificate),
+            "certified": self.certificate and str(self.certificate),
+            "autocorrelation_time": mixing.autocorrelation_time,
+            "effective_steps": mixing.effective_steps,
+            "is_settled": mixing.is_settled,
+            "mixing": mixing.statement,
+            "thin": [dataclasses.asdict(pair) for pair in self.thin],
+            "observed_note": self.observed_note,
+        }
+        return _plain(numbers)
+
+    def save(self, path: Path | str, *, overwrite: bool = False) -> None:
+        """Writes tables and numbers to one file (see `rhocover.files`)."""
+        tensors = {
+            "counts": self.counts,
+            "occupancy": self.occupancy,
+            "error": self.error,
+            "weights": self.weights,
+        }
+        if self.best_occupancy is not None:
+            tensors["best_occupancy"] = self.best_occupancy
+        keys = [key if isinstance(key, int | str) else str(key) for key in self.tally.keys]
+        save_tensors(path, "audit", tensors, self.summary() | {"keys": keys}, overwrite=overwrite)
+
+    def __str__(self) -> str:
+        tally = self.tally
+        episodes = "1 episode" if tally.num_episodes == 1 else f"{tally.num_episodes} episodes"
+        ended = f"{episodes} ({tally.num_truncated} cut)"
+        lines = [
+            f"Audit of {tally.source} at rho = {self.rho:g}: {tally.num_steps} steps, {ended}.",
+            f"  {self.verdict}",
+            f"  divergence  {self._beside(self.divergence, self._best_divergence, 'best achievable')}",
+            f"  worst ratio {self._beside(self.worst_ratio, self.best_worst_ratio, self._best_words)}",
+            f"  certified   {self.certificate or 'nothing, because no best was planned'}",
+            f"  error bars  {self.mixing.statement}",
+        ]
+        if self.observed_note:
+            lines.append(f"  {self.observed_note}")
+        return "\n".join([*lines, *(f"  thin        {pair}" for pair in self.thin[:3])])
+
+    __repr__ = __str__
+
+    @property
+    def _best_divergence(self) -> float:
+        return math.nan if self.best is None else self.best.divergence
+
+    @property
+    def _best_words(self) -> str:
+        return "best achievable" if self.rho == math.inf else "that of the best plan at this rho:"
+
+    def _beside(self, value: float, best: float, words: str) -> str:
+        of = "" if math.isnan(best) else f"  ({words} {best:.6g})"
+        return f"{value:.6g}{of}"
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value that JSON can hold."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, float) and not math.isfinite(number):
+        return None if math.isnan(number) else str(number)
+    return number

@@ -1,0 +1,163 @@
+"""Which column of a table is what, by the names that people give them, and what its values must be.
+
+States and actions are whole numbers; whole numbers that arrive as floats or as text are read, others refused
+by column and row. A flag is True/False or 0/1. `terminated` says that an episode truly ended, `truncated` (or
+`timeout`) that it was cut; `done` may mean both, so where a row is marked `done` and `truncated` it was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import BoolArray, IntArray
+from rhocover.errors import InvalidDataError
+
+SYNONYMS = {
+    "state": ("s", "state", "states", "obs", "observation", "observations"),
+    "action": ("a", "action", "actions", "act"),
+    "next_state": (
+        "s_next", "s'", "next_s", "next_state", "next_states", "next_obs", "next_observation",
+        "next_observations",
+    ),
+    "done": ("done", "dones"),
+    "terminated": ("terminated", "terminal", "terminals", "termination", "terminations"),
+    "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts"),
+    "episode": ("episode", "episodes", "episode_id"),
+}  # fmt: skip
+TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
+LARGEST_WHOLE_FLOAT = 2.0**53  # beyond it floats skip whole numbers
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The name of each column that is used; None where there is none."""
+
+    state: str
+    action: str
+    next_state: str | None
+    done: str | None
+    terminated: str | None
+    truncated: str | None
+    episode: str | None
+
+    @property
+    def needed(self) -> list[str]:
+        """The names, in order, without those that are missing."""
+        return [name for name in vars(self).values() if name is not None]
+
+
+def find_columns(names: Iterable[str], source: str) -> Columns:
+    """Returns which column is what; refuses a table that lacks one, and says what was found."""
+    names = [str(name) for name in names]
+    found = {role: _find(role, names, source) for role in SYNONYMS}
+    missing = [role for role in ("state", "action") if found[role] is None]
+    if found["next_state"] is None and found["episode"] is None:
+        missing.append("next_state")
+    if found["done"] is None and found["terminated"] is None:
+        missing.append("done")
+    if missing:
+        wanted = "; ".join(f"{role} (also {', '.join(SYNONYMS[role])})" for role in missing)
+        raise InvalidDataError(
+            f"{source} lacks {_and(missing)}: its columns are {', '.join(names) or 'none'}. Rename or add: "
+            f"{wanted}. For one endless run `done` is False everywhere; where there is a column `episode`, "
+            "next states are found."
+        )
+    return Columns(**found)  # type: ignore[arg-type]
+
+
+def _find(role: str, names: list[str], source: str) -> str | None:
+    fits = [name for name in names if name.strip().lower() in SYNONYMS[role]]
+    if len(fits) > 1:
+        raise InvalidDataError(f"{source} has several columns for {role}: {_and(fits)}. Keep one of them.")
+    return fits[0] if fits else None
+
+
+def _and(words: list[str]) -> str:
+    return " and ".join(f"`{word}`" for word in words)
+
+
+def whole_numbers(values: Any, name: str, first_row: int = 0) -> IntArray:
+    """Returns a column of whole numbers as int64 `[T]`; refuses anything else by row."""
+    array = _column(values, name)
+    if array.dtype.kind in "US":
+        array = _parsed(array, name, first_row)
+    if array.dtype.kind == "f":
+        whole = np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) <= LARGEST_WHOLE_FLOAT)
+        _refuse(array, ~whole, name, first_row, "whole numbers")
+    elif array.dtype.kind == "u" and array.dtype.itemsize == 8:
+        _refuse(array, array > np.iinfo(np.int64).max, name, first_row, "whole numbers that int64 can hold")
+    elif array.dtype.kind not in "iu":
+        raise InvalidDataError(
+            f"`{name}` must hold whole numbers, got {_kinds(array)}. Give states and actions numbers from 0."
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def flags(values: Any, name: str, first_row: int = 0) -> BoolArray:
+    """Returns a column of True/False or 0/1 as bool `[T]`; refuses anything else by row."""
+    array = _column(values, name)
+    if array.dtype.kind == "b":
+        return array
+    if array.dtype.kind in "US":
+        text = np.char.lower(np.char.strip(array.astype(str)))
+        true = np.isin(text, TRUE)
+        _refuse(array, ~true & ~np.isin(text, FALSE), name, first_row, "True or False, or 0 or 1")
+        return true
+    if array.dtype.kind not in "iuf":
+        raise InvalidDataError(f"`{name}` must hold True or False, or 0 or 1, got {_kinds(array)}.")
+    _refuse(array, (array != 0) & (array != 1), name, first_row, "True or False, or 0 or 1")
+    return array == 1
+
+
+def _column(values: Any, name: str) -> Any:
+    """Returns the values `[T]`; a column `[T, 1]` is one, too."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidDataError(f"`{name}` must be one value a row, got rows of different lengths.") from error
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InvalidDataError(
+            f"`{name}` must be one value a row, got an array of shape {array.shape}. Observations of several "
+            "numbers need `states`, for example rc.Bins."
+        )
+    return array
+
+
+def _parsed(array: Any, name: str, first_row: int) -> Any:
+    """Returns text as whole numbers, or as floats where it is not all whole."""
+    for kind in (np.int64, np.float64):
+        try:
+            return array.astype(kind)
+        except (ValueError, OverflowError):
+            continue
+    row = next(row for row, text in enumerate(array.tolist()) if not _is_number(text))
+    raise InvalidDataError(
+        f"`{name}` must hold whole numbers, got {str(array[row])!r} in row {first_row + row}."
+    )
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse(array: Any, bad: BoolArray, name: str, first_row: int, expected: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InvalidDataError(f"`{name}` must hold {expected}, got {array[row]} in row {first_row + row}.")
+
+
+def _kinds(array: Any) -> str:
+    """Returns the type of the values; of objects, the types that are mixed."""
+    if array.dtype.kind != "O":
+        return f"dtype {array.dtype}"
+    return "a mix of " + ", ".join(sorted({type(value).__name__ for value in array.tolist()}))

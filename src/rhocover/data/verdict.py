@@ -1,0 +1,70 @@
+"""One plain sentence about a data set, for someone who has read no paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NEAR = 1.1  # a worst ratio within this factor of the best policy's is as good as it gets
+NAMED = 3  # pairs in a sentence
+
+
+@dataclass(frozen=True)
+class ThinPair:
+    """A pair that got few of the visits it should have; a share of 1 is its due."""
+
+    name: str
+    count: int
+    share: float
+    best_share: float  # nan where no best policy is known
+
+    def __str__(self) -> str:
+        best = "" if math.isnan(self.best_share) else f" (the best policy: {self.best_share:.2f})"
+        visits = "1 visit" if self.count == 1 else f"{self.count} visits"
+        return f"{self.name}: {visits}, {self.share:.2g} of its due{best}"
+
+
+def sentence(
+    num_pairs: int, num_missing: int, thin: Sequence[ThinPair], worst_ratio: float, best_ratio: float,
+    first: Sequence[str], rho: float = math.inf,
+) -> str:  # fmt: skip
+    """Returns what is covered, what is thinnest, what would be possible, and where to collect first."""
+    if num_missing:
+        return _incomplete(num_pairs, num_missing, [pair.name for pair in thin if pair.count == 0])
+    head = f"Covers all {num_pairs} pairs" if num_pairs > 1 else "Covers the one pair there is"
+    worst = thin[0]
+    said = f"{head}; the thinnest, {worst.name}, got {_share(worst.share)} of the visits it should have"
+    if math.isnan(best_ratio):
+        return f"{said} (worst ratio {_ratio(worst_ratio)}): collect more at {_list(first)} first."
+    if worst_ratio <= NEAR * best_ratio:
+        possible = f"worst ratio {_ratios(worst_ratio, best_ratio, rho)}"
+        return f"{said}, about as much as the best policy would give ({possible})."
+    possible = f" where the best policy would give {_share(worst.best_share)}" if worst.best_share > 0 else ""
+    where = f": collect more at {_list(first)} first" if first else ""
+    return f"{said}{possible} (worst ratio {_ratios(worst_ratio, best_ratio, rho)}){where}."
+
+
+def _incomplete(num_pairs: int, num_missing: int, names: Sequence[str]) -> str:
+    verb = "was" if num_missing == 1 else "were"
+    head = f"Covers {num_pairs - num_missing} of {num_pairs} pairs; {num_missing} {verb} never tried"
+    return f"{head}: collect {_list(names, num_missing)} first."
+
+
+def _list(names: Sequence[str], number: int | None = None) -> str:
+    shown = list(names[:NAMED])
+    rest = (len(names) if number is None else number) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if number is not None and rest > 0 else "")
+
+
+def _share(share: float) -> str:
+    return f"{share:.2g}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.3g}"
+
+
+def _ratios(worst: float, best: float, rho: float) -> str:
+    what = "best achievable" if rho == math.inf else f"the best plan at rho = {rho:g}:"
+    return f"{_ratio(worst)}, {what} {_ratio(best)}"

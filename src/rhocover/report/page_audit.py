@@ -1,0 +1,202 @@
+"""The page of an audit: what a data set covers, what it does not, and how sure that is.
+
+The data may be anybody's. Its pairs are drawn on a model that is there to be drawn on and for nothing else:
+it has the states, actions, names and places of the data, and every pair that was tried or has a weight. Over
+time there is what the data itself shows, stretch by stretch in its own order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.data.audit_result import Audit
+from rhocover.data.tally import Tally
+from rhocover.exploring.certificates import Certificate
+from rhocover.layout import Layout
+from rhocover.mdp import MDP
+from rhocover.report.curves import curve_of
+from rhocover.report.page import KeyNumber, Page, Picture, Section, Table, Tone, Verdict, section, sections
+from rhocover.report.page_shares import discovery_figure
+from rhocover.report.page_visits import Visits, least_section, visits_section
+from rhocover.report.page_words import (
+    glossary_section,
+    order_words,
+    ratio_words,
+    settings_section,
+    small_words,
+    weights_words,
+)
+from rhocover.report.ratios import worst_ratio_figure
+
+NEAR = 1.1  # a worst ratio within this factor of the best plan's is as good as it gets
+FEWEST = 3  # stretches that make a curve
+WORST = (
+    "The factor by which the worst-served pair falls short, from where every pair had a visit. It should "
+    "come down to the dashed line, the best plan."
+)
+
+
+def page_of_audit(audit: Audit, *, command: str = "") -> Page:
+    """Returns the page of an audit."""
+    seen = visits_of_audit(audit)
+    shares = {"in the data": audit.occupancy}
+    if audit.best_occupancy is not None:
+        shares["best plan"] = audit.best_occupancy
+    return Page(
+        "An audit of a data set",
+        f"{audit.tally.source}, rho = {order_words(audit.rho)}",
+        Verdict(audit.verdict, *_word(audit)),
+        _numbers(audit),
+        sections(
+            visits_section("Where the visits went, and where they should be", seen, shares),
+            least_section(seen),
+            _time_section(audit),
+            _doubt_section(audit),
+            settings_section(_entries(audit), command),
+            glossary_section("pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap",
+                             "plan"),
+        ),
+    )  # fmt: skip
+
+
+def visits_of_audit(audit: Audit) -> Visits:
+    """Returns what was to be in the data, what is, and what the best plan would give."""
+    target = audit.weights / audit.weights.max()
+    target = target / target.sum()
+    canvas = canvas_of(audit.tally, audit.layout, (target > 0) | (audit.counts > 0))
+    return Visits(canvas, target, audit.occupancy, audit.counts, audit.best_occupancy)
+
+
+def canvas_of(tally: Tally, layout: Layout | None, kept: BoolArray) -> MDP:
+    """Returns a model to draw the `kept` pairs `[S, A]` of a data set on; where it leads means nothing."""
+    kept = kept.copy()
+    kept[~kept.any(axis=1), 0] = True  # a state without a pair is no state
+    states, actions = np.nonzero(kept)
+    stays = sp.csr_array(
+        (np.ones(states.size), states, np.arange(states.size + 1)), shape=(states.size, len(kept))
+    )
+    names = tally.state_names or [str(key) for key in tally.keys]
+    return MDP.from_pairs(
+        stays, states, actions, num_actions=kept.shape[1], state_labels=names,
+        action_labels=tally.action_names, layout=layout,
+    )  # fmt: skip
+
+
+def _word(audit: Audit) -> tuple[str, Tone]:
+    if not audit.is_complete:
+        return "Coverage is incomplete", "poor"
+    if audit.worst_ratio <= NEAR * audit.best_worst_ratio:
+        return "Covered", "good"
+    return "Covered, but unevenly", "fair"
+
+
+def _numbers(audit: Audit) -> tuple[KeyNumber, ...]:
+    covered = KeyNumber(
+        audit.coverage_text.removesuffix(" pairs"), "pairs covered", "Of those that matter, visited at all."
+    )
+    steps = KeyNumber(f"{audit.tally.num_steps:,}", "steps", _episodes(audit.tally))
+    if not audit.is_complete:
+        among = KeyNumber(
+            ratio_words(audit.visited_worst_ratio), "worst ratio of the visited",
+            "The factor by which the worst-served pair falls short, pairs without a visit left out.",
+        )  # fmt: skip
+        return covered, among, steps
+    worst, best = ratio_words(audit.worst_ratio), audit.best_worst_ratio
+    possible = "" if math.isnan(best) else f" The best plan: 1/{ratio_words(best)}."
+    model = "of the model" if audit.is_exact else "in what the data shows"
+    return (
+        covered,
+        KeyNumber(worst, "worst ratio", f"The worst-served pair has 1/{worst} of its share.{possible}"),
+        KeyNumber(small_words(audit.gap), "gap to the best",
+                  f"Nats of divergence above the best policy {model}; 0 is as good as possible."),
+        steps,
+    )  # fmt: skip
+
+
+def _episodes(tally: Tally) -> str:
+    many = f"In {tally.num_episodes:,} episodes" if tally.num_episodes > 1 else "In one long episode"
+    return f"{many}, {tally.num_truncated:,} of them cut short." if tally.num_truncated else f"{many}."
+
+
+def _time_section(audit: Audit) -> Section | None:
+    """Returns coverage as the data goes on, where it is known in which order that happened."""
+    steps, visited, worst = _progress(audit)
+    if len(steps) < FEWEST:
+        return None
+    found = discovery_figure(steps, visited, audit.num_pairs)
+    caption = "How many of the pairs that matter had been visited at all, as the data goes on."
+    alt = f"A curve that ends at {audit.coverage_text}."
+    return section("Over time", Picture(found, caption, alt), _ratio_picture(audit, steps, worst))
+
+
+def _progress(audit: Audit) -> tuple[IntArray, IntArray, FloatArray]:
+    """Returns steps, pairs visited and worst ratio after each stretch of the data, `[K]` each."""
+    weights = audit.weights.ravel()
+    kept = np.flatnonzero(weights)
+    target, rows = weights[kept] / weights[kept].sum(), {}
+    for counts in _stretches(audit.tally):
+        steps = int(counts.sum())
+        with np.errstate(divide="ignore"):
+            worst = float((target * steps / counts[kept]).max())
+        rows[steps] = np.count_nonzero(counts[kept]), worst if np.isfinite(worst) else math.nan
+    visited, ratio = zip(*rows.values(), strict=True)
+    return np.array([*rows]), np.array(visited), np.array(ratio)
+
+
+def _stretches(tally: Tally) -> Iterator[IntArray]:
+    """Yields the visits of each pair by the end of each stretch `[S*A]`, and by the end of the data."""
+    counts = np.zeros(tally.visits.size, np.int64)
+    for number in range(tally.batches.shape[0]):
+        batch = tally.batches[[number]]
+        counts[batch.indices] += batch.data
+        yield counts
+    yield tally.visits.ravel()
+
+
+def _ratio_picture(audit: Audit, steps: IntArray, worst: FloatArray) -> Picture | None:
+    if not audit.is_complete:
+        return None
+    figure = worst_ratio_figure({"the data": curve_of(steps, worst)}, best=audit.best_worst_ratio)
+    end = ratio_words(audit.worst_ratio)
+    return Picture(figure, WORST, f"A curve that ends at a worst ratio of {end}.")
+
+
+def _doubt_section(audit: Audit) -> Section:
+    jumps, certificate = audit.tally.num_jumps, audit.certificate
+    seen = "The model was not given: the best policy is that of what the data shows."
+    return section(
+        "How sure this is",
+        "" if audit.is_exact else seen,
+        None if certificate is None else _gaps(certificate, audit.is_exact),
+        f"That holds {certificate.condition}." if certificate is not None and certificate.condition else "",
+        f"{audit.mixing.statement.rstrip('.').capitalize()}.",
+        audit.observed_note,
+        f"{jumps:,} rows do not go on where the row before them led." if jumps else "",
+    )
+
+
+def _gaps(certificate: Certificate, is_exact: bool) -> Table:
+    caption = "How far the divergence of the data is above that of the best policy."
+    first = "computed from the model" if is_exact else "estimated"
+    sure = "certain" if is_exact else f"certain with probability {1 - certificate.delta:g}"
+    rows = (
+        (first, small_words(certificate.plug_in_gap)), (f"{sure}: at most", small_words(certificate.gap)),
+    )  # fmt: skip
+    return Table(caption, ("gap to the best", "nats"), rows)
+
+
+def _entries(audit: Audit) -> list[tuple[str, str]]:
+    tally = audit.tally
+    return [
+        ("data", tally.source),
+        ("states and actions", f"{len(tally.keys):,} states met, {tally.num_actions:,} actions"),
+        ("rho", order_words(audit.rho)),
+        ("weights mu", weights_words(audit.weights)),
+        ("best policy of", "the model that was given" if audit.is_exact else "the model that the data shows"),
+        ("steps", f"{tally.num_steps:,}"),
+    ]

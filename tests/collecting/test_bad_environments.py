@@ -412,7 +412,11 @@ def test_states_that_do_not_begin_at_zero(tmp_path):
 # --- what is no environment, or too much of one -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("env", [None, 3, "FrozenLake-v1", Ring, object(), rc.envs.river_swim()], ids=lambda env: type(env).__name__)
+@pytest.mark.parametrize(
+    "env",
+    [None, 3, "FrozenLake-v1", Ring, object(), rc.envs.river_swim()],
+    ids=lambda env: type(env).__name__,
+)
 def test_what_is_no_environment_is_refused(env, tmp_path):
     with pytest.raises(InvalidArgumentError, match=r"`env` must be a Gymnasium environment, got .*Make one"):
         rc.collect(env, 2.0, 100, out=tmp_path / "out", **LEARNED)

@@ -311,7 +311,7 @@ def test_how_fast_the_machine_is_changes_nothing(explorer, monkeypatch):
     """Steps are taken in stretches of about a tenth of a second; a slow machine takes the shortest ones."""
     papers = []
     for longest in (1 << 14, 16):
-        monkeypatch.setattr("rhocover.collecting.single.LONGEST", longest)
+        monkeypatch.setattr("rhocover.collecting.environment_world.LONGEST", longest)
         env = Counted(limited(6))
         rc.explore(env, 2.0, 1500, model="learned", explorer=explorer)
         papers.append(env.paper)

@@ -65,7 +65,8 @@ def audit(
     * `rhocover audit steps.csv --rho 2 --num-actions 4 --json`
     * `rhocover audit steps.csv --mu transition_std --thin 3 --out results`
     """
-    from rhocover.cli.data_inputs import find_data, read_actions, read_data_mu, read_states, spelled
+    from rhocover.cli.data_inputs import read_actions, read_data_mu, read_states, spelled
+    from rhocover.data.collections import find_data
 
     _check_demands(require_worst_ratio)
     check_report(report, force=force)

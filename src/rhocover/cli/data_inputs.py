@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,25 +84,6 @@ def read_data_mu(spec: str) -> Any:
     if Path(spec).suffix.lower() in (".npy", ".csv"):
         return read_array(Path(spec))
     raise unknown_name("weights for --mu", spec, ["uniform", *RULES, "FILE.npy", "FILE.csv"])
-
-
-def find_data(text: str) -> str:
-    """Returns where the data is: of the folder of a collection, the data set in it."""
-    place = Path(text) / "collection.json"
-    if not place.is_file() or (Path(text) / "data").exists():
-        return text
-    try:
-        name = json.loads(place.read_text("utf-8"))["dataset_id"]
-        found = (Path(text) / name).resolve()
-    except (ValueError, TypeError, LookupError) as error:
-        raise InvalidDataError(f"collection.json in {text!r} is damaged: {error}.") from error
-    if not found.is_relative_to(Path(text).resolve()):
-        raise InvalidDataError(f"collection.json in {text!r} is damaged: {name!r} is not in that folder.")
-    if not (Path(text) / "datasheet.json").is_file():
-        raise InvalidDataError(
-            f"the collection in {text!r} is not finished. Go on with it: the same command with --resume."
-        )
-    return str(Path(text) / name)
 
 
 def stored_codes(data: str) -> tuple[Any, Any]:

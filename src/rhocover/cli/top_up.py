@@ -77,8 +77,9 @@ def top_up(
     * `rhocover top-up data/lake --steps 5000 --rho inf --env FrozenLake-v1 --out data/more`
     * `rhocover top-up steps.csv --steps 5000 --env FrozenLake-v1 --json`
     """
-    from rhocover.cli.data_inputs import find_data, read_actions, read_data_mu, read_states
+    from rhocover.cli.data_inputs import read_actions, read_data_mu, read_states
     from rhocover.cli.top_up_files import check_policy
+    from rhocover.data.collections import find_data
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
     check_report(report, force=force)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.codes import StateCode, WholeNumber
+from rhocover.adapters.codes import OutsideSpaceError, StateCode, WholeNumber
 from rhocover.collecting.atlas import Map
 from rhocover.errors import EnvironmentFailedError, RhocoverError
 
@@ -30,7 +30,8 @@ class Naming:
         now. A whole number of a Discrete space is its own key.
         """
         if isinstance(self.states, WholeNumber) and isinstance(observation, int | np.integer):
-            self.find = self.chart.numbers.get
+            get, known = self.chart.numbers.get, self._known
+            self.find = lambda shown: get(shown) if type(shown) is int else known(shown)
             self.is_plain = True
         if getattr(self.space, "shape", None) and self.space.dtype is not None:
             key, cast = self.states.key, self._cast
@@ -53,15 +54,15 @@ class Naming:
         own, shape = self.space.dtype, self.space.shape
         array = np.asarray(shown)
         if array.shape != shape:
-            raise EnvironmentFailedError(
-                f"the environment showed an array of shape {array.shape}, its space is {self.space}."
+            raise OutsideSpaceError(
+                f"{shown!r} of shape {array.shape}, expected one of {self.space}. Correct one of them."
             )
         if array.dtype == own:
             return array
         result = array.astype(own)
         if own.kind in "iu" and not np.array_equal(result, array):
-            raise EnvironmentFailedError(
-                f"the environment showed {shown!r}, which {own} of its observation space cannot hold."
+            raise OutsideSpaceError(
+                f"{shown!r}, which {own}, the type of its space, cannot hold. Correct the one or the other."
             )
         return result
 

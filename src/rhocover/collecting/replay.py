@@ -82,7 +82,8 @@ class Replay:
         if spare is None or not self._stepped_through(0):
             raise EnvironmentFailedError(
                 f"the collection cannot go on after {self._num_steps} steps: the environment does not show "
-                "again what it showed before, for the same seeds and actions. What was collected is kept."
+                "again what it showed before, for the same seeds and actions, or remembers more than its "
+                "last episodes and cannot be copied. What was collected is kept; begin anew elsewhere."
             )
 
     def _last_seeding(self) -> int:

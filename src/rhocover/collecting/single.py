@@ -8,69 +8,34 @@ state: the transition is counted as it was seen, and the next step begins elsewh
 from __future__ import annotations
 
 import copy
-import time
 from typing import Any
 
 import numpy as np
 
-from rhocover.collecting.atlas import Map
 from rhocover.collecting.choosing import Chooser
+from rhocover.collecting.environment_world import EnvironmentWorld
 from rhocover.collecting.naming import Naming, failed, refused
 from rhocover.collecting.records import Recorder, Reset
 from rhocover.collecting.seeding import Seeds
 from rhocover.collecting.stretch import Stretch
 from rhocover.errors import EnvironmentFailedError, RhocoverError
-from rhocover.exploring.behaviours import Behaviour
 from rhocover.exploring.index import OpenIndex
-from rhocover.exploring.simulator import Position, Visits
-
-SECONDS = 0.1  # of one stretch
-LONGEST = 1 << 14
+from rhocover.exploring.simulator import Position
 
 
-class SingleWorld:
-    """Acts in an environment; `naming` says which state an observation is, `values` are its actions."""
-
-    num_chains = 1
+class SingleWorld(EnvironmentWorld):
+    """Acts in one environment."""
 
     def __init__(
         self, env: Any, naming: Naming, values: list[Any], seed: int, recorder: Recorder | None = None
     ) -> None:
-        self._env, self._naming, self._values, self._recorder = env, naming, values, recorder
-        self._generator = np.random.Generator(np.random.PCG64(seed))
+        super().__init__(env, naming, values, seed, recorder)
         self._seeds = Seeds(seed)
-        self._num_steps = 0
         self._action_of_pair: list[Any] = []
-        self.stretch = 64
-
-    @property
-    def _chart(self) -> Map:
-        return self._naming.chart
 
     def begin(self) -> Position:
         """Returns the first position; the environment is reset with the seed."""
         return Position(np.array([self._reset(is_first=True)], np.int64), self._generator)
-
-    def none(self) -> Visits:
-        """Returns the visits of no steps."""
-        return Visits.none(self._chart.index)
-
-    def follow(self, behaviour: Behaviour) -> Chooser:
-        """Returns the behaviour, ready to be asked."""
-        return Chooser(behaviour, self._chart.index, self._generator)
-
-    def advance(self, position: Position, act: Chooser, seen: Visits, num_steps: int) -> None:
-        """Takes `num_steps` more steps."""
-        began = time.perf_counter()
-        stretch = Stretch(self._naming, num_steps, is_kept=self._recorder is not None)
-        try:
-            while len(stretch.pairs) < num_steps:
-                act.fit(seen, self._chart.index)
-                self._go(position, act, seen.num_steps, stretch, num_steps)
-        finally:
-            done = stretch.settle(self._chart, act, seen, self._recorder)
-            pace = max(time.perf_counter() - began, 1e-6) / max(done, 1)
-            self.stretch = int(np.clip(SECONDS / pace, 16, LONGEST))
 
     def _go(self, position: Position, act: Chooser, before: int, stretch: Stretch, num_steps: int) -> None:
         """Steps until all are done, scores are due, or a state is met that `act` has no room for."""

@@ -13,22 +13,19 @@ Gymnasium has three ways to begin anew, told apart by `metadata["autoreset_mode"
 from __future__ import annotations
 
 import copy
-import time
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rhocover.collecting.atlas import Map
 from rhocover.collecting.choosing import Chooser
+from rhocover.collecting.environment_world import EnvironmentWorld
 from rhocover.collecting.naming import Naming, failed
 from rhocover.collecting.records import Recorder, Reset
-from rhocover.collecting.single import LONGEST, SECONDS
 from rhocover.collecting.stretch import Stretch
 from rhocover.errors import InvalidArgumentError, RhocoverError
-from rhocover.exploring.behaviours import Behaviour
-from rhocover.exploring.simulator import Position, Visits
+from rhocover.exploring.simulator import Position
 
 NEXT_STEP, SAME_STEP, DISABLED = MODES = ("next_step", "same_step", "disabled")
 
@@ -46,26 +43,17 @@ class Event:
     begins: Any = None
 
 
-class VectorWorld:
+class VectorWorld(EnvironmentWorld):
     """Acts in a vector environment; steps are counted over all copies."""
-
-    num_chains = 1  # a run may pause after any step
 
     def __init__(
         self, env: Any, naming: Naming, values: list[Any], seed: int, recorder: Recorder | None = None
     ) -> None:
-        self._env, self._naming, self._recorder, self._seed = env, naming, recorder, seed
-        self._values = np.array(values)
+        super().__init__(env, naming, values, seed, recorder)
+        self._actions = np.array(values).astype(env.single_action_space.dtype)
         self._mode = autoreset_mode(env)
-        self._generator = np.random.Generator(np.random.PCG64(seed))
         self._queue: deque[Event] = deque()
         self._held: dict[int, Event] = {}  # ends whose copy begins anew with the next call
-        self._num_steps = 0
-        self.stretch = 64
-
-    @property
-    def _chart(self) -> Map:
-        return self._naming.chart
 
     def begin(self) -> Position:
         """Returns the first position: every copy reset with a seed of its own."""
@@ -73,7 +61,6 @@ class VectorWorld:
             observations, _ = self._env.reset(seed=self._seed)
         except Exception as error:
             raise failed("raised while being reset", 0, error) from error
-        self._values = self._values.astype(self._env.single_action_space.dtype)
         self._naming.look(one(observations, 0))
         seeds = self._seeds()
         states = [self._begun(env, one(observations, env), seeds[env]) for env in range(self._env.num_envs)]
@@ -94,34 +81,17 @@ class VectorWorld:
             self._recorder.begin(Reset(self._num_steps, observation, seed, env))
         return state
 
-    def none(self) -> Visits:
-        """Returns the visits of no steps."""
-        return Visits.none(self._chart.index)
-
-    def follow(self, behaviour: Behaviour) -> Chooser:
-        """Returns the behaviour, ready to be asked."""
-        return Chooser(behaviour, self._chart.index, self._generator)
-
-    def advance(self, position: Position, act: Chooser, seen: Visits, num_steps: int) -> None:
-        """Takes `num_steps` more steps, counted over all copies."""
-        began = time.perf_counter()
-        stretch = Stretch(self._naming, num_steps, is_kept=self._recorder is not None)
-        try:
-            while len(stretch.nexts) < num_steps:
-                act.fit(seen, self._chart.index)
-                if not self._queue:
-                    self._round(position, act, seen.num_steps + len(stretch.nexts))
-                else:
-                    self._take(self._queue.popleft(), position, act, stretch)
-        finally:
-            done = stretch.settle(self._chart, act, seen, self._recorder)
-            pace = max(time.perf_counter() - began, 1e-6) / max(done, 1)
-            self.stretch = int(np.clip(SECONDS / pace, 16, LONGEST))
+    def _go(self, position: Position, act: Chooser, before: int, stretch: Stretch, num_steps: int) -> None:
+        """Hands out one step of the last round, or takes the next round."""
+        if self._queue:
+            self._take(self._queue.popleft(), position, act, stretch)
+        else:
+            self._round(position, act, before + len(stretch.nexts))
 
     def _round(self, position: Position, act: Chooser, done: int) -> None:
         """Steps every copy once, and queues what they did."""
         chosen = self._chosen(position, act, done)
-        actions = self._values[np.asarray(self._chart.index.pair_action)[chosen]]
+        actions = self._actions[np.asarray(self._chart.index.pair_action)[chosen]]
         try:
             observations, rewards, terminated, truncated, infos = self._env.step(actions)
             shown = [one(observations, env) for env in range(len(chosen))]  # before a reset uses them again

@@ -4,7 +4,7 @@
 
 - a mapping or a data frame of columns, or a tuple (s, a, s_next, done) or (s, a, s_next, terminated,
 truncated); - the path of an NPZ, CSV or Parquet file with such columns (their usual names: see `columns`);
-- the folder of a Minari data set, its id, or the opened data set itself;
+- the folder of a Minari data set or of a collection, an id, or the opened data set itself;
 - a `Tally`, or anything with an attribute `tally`, such as what `collect` returns.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from rhocover import checks
 from rhocover.data.chunks import Numbers, chunks_of_table
+from rhocover.data.collections import find_data
 from rhocover.data.columns import find_columns, whole_numbers
 from rhocover.data.state_numbers import Ids, StateNumbers, make_state_numbers
 from rhocover.data.tables import READERS, Table, table_of_columns
@@ -45,6 +46,8 @@ def read_tally(
     """
     num_states = None if num_states is None else checks.integer(num_states, "num_states", least=1)
     num_actions = None if num_actions is None else checks.integer(num_actions, "num_actions", least=1)
+    if isinstance(data, str | os.PathLike):
+        data = find_data(os.fspath(data))
     ready = data if isinstance(data, Tally) else getattr(data, "tally", None)
     if isinstance(ready, Tally):
         return _checked(ready, states, actions, num_states, num_actions)

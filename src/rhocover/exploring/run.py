@@ -31,7 +31,8 @@ class Run:
     """The visits of a run. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
 
     Coverage is a number once every pair with a weight was visited; before that `divergence`, `gap` and
-    `worst_ratio` are nan and `coverage_text` says how many are missing.
+    `worst_ratio` are nan and `coverage_text` says how many are missing. (In an environment without a table
+    they are about the pairs of the model that was seen.)
     """
 
     mdp: MDP  # the caller's
@@ -178,7 +179,8 @@ class Run:
         """Returns how far xi is from Breg - (1/n)[h(s_1) - h(s_{n+1}) + M_n], relative to 1 + |U|.
 
         M_n is summed over the transitions that were seen, so a miscounted visit, a wrong row or a price
-        that does not belong to the model shows. nan while incomplete.
+        that does not belong to the model shows. nan while incomplete. Where an environment's time limit cut
+        episodes it holds up to those jumps only.
         """
         limits, P = self.problem.limits, self.problem.mdp.transitions
         if not self.is_complete or not np.isfinite(limits.value):

@@ -22,7 +22,7 @@ import numpy as np
 import rhocover as rc
 from benchmarks import report
 
-LENGTHS, ROUNDS, BAR = (100_000, 1_000_000), 3, 1.3
+LENGTHS, ROUNDS, BAR = (200_000, 1_000_000), 1, 1.3
 PENDULUM = rc.Bins(
     (8, 8), low=(-math.pi, -8), high=(math.pi, 8), of=lambda o: (math.atan2(o[1], o[0]), float(o[2]))
 )

@@ -56,7 +56,7 @@ class Log:
         self._stored = stored  # steps on disk when this process began
         self._compared: Part | None = None
         self._steps: list[Columns] = []  # of the part that grows
-        self._resets: list[Columns] = []
+        self._resets: list[Reset] = []
         self._first = 0  # its first step
         self._written = stored
         self._saved = time.monotonic()
@@ -64,10 +64,7 @@ class Log:
 
     def begin(self, reset: Reset) -> None:
         """Takes the beginning of an episode."""
-        columns = as_columns(self._space, [reset.observation], "reset_observations")
-        number = -1 if reset.seed is None else reset.seed
-        columns |= {"reset_steps": np.array([reset.step]), "reset_envs": np.array([reset.env])}
-        self._resets.append(columns | {"reset_seeds": np.array([number])})
+        self._resets.append(reset)
 
     def add(self, steps: Steps) -> None:
         """Takes steps; full parts are written at once."""
@@ -89,7 +86,7 @@ class Log:
     def _close_part(self) -> None:
         """Writes the part that is full, or compares it, and begins the next one."""
         self._save()
-        later = [reset for reset in self._resets if int(reset["reset_steps"][0]) >= self.num_steps]
+        later = [reset for reset in self._resets if reset.step >= self.num_steps]
         self._first, self._steps, self._resets = self.num_steps, [], later
 
     def pause(self) -> None:
@@ -106,7 +103,7 @@ class Log:
         self._compare()
         if self.num_steps <= self._written:
             return
-        columns = joined(self._steps) | joined(self._own_resets())
+        columns = joined(self._steps) | self._own_resets()
         path = part_path(self._folder, self._first // PART)
         document = {"first": self._first, "run": self._digest}
         try:
@@ -118,15 +115,15 @@ class Log:
             ) from error
         self._written, self._saved = self.num_steps, time.monotonic()
 
-    def _own_resets(self) -> list[Columns]:
-        """Returns the resets of this part, or as columns of none."""
-        end = self._first + PART
-        own = [reset for reset in self._resets if int(reset["reset_steps"][0]) < end]
-        if own:
-            return own
-        template = as_columns(self._space, [], "reset_observations")
-        names = ("reset_steps", "reset_envs", "reset_seeds")
-        return [template | {name: np.zeros(0, np.int64) for name in names}]
+    def _own_resets(self) -> Columns:
+        """Returns the resets of this part as columns."""
+        own = [reset for reset in self._resets if reset.step < self._first + PART]
+        columns = as_columns(self._space, [reset.observation for reset in own], "reset_observations")
+        return columns | {
+            "reset_steps": np.array([reset.step for reset in own], np.int64),
+            "reset_envs": np.array([reset.env for reset in own], np.int64),
+            "reset_seeds": np.array([-1 if reset.seed is None else reset.seed for reset in own], np.int64),
+        }
 
     def _compare(self) -> None:
         """Refuses a run that differs from what is on disk, in the steps of this part."""

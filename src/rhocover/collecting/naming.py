@@ -34,8 +34,7 @@ class Naming:
             self.find = lambda shown: get(shown) if type(shown) is int else known(shown)
             self.is_plain = True
         if getattr(self.space, "shape", None) and self.space.dtype is not None:
-            key, cast = self.states.key, self._cast
-            self.key = lambda shown: key(cast(shown))
+            self._read_arrays()
 
     def number(self, observation: Any, num_steps: int) -> int:
         """Returns the state's number, a new one at the first time; `num_steps` is for the message."""
@@ -48,6 +47,18 @@ class Naming:
             return self.chart.meet(key)
         except (RhocoverError, TypeError, ValueError, IndexError) as error:
             raise refused(error, num_steps) from error
+
+    def _read_arrays(self) -> None:
+        """Has arrays read in the space's own type and shape; those that have both are read as they are."""
+        key, cast, get = self.states.key, self._cast, self.chart.numbers.get
+        own, shape = self.space.dtype, self.space.shape
+        self.key = lambda shown: key(cast(shown))
+
+        def find(shown: Any) -> int | None:
+            is_own = type(shown) is np.ndarray and shown.dtype is own and shown.shape == shape
+            return get(key(shown if is_own else cast(shown)))
+
+        self.find = find
 
     def _cast(self, shown: Any) -> Any:
         """Returns an array in the space's own type; refuses another shape, and numbers that do not fit."""

@@ -9,9 +9,10 @@ All pairs tried once is enough when every state was met. While states are missin
 tried log2(t) times: so each is tried for ever, whatever the weights say. That number grows when t has
 doubled.
 
-What is far away may take very long, and coverage must not wait for it. So after 64 steps a pair errands have
-the first half of the steps until t doubles, those to pairs that were tried before the first quarter. In
-between the explorer covers what is known; its plan has the untried pairs in it, too.
+What is far away may take very long, and coverage must not wait for it. So after 256 steps a pair errands have
+the first half of the steps until t doubles; those to pairs that were tried before, after 64 steps a pair, the
+first quarter, unless it is known that states are missing. In between the explorer covers what is known; its
+plan has the untried pairs in it, too.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LONGEST = 32  # steps between two looks at where something new may be
 SHARE = 64  # or t over this, if that is less
 PATIENT = 512  # or t over this, if that is more: a look takes time, too
 AHEAD, LAST = 0.5, 1e9  # scores: an untried pair has 0, then comes the way to the next one, then the rest
-EARLY = 64  # steps a pair in which errands have all the time they need
+EARLY_FIRST, EARLY = 256, 64  # steps a pair in which errands of these two kinds have all the time they need
 FIRST, AGAIN = 0.5, 0.25  # of the steps until t doubles: errands to untried pairs, and to those tried before
 FLAT = 1e-9  # of a score that visits hardly change
 
@@ -80,10 +81,11 @@ def trials_due(belief: LearnedModel) -> int:
     """Returns how often each pair must have been tried for an explorer to go on."""
     t = belief.num_steps + 2
     part = t / 2 ** math.floor(math.log2(t)) - 1  # of the steps until t doubles
-    is_early = t <= EARLY * belief.known.pairs.size
-    if has_missing(belief) and (is_early or part <= AGAIN):
+    steps_a_pair = t / belief.known.pairs.size
+    is_sure = belief.settings.know_states  # that states are missing, if there are
+    if has_missing(belief) and (is_sure or steps_a_pair <= EARLY or part <= AGAIN):
         return math.ceil(math.log2(t))
-    return 1 if is_early or part <= FIRST else 0
+    return 1 if steps_a_pair <= EARLY_FIRST or part <= FIRST else 0
 
 
 def has_missing(belief: LearnedModel) -> bool:

@@ -12,6 +12,7 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.files import save_tensors
 from rhocover.report.page import Page, Table, Verdict, section
 from rhocover.report.page_audit import page_of_audit
+from rhocover.report.page_words import ratio_words
 
 ENDINGS = (".csv", ".safetensors")
 
@@ -48,13 +49,23 @@ def _write_csv(path: Path, names: list[str], found: TopUp) -> None:
 def page_of_top_up(found: TopUp, command: str) -> Page:
     """Returns the page of a top-up: that of the whole data, headed by what the addition brought."""
     page = page_of_audit(found.after or found.before, command=command)
-    rows = [("before", found.before.num_steps, found.before.worst_ratio),
-            ("promised", found.before.num_steps + found.num_steps, found.promise.worst_ratio)]  # fmt: skip
-    if found.after is not None:
-        rows.append(("after", found.after.num_steps, found.after.worst_ratio))
-    rows.append(("all of it fresh", found.before.num_steps + found.num_steps, found.fresh_worst_ratio))
-    cells = tuple((name, f"{steps:,}", f"{ratio:.4g}") for name, steps, ratio in rows)
-    caption = "Coverage before and after, what was promised, and what a fresh collection could come to."
-    head = section("What the addition brings", Table(caption, ("", "steps", "worst ratio"), cells))
+    head = section("What the addition brings", _what_it_brings(found))
     verdict = Verdict(found.verdict, page.verdict.word, page.verdict.tone)
     return replace(page, kind="A top-up of a data set", verdict=verdict, sections=(head, *page.sections))
+
+
+def _what_it_brings(found: TopUp) -> Table:
+    """Returns coverage before and after, each over the pairs that it is about."""
+    before, after, promise = found.before, found.after, found.promise
+    total = before.num_steps + found.num_steps
+    possible = f"{promise.num_pairs} of {before.num_pairs} pairs"
+    rows = [("before", before.num_steps, before.coverage_text, before.visited_worst_ratio),
+            ("promised in the long run", total, possible, promise.worst_ratio)]  # fmt: skip
+    if after is not None:
+        rows.append(("after", after.num_steps, after.coverage_text, after.visited_worst_ratio))
+    rows.append(("all of it fresh, in the long run", total, possible, found.fresh_worst_ratio))
+    cells = tuple((name, f"{steps:,}", pairs, ratio_words(ratio)) for name, steps, pairs, ratio in rows)
+    caption = (
+        "What was there, what the best addition gives, what it gave, and what a fresh collection comes to."
+    )
+    return Table(caption, ("", "steps", "covers", "worst ratio over those"), cells, words=(2,))

@@ -419,3 +419,15 @@ def test_a_summary_needs_a_panel_and_a_known_quantity():
 def test_a_frontier_needs_matching_finite_curves(rho, divergence, worst, message):
     with pytest.raises(InvalidArgumentError, match=message):
         frontier_figure(rho, divergence, worst)
+
+
+@pytest.mark.parametrize("layout", [None, Layout([[0, 0], [1, 0]])])
+def test_labels_are_words_and_never_mathematics(layout, tmp_path):
+    """Broken mathematics between dollars would otherwise stop the drawing."""
+    words = [r"$\\frac{$", "cost $5"]
+    mdp = MDP(
+        [[[0.5, 0.5], [1, 0]], [[1, 0], [0, 1]]], state_labels=words, action_labels=words, layout=layout
+    )
+    figure = occupancy_figure(mdp, np.full((2, 2), 0.25))
+    figure.savefig(tmp_path / "map.svg")
+    assert (tmp_path / "map.svg").stat().st_size > 0

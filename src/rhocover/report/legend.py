@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from rhocover.mdp import MDP
 from rhocover.report.cells import Cells
+from rhocover.report.labels import as_text
 from rhocover.report.scales import Scale
 from rhocover.report.sheet import BELOW_HEIGHT, GAP, Sheet, axes_at
 
@@ -126,7 +127,7 @@ def _bar_name(mdp: MDP, bar: int) -> str:
 
 def _action_name(mdp: MDP, action: int) -> str:
     name = mdp.action_labels[action] if mdp.action_labels else f"action {action}"
-    return name if len(name) <= 14 else f"{name[:13]}…"
+    return as_text(name if len(name) <= 14 else f"{name[:13]}…")
 
 
 def _blank(axes: Axes, shapes: np.ndarray) -> None:

@@ -19,6 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from rhocover.checks import FloatArray
 from rhocover.mdp import MDP
 from rhocover.report.cells import Cells, cells_of
+from rhocover.report.labels import as_text
 from rhocover.report.legend import draw_legend, key_height
 from rhocover.report.scales import Scale
 from rhocover.report.sheet import axes_at, plan_sheet, write_title
@@ -151,7 +152,7 @@ def _name_strip(axes: Axes, mdp: MDP, cells: Cells) -> None:
     axes.tick_params(length=0, colors=MUTED)
     if mdp.num_states <= LABEL_LIMIT:
         names = mdp.state_labels or [str(s) for s in range(mdp.num_states)]
-        axes.set_xticks(cells.positions[:, 0], labels=names)
+        axes.set_xticks(cells.positions[:, 0], labels=[as_text(name) for name in names])
     else:
         axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
 
@@ -167,4 +168,4 @@ def _number(axes: Axes) -> None:
 def _write_labels(axes: Axes, mdp: MDP, cells: Cells) -> None:
     names = mdp.state_labels or [str(s) for s in range(mdp.num_states)]
     for (x, y), name in zip(cells.positions, names, strict=True):
-        axes.text(x, y + 0.56, name, ha="center", va="top", fontsize=8, color=MUTED, clip_on=False)
+        axes.text(x, y + 0.56, as_text(name), ha="center", va="top", fontsize=8, color=MUTED, clip_on=False)

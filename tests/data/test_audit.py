@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from data_streams import Stream, random_stream, walk
@@ -292,7 +293,6 @@ def test_labels_and_numbers_find_the_states_of_a_model() -> None:
 
 def test_an_environment_with_a_table_is_a_model() -> None:
     """FrozenLake by its own numbers: holes are ends, not states."""
-    gym = pytest.importorskip("gymnasium")
     env = gym.make("FrozenLake-v1")
     rows = []
     state, _ = env.reset(seed=0)

@@ -70,6 +70,10 @@ class CheckpointWarning(UserWarning):
     """A checkpoint is damaged or foreign; the one before it is used."""
 
 
+class WorkerWarning(UserWarning):
+    """A worker process was killed; others took its place, and the result is the same."""
+
+
 class EnvironmentFailedError(RhocoverError, RuntimeError):
     """An environment raised, or broke its own contract; what was collected before is kept."""
 

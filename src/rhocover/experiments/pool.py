@@ -3,7 +3,8 @@
 Every process starts afresh ("spawn"): it shares nothing with the caller but the function, so it does not
 matter what the caller has loaded, locked or started. Ctrl-C is the caller's to answer: the processes do not
 hear it, and are ended before the caller goes on. If the caller itself is killed, each of them notices and
-ends.
+ends. If one of them is killed, all are replaced and what they had not answered is asked again, with a
+`WorkerWarning`; the answers are functions of the items, so they are the same.
 
 Knows nothing of what the items are. What goes wrong with one of them the function hands back as a value.
 """
@@ -14,16 +15,28 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from rhocover.errors import RhocoverError
+from rhocover.errors import RhocoverError, WorkerWarning
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
+MOST_DEATHS = 3  # of pools in a row that answered nothing: whatever kills them will do it again
+NEVER_BEGAN = (
+    "no worker process could begin. Does the script call {caller}() outside of "
+    '`if __name__ == "__main__":`, which it needs? Typed in or read from a pipe there is no script: pass '
+    "workers=1."
+)
+DIED_AGAIN = (
+    f"worker processes were killed {MOST_DEATHS} times in a row before they answered anything. Perhaps the "
+    "memory ran out: use fewer `workers`, or workers=1 to see what happens in this process."
+)
+REPLACED = "a worker process was killed (perhaps the memory ran out). The workers are replaced and go on: "
 _held: dict[str, Callable[[Any], Any]] = {}  # in a worker: the function, received when the process begins
 
 
@@ -43,21 +56,35 @@ def run_items(
 def _in_processes(
     function: Callable[[Any], Any], items: Sequence[Any], workers: int, caller: str
 ) -> Generator[tuple[int, Any]]:
-    """Yields the answers as they come, from this many processes."""
-    context = multiprocessing.get_context("spawn")
+    """Yields the answers as they come, from this many processes; replaces them when one is killed."""
+    left, deaths = dict(enumerate(items)), 0
+    while left:
+        begun = multiprocessing.get_context("spawn").Event()
+        try:
+            for k, answer in _in_one_pool(function, left.copy(), min(workers, len(left)), begun):
+                deaths = 0
+                del left[k]
+                yield k, answer
+        except BrokenProcessPool as error:
+            deaths += 1
+            if not begun.is_set():
+                raise RhocoverError(NEVER_BEGAN.format(caller=caller)) from error
+            if deaths == MOST_DEATHS:
+                raise RhocoverError(DIED_AGAIN) from error
+            warnings.warn(f"{REPLACED}{len(left)} of {len(items)} are left.", WorkerWarning, stacklevel=2)
+
+
+def _in_one_pool(
+    function: Callable[[Any], Any], items: Mapping[int, Any], workers: int, begun: Any
+) -> Generator[tuple[int, Any]]:
+    """Yields the answers that one pool of processes gives; no process is left behind, however it ends."""
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, context, _begin, (function,))
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (function, begun))
     try:
         with _unheard():
-            waiting = {pool.submit(_answer, item): k for k, item in enumerate(items)}
+            waiting = {pool.submit(_answer, item): k for k, item in items.items()}
         for future in as_completed(waiting):
             yield waiting[future], future.result()
-    except BrokenProcessPool as error:
-        raise RhocoverError(
-            "a worker process ended without an answer. Either the memory ran out: use fewer `workers`; or "
-            f'the script calls {caller}() outside of `if __name__ == "__main__":`, which it needs. '
-            "Typed in or read from a pipe there is no script: pass workers=1."
-        ) from error
     except BaseException:  # also when the caller stops listening: nobody waits for what still runs
         for process in set(multiprocessing.active_children()) - before:
             process.terminate()
@@ -66,8 +93,9 @@ def _in_processes(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(function: Callable[[Any], Any]) -> None:
+def _begin(function: Callable[[Any], Any], begun: Any) -> None:
     """Prepares a worker: keeps the function, and ends the process when its parent is gone."""
+    begun.set()
     threading.Thread(target=_follow_parent, daemon=True).start()
     _held["function"] = function
 

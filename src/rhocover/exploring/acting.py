@@ -1,8 +1,8 @@
 """The inner loops: act, move, count. Compiled, and the same source runs as plain Python.
 
 A step reads uniform numbers that were drawn beforehand, so compiled and interpreted runs see the same
-ones and give the same bits. Rows of the model are searched by halving: the successor is the first one
-whose cumulative probability exceeds the uniform number; the last cumulative entry is exactly 1 and
+ones and give the same bits. Rows of the model are searched by halving, and by counting where few places
+are left: the successor is the first one whose cumulative probability exceeds the uniform number; the last cumulative entry is exactly 1 and
 uniform numbers are below 1, so there always is one, and one of probability zero is never taken.
 
 Several chains advance in turn, one step each, and share the counts.
@@ -13,17 +13,22 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+FEW = 8  # places that are faster counted than halved: no branch depends on the random number
+
 
 @njit(cache=True)
 def find(cumulative, low, high, u):
     """Returns the first place in [low, high] whose cumulative value exceeds u."""
-    while low < high:
+    while high - low > FEW:
         middle = (low + high) // 2
         if u < cumulative[middle]:
             high = middle
         else:
             low = middle + 1
-    return low
+    place = low
+    for k in range(low, high):
+        place += cumulative[k] <= u
+    return place
 
 
 @njit(cache=True)

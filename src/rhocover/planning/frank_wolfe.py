@@ -31,7 +31,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from rhocover import checks
-from rhocover.checks import FloatArray, IntArray, frozen
+from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
 from rhocover.coverage import Coverage
 from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.occupancy import Occupancies
@@ -41,6 +41,7 @@ VARIANTS = ("away", "line_search", "plain")
 PATIENCE = 0.1  # part of the oracle's promise below which moving weight about is not worth it
 MAX_ROUNDS = 200  # of moving weight between two best responses
 NEGLIGIBLE = 1e-15  # a weight that rounding in the sum of weights could hide
+SOMETHING = 1e-100  # a weight that does no more than keep a share from being zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +75,7 @@ def frank_wolfe(
     """
     coverage = _checked(members, coverage, variant)
     oracle = make_oracle(members)
-    mixture = _Mixture(_start(members, coverage, oracle))
+    mixture = _Mixture(_start(members, coverage, oracle), coverage.support)
     answer: Response | None = None
     lower, steps, moved = -np.inf, 0, True
     while True:
@@ -160,8 +161,9 @@ def _slope(coverage: Coverage, d: FloatArray, way: FloatArray, length: float) ->
 class _Mixture:
     """A point d as a mixture of members of the set."""
 
-    def __init__(self, d: FloatArray) -> None:
+    def __init__(self, d: FloatArray, needed: BoolArray) -> None:
         self.replace(d)
+        self._needed = needed  # entries that must keep some mass
         self.worst = 0  # the point that earned least, of those with weight
 
     def replace(self, d: FloatArray) -> None:
@@ -184,12 +186,26 @@ class _Mixture:
         return earned
 
     def shift(self, source: int, target: int, weight: float) -> None:
-        """Moves weight from one point to another; what is left below rounding goes along."""
-        if self.weights[source] - weight < NEGLIGIBLE:
+        """Moves weight from one point to another; what is left below rounding goes along.
+
+        Unless pairs would be left with nothing: at rho = 0 the best share of a pair may be below rounding.
+        """
+        is_last = self.weights[source] - weight < NEGLIGIBLE
+        is_alone = is_last and self._is_alone(source, target)
+        if is_last and not is_alone:
             weight = float(self.weights[source])
         self.weights[source] -= weight
         self.weights[target] += weight
+        if is_alone:
+            self.weights[source] = max(self.weights[source], SOMETHING)
         self.d = self.weights @ self.points
+
+    def _is_alone(self, source: int, target: int) -> bool:
+        """Returns whether a point visits a needed entry that no other with weight does."""
+        others = (self.weights > 0) & (np.arange(self.weights.size) != source)
+        others[target] = True
+        visited = (self.points[others] > 0).any(axis=0)
+        return bool((self.points[source] > 0)[self._needed & ~visited].any())
 
     def drop(self) -> None:
         """Forgets the points without weight."""

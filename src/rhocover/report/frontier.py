@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from rhocover.checks import FloatArray
 from rhocover.report.scales import ratio_text, ratios_above_one
-from rhocover.report.sheet import LINE, MARGIN, axes_at
+from rhocover.report.sheet import LINE, MARGIN, SHARP, Picture, axes_at
 
 TICKS = np.array([0, 0.25, 1, 2, 4, 8, 32, 128, np.inf])
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.35"  # Okabe and Ito: told apart by every eye
@@ -36,7 +36,7 @@ def draw_frontier(rho: FloatArray, divergence: FloatArray, worst_ratio: FloatArr
     """Returns the figure; the arguments are checked, all `[k]`."""
     lines = textwrap.wrap(title, width=60)
     top = MARGIN + LINE * (len(lines) + 1)
-    figure = Figure(figsize=(6.8, top + 3.0 + 0.6), dpi=150)
+    figure = Picture(figsize=(6.8, top + 3.0 + 0.6), dpi=SHARP)
     axes = axes_at(figure, 0.78, top, 5.25, 3.0)
     axes.annotate("\n".join(lines), (0, 1), (0, 28), fontsize=12, **ABOVE)
     log_worst = np.log(worst_ratio)

@@ -36,7 +36,7 @@ from rhocover.report.lines import (
     write_head,
 )
 from rhocover.report.ratios import ratio_axis
-from rhocover.report.sheet import LINE, MARGIN, axes_at
+from rhocover.report.sheet import LINE, MARGIN, SHARP, Picture, axes_at
 
 PANEL, BETWEEN = 1.45, 0.16  # inches
 BLACK = "0.15"
@@ -63,7 +63,7 @@ def _sheet(run: Run, title: str, first: int | None) -> tuple[Figure, list[Axes]]
     lines = textwrap.wrap(title or rf"{spoken(run.explorer)} on {name}, $\rho$ = {_order(run.rho)}", width=58)
     top = MARGIN + LINE * len(lines) + 0.3
     height = top + 3 * PANEL + 2 * BETWEEN + BOTTOM
-    figure = Figure(figsize=(LEFT + WIDTH + RIGHT, height), dpi=150)
+    figure = Picture(figsize=(LEFT + WIDTH + RIGHT, height), dpi=SHARP)
     write_head(figure, lines, _note(run, first))
     y = [top + k * (PANEL + BETWEEN) for k in range(3)]
     return figure, [axes_at(figure, LEFT, place, WIDTH, PANEL) for place in y]

@@ -21,7 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from rhocover.checks import FloatArray
 from rhocover.report.curves import Curve
-from rhocover.report.sheet import LINE, MARGIN, axes_at
+from rhocover.report.sheet import LINE, MARGIN, SHARP, Picture, axes_at
 
 COLOURS = {  # Okabe and Ito: told apart by every eye
     "feedback": "#0072B2", "tracking": "#009E73", "stationary": "#E69F00", "algorithm1": "#D55E00",
@@ -75,7 +75,7 @@ def one_panel(title: str, note: str = "") -> tuple[Figure, Axes]:
     lines = textwrap.wrap(title, width=58)
     head = LINE * len(lines) + (0.2 if note else 0.0)
     size = LEFT + WIDTH + RIGHT, MARGIN + head + 0.1 + HEIGHT + BOTTOM
-    figure = Figure(figsize=size, dpi=150)
+    figure = Picture(figsize=size, dpi=SHARP)
     write_head(figure, lines, note)
     return figure, axes_at(figure, LEFT, MARGIN + head + 0.1, WIDTH, HEIGHT)
 

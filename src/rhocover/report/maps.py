@@ -22,7 +22,7 @@ from rhocover.report.cells import Cells, cells_of
 from rhocover.report.labels import as_text
 from rhocover.report.legend import draw_legend, key_height
 from rhocover.report.scales import Scale
-from rhocover.report.sheet import axes_at, plan_sheet, write_title
+from rhocover.report.sheet import SHARP, Picture, axes_at, plan_sheet, write_title
 
 SPLIT_LIMIT = 20_000
 OUTLINE_LIMIT = 2_500  # with more states the outlines would cover the colours
@@ -46,7 +46,7 @@ def map_figure(mdp: MDP, panels: Mapping[str, FloatArray], scale: Scale, title: 
         ticks=_needs_ticks(cells, len(panels)),
         key_height=key_height(mdp, cells) if with_key else 0.0,
     )  # fmt: skip
-    figure = Figure(figsize=sheet.size, dpi=150)
+    figure = Picture(figsize=sheet.size, dpi=SHARP)
     write_title(figure, sheet)
     for number, (subtitle, values) in enumerate(panels.items()):
         axes = axes_at(figure, *sheet.panel_at(number))

@@ -7,6 +7,7 @@ same data give the same picture everywhere.
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from dataclasses import dataclass, replace
@@ -22,6 +23,16 @@ LOOSE_GAP = 0.7  # between panels whose cells do not touch: wider than the gaps 
 WIDE, LEAST_WIDE = 1.6, 4.9  # a block this many times wider than high, and this wide, has its legend below
 LARGEST_CELL = 1.0
 ONE_PANEL, MANY_PANELS = (8.0, 5.0), (10.5, 6.2)  # the box that the panels may fill
+SHARP, SHOWN = 150, 100  # dots to the inch that are drawn, and those that a notebook shows them on
+
+
+class Picture(Figure):
+    """A figure that a notebook shows where a cell ends with it, although pyplot does not know it."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        buffer, (width, height) = io.BytesIO(), self.get_size_inches()
+        self.savefig(buffer, format="png", dpi=SHARP, facecolor="white")
+        return buffer.getvalue(), {"width": round(SHOWN * width), "height": round(SHOWN * height)}
 
 
 @dataclass(frozen=True)

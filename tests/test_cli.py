@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import subprocess
@@ -14,12 +13,10 @@ import numpy as np
 import pytest
 
 import rhocover as rc
-from rhocover.cli import app, demo, envs, inputs, options, outputs, pictures, plan, request, scenes
+from rhocover.cli import app, inputs, outputs, pictures, request, scenes
 from rhocover.errors import SolverError
 from rhocover.files import load_tensors
-from rhocover.planning import METHODS
 
-COMMANDS = {"plan": plan.plan, "envs": envs.envs, "demo": demo.demo}
 TRANSIENT = [  # state 0 is left for ever; 1 and 2 lead to each other
     [[0.0, 1.0, 0.0], [0.0, 0.5, 0.5]],
     [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]],
@@ -463,67 +460,13 @@ def test_the_letter_is_twenty_by_twenty_and_hangs_together():
     assert reached.all()
 
 
-# --- help -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("line", ["", "--help", *(f"{name} --help" for name in COMMANDS)])
-def test_help_renders(rhocover, line):
-    result = rhocover(line)
-    assert (result.code, result.err) == (0, "")
-    assert "Usage: rhocover" in result.out
-    assert "[bold]" not in result.out
-    assert "`" not in result.out
-
-
-EXAMPLES = [
-    example
-    for command in (app._rhocover, *COMMANDS.values())
-    for example in re.findall(r"\* `rhocover ([^`]*)`", inspect.getdoc(command) or "")
-]
-
-
-def test_each_command_shows_examples():
-    for name in COMMANDS:
-        assert any(example.split()[0] == name for example in EXAMPLES), name
-
-
-LONG = {"reproduce tarbouriech2020-table1"}  # takes minutes; its command has tests of its own
-
-
-@pytest.mark.parametrize("line", sorted(set(EXAMPLES) - LONG))
-def test_the_examples_in_the_help_run(rhocover, monkeypatch, line):
-    monkeypatch.setattr(scenes, "ORDERS", scenes.TABLE)  # the demonstration itself has its own test
-    rc.envs.forked_river_swim().save("model.safetensors")
-    result = rhocover(line)
-    assert (result.code, result.err.replace("wrote 11 files to results\n", "")) == (0, "")
-
-
-def test_the_command_and_the_function_take_the_same_words():
-    """A keyword of `plan` is an option of `rhocover plan`, with the same default."""
-    command = inspect.signature(plan.plan).parameters
-    function = inspect.signature(rc.plan).parameters
-    shared = set(function) - {"mdp", "rho", "mu", "throw", "warm"}
-    assert shared <= set(command)
-    assert all(command[name].default == function[name].default for name in shared)
-
-
-def test_the_help_names_every_method_and_every_kind_of_weights():
-    method = options.Method.__metadata__[0].help
-    assert all(re.search(rf"\b{name}\b", method) for name in METHODS)
-    assert all(name in options.Mu.__metadata__[0].help for name in inputs.WEIGHTS)
+# --- the shell -------------------------------------------------------------------------------------
 
 
 def test_the_version_is_printed_also_by_python_m():
     line = [sys.executable, "-m", "rhocover", "--version"]
     result = subprocess.run(line, capture_output=True, text=True, check=True)
     assert result.stdout == f"rhocover {rc.__version__}\n"
-
-
-def test_help_does_not_load_the_solvers():
-    """`rhocover --help` answers at once: what computes and draws is imported by the command that needs it."""
-    code = "import sys; from rhocover import cli; print(*sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"numpy", "scipy", "numba", "matplotlib", "highspy"} & set(result.stdout.split())
 
 
 def test_a_usage_error_leaves_stdout_alone_and_reaches_the_shell():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import csv
-import inspect
 import io
 import json
 import os
@@ -19,12 +18,11 @@ import numpy as np
 import pytest
 
 import rhocover as rc
-from rhocover.cli import app, audit, clearing, collect, data_inputs, environments, explore, progress, top_up
+from rhocover.cli import clearing, data_inputs, environments, progress
 from rhocover.data import read_tally
 from rhocover.files import load_tensors
 from test_cli import names_in
 
-COMMANDS = {"collect": collect.collect, "audit": audit.audit, "top-up": top_up.top_up}
 LAKE = "FrozenLake-v1"
 COLLECT = f"collect {LAKE} --rho 2 --steps 1500"
 MODULE = '''
@@ -764,53 +762,3 @@ def test_nothing_turns_where_nobody_looks(capsys, monkeypatch):
     with progress.waiting("counting"):
         time.sleep(0.1)
     assert capsys.readouterr() == ("", "")
-
-
-def test_the_help_lists_what_a_command_exits_with(rhocover):
-    shown = " ".join(rhocover("--help").out.split())
-    for code, words in app.EXIT_CODES.items():
-        assert f"{code} {words}" in shown
-    assert list(app.EXIT_CODES) == [0, 1, 2, 3, 4, 130]
-    assert "exit code is 4" in " ".join(rhocover("audit --help").out.split())
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_renders_with_examples(rhocover, name):
-    result = rhocover(f"{name} --help")
-    assert (result.code, result.err) == (0, "")
-    assert f"Usage: rhocover {name}" in result.out
-    assert f"rhocover {name} " in result.out.replace("Usage:", "")
-    assert "`" not in result.out
-
-
-EXAMPLES = [
-    example
-    for command in COMMANDS.values()
-    for example in re.findall(r"\* `rhocover ([^`]*)`", inspect.getdoc(command) or "")
-]
-
-
-def test_the_examples_in_the_help_run(rhocover):
-    """In their order: what one of them reads was written by one before it, or is a file of steps."""
-    write_steps()
-    for line in EXAMPLES:
-        result = rhocover(line)
-        wrote = re.sub(r"^(the data set|the new data|the policy|wrote 2 files) .*\n", "", result.err)
-        assert (line, result.code, wrote) == (line, 0, "")
-
-
-def test_the_commands_and_the_functions_take_the_same_words():
-    """`until` is three options, and `model` of an audit is --env: a model cannot be typed."""
-    for name, missing in (("collect", {"until", "command"}), ("audit", {"model"}), ("top_up", {"command"})):
-        command = inspect.signature(COMMANDS[name.replace("_", "-")]).parameters
-        function = inspect.signature(getattr(rc, name)).parameters
-        shared = set(function) - missing - {"mu", "num_steps", "report"}
-        assert shared <= set(command), name
-        assert all(command[word].default == function[word].default for word in shared), name
-    assert {"states", "actions"} <= set(inspect.signature(explore.explore).parameters)
-
-
-def test_the_commands_do_not_load_what_they_may_not_need():
-    code = "import sys; from rhocover import cli; print(*sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"numpy", "gymnasium", "minari", "h5py", "pyarrow", "matplotlib"} & set(result.stdout.split())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import io
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -17,19 +15,14 @@ import numpy as np
 import pytest
 
 import rhocover as rc
-from rhocover.cli import budget, compare, explore, explorers, knowledge, progress, run_options, runs
+from rhocover.cli import knowledge, progress, runs
 from rhocover.experiments import answering
 from rhocover.exploring import explorer_names
 from rhocover.exploring.models import MODELS
-from rhocover.exploring.registry import CLASSES, VARIANTS, plugins
-from rhocover.exploring.schedules import SCHEDULES
+from rhocover.exploring.registry import CLASSES, VARIANTS
 from rhocover.exploring.stopping import CertifiedGap, EveryPair, SmallModelError
 from test_cli import is_picture, names_in
 
-COMMANDS = {
-    "explore": explore.explore, "resume": explore.resume, "compare": compare.compare, "budget": budget.budget,
-    "explorers": explorers.explorers,
-}  # fmt: skip
 RUN_FILES = {"run.safetensors", "model.safetensors", "checkpoint-0.safetensors", "result.safetensors"}
 SMALL = "--steps 200 --seeds 2 --workers 1"
 
@@ -637,54 +630,6 @@ def test_the_bar_waits_a_second_and_shows_what_is_done(monkeypatch):
 def test_there_is_no_bar_where_nobody_looks():
     with progress.progress("runs") as report:
         assert report is None
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_renders_with_examples(rhocover, name):
-    result = rhocover(f"{name} --help")
-    assert (result.code, result.err) == (0, "")
-    assert f"Usage: rhocover {name}" in result.out
-    assert f"rhocover {name} " in result.out.replace("Usage:", "")
-    assert "`" not in result.out
-
-
-EXAMPLES = [
-    example
-    for command in COMMANDS.values()
-    for example in re.findall(r"\* `rhocover ([^`]*)`", inspect.getdoc(command) or "")
-]
-
-
-def test_the_examples_in_the_help_run(rhocover, monkeypatch):
-    """In their order: a folder that one of them shows again was written by one before it."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # processes have their own tests
-    for line in EXAMPLES:
-        result = rhocover(line)
-        wrote = re.sub(r"^pictures, .* are in (run|runs)\n", "", result.err)
-        assert (line, result.code, wrote) == (line, 0, "")
-
-
-def test_the_commands_and_the_functions_take_the_same_words():
-    """`until` is three options: a rule has a number, and the command line has no rules."""
-    for name, missing in (("explore", {"until", "trace_points"}), ("compare", {"envs", "explorers", "trace_points"}),
-                          ("budget", {"mdp", "policy"})):  # fmt: skip
-        command = inspect.signature(COMMANDS[name]).parameters
-        function = inspect.signature(getattr(rc, name)).parameters
-        shared = set(function) - missing - {"world", "mdp", "rho", "mu", "num_steps", "report"}
-        assert shared <= set(command), name
-        assert all(command[word].default == function[word].default for word in shared), name
-
-
-def test_the_help_names_every_explorer_and_every_schedule():
-    for option in (run_options.Explorer, run_options.Explorers):
-        words = option.__metadata__[0].help
-        assert all(re.search(rf"\b{name}\b", words) for name in explorer_names())
-        assert words.index("adaptive") < words.index("cited system") < words.index("maxent")
-    assert set(run_options.CITED) == set(plugins())
-    model = run_options.Model.__metadata__[0].help
-    assert all(re.search(rf"\b{name}\b", model) for name in MODELS)
-    schedule = run_options.Schedule.__metadata__[0].help
-    assert all(f"{name}:" in schedule for name in SCHEDULES)
 
 
 def test_a_comparison_in_several_processes_works_from_the_shell(tmp_path):

@@ -6,6 +6,8 @@ or equations not computed again, a basis kept by default, dual signs flipped.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -127,6 +129,13 @@ def test_costs_over_eight_decades_on_a_grid_are_solved_though_highs_gives_up_on_
     members = Occupancies.average(envs.grid_world(num_rows=16), eta=eta)
     solved = list(spread_costs(members, 14))  # at eta = 0 HiGHS 1.15 ends one of these in "Solve error"
     assert len(solved) == 14
+
+
+def test_where_presolve_ends_at_a_singular_basis_the_optimum_is_found_without_it():
+    """Costs that Algorithm 1 met on four rooms: HiGHS 1.15 with presolve ends with no status at all."""
+    members = Occupancies.average(envs.four_rooms(), eta=0.0009028250602778096)
+    costs = np.load(Path(__file__).with_name("singular_costs.npy")).astype(float)
+    assert occupancy_program(members).solve(costs).value == pytest.approx(0.374, abs=1e-3)
 
 
 def test_a_program_without_a_feasible_point_says_so():

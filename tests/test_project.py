@@ -32,7 +32,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 ROOMS = (
     "_version", "errors", "plugins", "checks", "files", "layout", "transitions", "mdp", "chains", "structure",
     "coverage", "weights", "linear_program", "occupancy", "oracles", "planning", "theory", "learning",
-    "exploring", "baselines", "envs", "adapters", "data", "report", "collecting", "experiments", "cli", "__main__",
+    "exploring", "baselines", "envs", "adapters", "data", "report", "collecting", "experiments", "diagnosis", "cli", "__main__",
 )  # fmt: skip
 HEAVY = {
     "numba", "highspy", "matplotlib", "typer", "rich", "safetensors", "scipy.sparse.linalg", "gymnasium",

@@ -7,7 +7,9 @@ does not know this library still catches them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -91,6 +93,23 @@ def missing_extra(package: str, extra: str) -> MissingExtraError:
     return MissingExtraError(
         f"`{package}` is not installed. Install it with: pip install 'rhocover[{extra}]'"
     )
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Names the file or folder in every error of ours about it that does not name it yet."""
+    try:
+        yield
+    except (InvalidArgumentError, FileFormatError) as error:
+        said = str(error) if os.fspath(path) in str(error) else f"{os.fspath(path)}: {error}"
+        error.args = (shortened(said, 1500), *error.args[1:])
+        raise
+
+
+def shortened(text: Any, most: int = 300) -> str:
+    """Returns the text, cut in the middle if it is long: what a file says may be of any length."""
+    text = str(text)
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"
 
 
 def unknown_name(kind: str, name: Any, known: Sequence[str]) -> UnknownNameError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rhocover._version import __version__
-from rhocover.errors import FileFormatError, InvalidArgumentError
+from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
 
 FORMAT_VERSION = 1
 
@@ -40,8 +41,10 @@ def write_atomically(path: Path, payload: bytes, *, overwrite: bool = False) -> 
             os.fsync(file.fileno())
         os.chmod(name, 0o644 & ~_umask())
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)
         raise
     _sync_folder(path.parent)
 
@@ -124,15 +127,34 @@ def load_tensors(path: Path | str, kind: str) -> tuple[dict[str, np.ndarray], di
     return tensors, header["document"]
 
 
+def check_format(place: Path | str, found: Any, writer: Any) -> None:
+    """Refuses a format that this library does not read, and says which one does; `writer` is its version."""
+    if found != FORMAT_VERSION:
+        way = "--upgrade rhocover"
+        if isinstance(writer, str) and re.fullmatch(r"[\w.+]{1,30}", writer):
+            way = f"rhocover=={writer}"
+        raise FileFormatError(
+            f"`{place}` has format {shortened(repr(found))}; this rhocover {__version__} reads format "
+            f"{FORMAT_VERSION}. Install the rhocover that wrote it: pip install {way}."
+        )
+
+
+def load_document(path: Path) -> dict[str, Any]:
+    """Returns the JSON object in a file; refuses anything else."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise FileFormatError(f"`{path}` is damaged: {error}.") from error
+    if not isinstance(document, dict):
+        raise FileFormatError(f"`{path}` is damaged: expected a JSON object, got {type(document).__name__}.")
+    return document
+
+
 def _check_header(path: Path, kind: str, header: Any, tensors: dict[str, np.ndarray]) -> None:
     if not isinstance(header, dict) or not isinstance(header.get("document"), dict):
         raise FileFormatError(f"`{path}` was not written by rhocover: its header is missing.")
+    check_format(path, header.get("format"), header.get("rhocover"))
     if header.get("kind") != kind:
         raise FileFormatError(f"`{path}` holds a {header.get('kind')!r}, expected a {kind!r}.")
-    if header.get("format") != FORMAT_VERSION:
-        raise FileFormatError(
-            f"`{path}` has format {header.get('format')!r}; this rhocover {__version__} reads "
-            f"format {FORMAT_VERSION}. Install the rhocover that wrote it ({header.get('rhocover')})."
-        )
     if header.get("sha256") != _seal(header, tensors):
         raise FileFormatError(f"`{path}` is damaged: its SHA-256 does not match its contents.")

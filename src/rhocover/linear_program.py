@@ -9,8 +9,10 @@ a caller would not notice. Each guard here answers to one of them:
   x is multiplied by a power of two no less than the number of variables, so that entries are near 1;
 - coefficients below 1e-9 are dropped silently: the threshold is lowered to 1e-12;
 - on 1,000-state grids with costs spread over 1e8 and tolerances of 1e-10 it gave up in 5 of 28 solves,
-  once calling a feasible program infeasible: three methods are tried in turn, and "infeasible" is
+  once calling a feasible program infeasible: several methods are tried in turn, and "infeasible" is
   believed when none says otherwise;
+- presolve removes equations that depend on others, and the clean-up after it can end at a singular basis
+  with no status at all, whatever the method: the last one goes without presolve;
 - it reports status and point separately: a point is read only at status Optimal, and equations and
   bounds are computed again from what came back.
 
@@ -39,11 +41,22 @@ from rhocover.errors import InvalidArgumentError, SolverError
 
 FEASIBILITY = 1e-11  # what a point may miss an equation or a bound by; HiGHS leaves 1e-15 to 1e-12
 
-# Tolerances apply to x times 2^14 or more, so 1e-8 is 1e-12 in x. At 1e-10 HiGHS fails more often.
-_DUAL_SIMPLEX = {"solver": "simplex", "simplex_strategy": 1, "tolerance": 1e-9}
-_LOOSE_SIMPLEX = {"solver": "simplex", "simplex_strategy": 1, "tolerance": 1e-8}
-_INTERIOR_POINT = {"solver": "ipm", "simplex_strategy": 1, "tolerance": 1e-8}
-_FROM_BASIS = {"solver": "simplex", "simplex_strategy": 4, "tolerance": 1e-9}
+
+def _method(solver: str, tolerance: float, *, strategy: int = 1, presolve: str = "choose") -> dict[str, Any]:
+    """Returns HiGHS's options; tolerances apply to x times 2^14 or more, so 1e-8 is 1e-12 in x."""
+    return {
+        "solver": solver, "simplex_strategy": strategy, "presolve": presolve,
+        "primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance,
+    }  # fmt: skip
+
+
+_COLD = {  # in the order in which they are tried; at 1e-10 HiGHS fails more often
+    "dual simplex": _method("simplex", 1e-9),
+    "looser simplex": _method("simplex", 1e-8),
+    "interior point": _method("ipm", 1e-8),
+    "simplex without presolve": _method("simplex", 1e-9, presolve="off"),
+}
+_FROM_BASIS = _method("simplex", 1e-9, strategy=4)
 
 
 class InfeasibleProgramError(SolverError):
@@ -107,9 +120,9 @@ class LinearProgram:
         return found
 
     def _from_nothing(self, costs: FloatArray) -> tuple[FloatArray, FloatArray, int]:
-        verdicts = []
+        verdicts = {}
         self._program.col_cost_ = costs
-        for method in (_DUAL_SIMPLEX, _LOOSE_SIMPLEX, _INTERIOR_POINT):
+        for name, method in _COLD.items():
             self._highs.passModel(self._program)  # clearSolver() keeps some state: last digits differ
             self._run(method, 1000 + 5 * self.matrix.shape[0])  # solves that end take up to 4 per row
             found, verdict = self._verified()
@@ -117,15 +130,11 @@ class LinearProgram:
                 self._last_cold = found[2]
                 self._waits.ready = True
                 return found
-            verdicts.append(verdict)
+            verdicts[name] = verdict
         raise _failure(verdicts)
 
     def _run(self, method: dict[str, Any], iteration_limit: int) -> None:
-        options = dict(method)
-        for name in ("primal_feasibility_tolerance", "dual_feasibility_tolerance"):
-            options[name] = method["tolerance"]
-        del options["tolerance"]
-        for name, value in (options | {"simplex_iteration_limit": iteration_limit}).items():
+        for name, value in (method | {"simplex_iteration_limit": iteration_limit}).items():
             self._highs.setOptionValue(name, value)
         self._highs.run()
 
@@ -164,18 +173,16 @@ class _Backoff:
         self.waiting = 0 if success else self.patience
 
 
-def _failure(verdicts: list[str]) -> SolverError:
+def _failure(verdicts: dict[str, str]) -> SolverError:
     """Returns the error for a solve in which no method found a point."""
-    infeasible = any("nfeasible" in verdict for verdict in verdicts)
-    feasible = any(verdict.startswith(("Optimal", "Unbounded")) for verdict in verdicts)
+    infeasible = any("nfeasible" in verdict for verdict in verdicts.values())
+    feasible = any(verdict.startswith(("Optimal", "Unbounded")) for verdict in verdicts.values())
     if infeasible and not feasible:
         return InfeasibleProgramError(
             "the linear program has no feasible point: the bounds and the equations contradict each other."
         )
-    return SolverError(
-        f"HiGHS found no verified optimum; dual simplex, looser simplex and interior point ended with: "
-        f"{'; '.join(verdicts)}."
-    )
+    ends = "; ".join(f"{name}: {verdict}" for name, verdict in verdicts.items())
+    return SolverError(f"HiGHS found no verified optimum, by any method ({ends}).")
 
 
 def _constraints(matrix: Matrix, right_side: FloatArray, lower: FloatArray) -> Any:

@@ -213,6 +213,15 @@ def test_a_collection_knows_how_its_observations_were_counted(tmp_path):
     assert rc.top_up(old.path, num_steps=300, states=CAR).policy == pytest.approx(found.policy, abs=1e-12)
 
 
+def test_a_path_says_how_its_observations_were_counted_as_its_collection_does(tmp_path):
+    env, path = gym.make("Pendulum-v1"), tmp_path / "old"
+    old = rc.collect(env, 2.0, 300, model="learned", states=rc.Bins(3), actions=3, out=path)
+    by_object = rc.top_up(old, env, 200, out=tmp_path / "a")
+    by_path = rc.top_up(str(path), env, 200, out=tmp_path / "b")
+    assert by_path.after is not None
+    np.testing.assert_array_equal(by_path.after.tally.visits, by_object.after.tally.visits)
+
+
 def test_weights_move_the_policy_to_where_they_are(walked):
     mu = np.ones((16, 4))
     mu[14] = 100.0

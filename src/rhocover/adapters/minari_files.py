@@ -16,7 +16,7 @@ from rhocover.adapters.minari_columns import EpisodeColumns, FlatColumns, space_
 from rhocover.adapters.minari_folders import METADATA, find_data, local_ids, minari_path, minari_root
 from rhocover.adapters.minari_reading import MAIN_FILE, MinariSource
 from rhocover.adapters.minari_writing import MinariWriter, write_minari
-from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra
+from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra, shortened
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -47,6 +47,7 @@ def open_minari(source: str | Path | MinariDataset) -> MinariSource:
         raise missing_extra("minari", "minari") from error
     folder = find_data(source)
     metadata = read_metadata(folder)
+    _check_number(folder, metadata)
     return _source(folder, metadata, tuple(range(metadata["total_episodes"])), metadata["total_steps"])
 
 
@@ -68,13 +69,20 @@ def _opened(dataset: Any) -> MinariSource:
 def _source(folder: Path, metadata: dict[str, Any], indices: tuple[int, ...], num_steps: int) -> MinariSource:
     if not indices:
         raise InvalidDataError(f"`{metadata['dataset_id']}` in {folder} has no episodes.")
-    if metadata["data_format"] == "hdf5":
-        _check_file(folder / MAIN_FILE, max(indices) + 1)
     observation_space = read_space(metadata, "observation_space", folder)
     action_space = read_space(metadata, "action_space", folder)
     return MinariSource(
         metadata["dataset_id"], metadata, observation_space, action_space, num_steps, folder, indices
     )
+
+
+def _check_number(folder: Path, metadata: dict[str, Any]) -> None:
+    """Refuses a data set that does not have as many episodes as its metadata says."""
+    number = metadata["total_episodes"]
+    if metadata["data_format"] == "hdf5":
+        _check_file(folder / MAIN_FILE, number)
+    elif number > (there := sum(place.is_dir() for place in folder.iterdir())):
+        raise InvalidDataError(f"`{folder}` holds {there} episodes, expected {number} by its metadata.")
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
@@ -88,10 +96,13 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     for key, kind in wanted.items():
         value = metadata.get(key) if isinstance(metadata, dict) else None
         if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
-            raise InvalidDataError(f"`{place}` must have {key!r} as {kind.__name__}, got {value!r}.")
+            raise InvalidDataError(
+                f"`{place}` must have {key!r} as {kind.__name__}, got {shortened(repr(value))}."
+            )
     if metadata["data_format"] not in FORMATS:
         raise InvalidDataError(
-            f"`{place}` names the format {metadata['data_format']!r}, expected {', '.join(FORMATS)}."
+            f"`{place}` names the format {shortened(repr(metadata['data_format']))}, expected "
+            f"{', '.join(FORMATS)}."
         )
     return metadata
 
@@ -112,7 +123,9 @@ def read_space(metadata: dict[str, Any], key: str, folder: Path) -> gym.Space[An
     except InvalidArgumentError as error:
         raise InvalidDataError(f"`{folder / METADATA}`: {error}") from error
     except Exception as error:  # Minari's reader fails in many ways on text that is no space
-        raise InvalidDataError(f"`{folder / METADATA}` has a damaged {key!r} ({error!r}).") from error
+        raise InvalidDataError(
+            f"`{folder / METADATA}` has a damaged {key!r} ({shortened(repr(error))})."
+        ) from error
     return space
 
 

@@ -26,7 +26,7 @@ from rhocover.adapters.minari_columns import (
     split,
 )
 from rhocover.checks import integer
-from rhocover.errors import InvalidDataError, RhocoverError, missing_extra
+from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, naming, shortened
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -55,6 +55,10 @@ class MinariSource:
     def columns(self, chunk_episodes: int = 1024) -> Iterator[FlatColumns]:
         """Returns the data as columns of at most `chunk_episodes` episodes (and about 64 MB) at a time."""
         chunk = integer(chunk_episodes, "chunk_episodes", least=1)
+        with naming(self.folder):
+            yield from self._columns(chunk)
+
+    def _columns(self, chunk: int) -> Iterator[FlatColumns]:
         leaves, steps = source_leaves(self), 0
         if self.metadata["data_format"] == "hdf5":
             parts = read_hdf5(self.folder / MAIN_FILE, leaves, self.indices, chunk)
@@ -156,8 +160,16 @@ def _read_stored(source: MinariSource, chunk: int) -> Iterator[Episodes]:
         )
 
 
+def _check_plain(folder: Path) -> None:
+    """Refuses what is no file: reading a pipe would wait for ever."""
+    for place in folder.iterdir():
+        if not place.is_file():
+            raise InvalidDataError(f"{place.name} is no file.")
+
+
 def _stored_episode(storage: Any, source: MinariSource, index: int) -> Episodes:
     try:
+        _check_plain(source.folder / str(index))
         (episode,), (about,) = storage.get_episodes([index]), storage.get_episode_metadata([index])
         arrays = {name: np.asarray(episode[name]) for name in STEP_COLUMNS}
         length, seed = int(about["total_steps"]), about.get("seed")
@@ -168,7 +180,7 @@ def _stored_episode(storage: Any, source: MinariSource, index: int) -> Episodes:
     except RhocoverError as error:
         raise InvalidDataError(f"episode {index}: {error}") from error
     except Exception as error:  # what pyarrow and Minari raise on a damaged file has no common class
-        raise InvalidDataError(f"episode {index} is missing or damaged ({error}).") from error
+        raise InvalidDataError(f"episode {index} is missing or damaged ({shortened(error)}).") from error
     if any(arrays[name].shape != (length,) for name in STEP_COLUMNS) or not length:
         shapes = {name: arrays[name].shape for name in STEP_COLUMNS}
         raise InvalidDataError(f"episode {index} must have {length} steps, at least 1, got {shapes}.")

@@ -9,6 +9,19 @@ What a command exits with is in `app.EXIT_CODES`, and at the end of `rhocover --
 An error is one line on stderr that begins with `error:`. A Python traceback means a defect.
 """
 
-from rhocover.cli.app import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Runs one command and exits; where a package is missing or broken, says which and the way out."""
+    try:
+        from rhocover.cli.app import main as run
+    except (ImportError, RuntimeError) as error:
+        from rhocover.diagnosis.loading import loading_failure
+
+        sys.exit(f"error: {loading_failure(error)}")
+    run(args)

@@ -16,6 +16,7 @@ from rhocover.cli.collect import collect
 from rhocover.cli.compare import compare
 from rhocover.cli.data_options import SPELLINGS as DATA_SPELLINGS
 from rhocover.cli.demo import demo
+from rhocover.cli.doctor import doctor
 from rhocover.cli.envs import envs
 from rhocover.cli.explore import explore, resume
 from rhocover.cli.explorers import explorers
@@ -28,7 +29,7 @@ from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverErr
 FAILED, BAD_INPUT, NOT_CONVERGED, NOT_MET, INTERRUPTED = 1, 2, 3, 4, 130
 EXIT_CODES = {
     0: "done",
-    FAILED: "something failed: a file, the memory, an environment, a missing package",
+    FAILED: "something failed: a file, the memory, an environment, a missing package, the self-test",
     BAD_INPUT: "an argument or a data set is wrong",
     NOT_CONVERGED: "planned, but the tolerance was not reached",
     NOT_MET: "audited, but a requirement is not met",
@@ -70,6 +71,7 @@ app.command("reproduce")(reproduce)
 app.command("envs")(envs)
 app.command("explorers")(explorers)
 app.command("demo")(demo)
+app.command("doctor")(doctor)
 
 
 def _print_version(wanted: bool) -> None:
@@ -102,6 +104,7 @@ def _rhocover(
     * `rhocover top-up --help`  says what to add to one, or adds it
     * `rhocover budget river_swim --visits 100`  says how many steps until every pair was visited so often
     * `rhocover reproduce reference-values`  runs what was published again, ours beside theirs
+    * `rhocover doctor`  says what is installed, and tests it for ten seconds
     * `rhocover plan --help`  explains a command, with examples
     """
     if context.invoked_subcommand is None:

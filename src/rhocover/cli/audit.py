@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rhocover.cli import data_options as d
 from rhocover.cli import options as o
+from rhocover.cli import run_options as r
 from rhocover.cli.environments import Place, read_place
 from rhocover.cli.outputs import check_free, write_all
 from rhocover.cli.progress import waiting
@@ -35,7 +36,7 @@ class RequirementError(RhocoverError):
 def audit(
     context: Context,
     data: d.Data,
-    rho: d.Order = 2.0,
+    rho: r.Order = 2.0,
     mu: d.Weights = "uniform",
     env: d.TheEnv = None,
     settings: d.Set = None,
@@ -120,10 +121,10 @@ def read_env(env: str | None, settings: list[str], max_episode_steps: int | None
 
 def read_codes(data: str, states: Any, actions: Any, *, is_known: bool) -> dict[str, Any]:
     """Returns states and actions: as typed, or else as the datasheet inside the data set says."""
-    from rhocover.cli.data_inputs import stored_codes
+    from rhocover.data.stored_codes import codes_of_data
 
     if states is None and not is_known:
-        stored = stored_codes(data)
+        stored = codes_of_data(data)
         states, actions = stored[0], stored[1] if actions is None else actions
     return {"states": states, "actions": actions}
 

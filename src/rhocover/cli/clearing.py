@@ -7,7 +7,6 @@ is removed.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from rhocover.adapters.minari_folders import NAMESPACE, check_id
 from rhocover.collecting.folder import PAGE, SETTINGS, SHEET
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.checkpoints import lock_folder
+from rhocover.files import load_document
 
 TOP = rf"\.?({'|'.join(re.escape(name) for name in (SETTINGS, SHEET, PAGE))}|log-\d+\.safetensors)(\.[^/.]+)?"
 DATA = r"data/(main_data\.hdf5|\.?metadata\.json(\.[^/.]+)?)"  # a dot and an ending: half written
@@ -56,7 +56,7 @@ def _check_ours(folder: Path, report: Path | None) -> None:
 def _dataset_id(folder: Path) -> str:
     """Returns the id of the data set that the settings name."""
     try:
-        name = json.loads((folder / SETTINGS).read_text("utf-8"))["dataset_id"]
+        name = load_document(folder / SETTINGS)["dataset_id"]
         check_id(name)
     except (ValueError, LookupError, TypeError) as error:
         raise InvalidArgumentError(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def collect(
     context: Context,
     env: d.Environment,
-    rho: d.Order,
+    rho: r.Order,
     out: d.CollectOut,
     num_steps: r.Steps = 100_000,
     explorer: r.Explorer = "feedback",

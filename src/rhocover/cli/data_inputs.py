@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.errors import InvalidArgumentError
 
 STATES_SPEC = "bins:12,11, bins:12,11@-1.2:0.6,-0.07:0.07 or quantiles:12,11"
-TABLES = (".parquet", ".npz", ".csv")
 
 
 def read_states(text: str | None, make_env: Callable[[], Any] | None, seed: int = 0) -> Any:
@@ -84,38 +83,6 @@ def read_data_mu(spec: str) -> Any:
     if Path(spec).suffix.lower() in (".npy", ".csv"):
         return read_array(Path(spec))
     raise unknown_name("weights for --mu", spec, ["uniform", *RULES, "FILE.npy", "FILE.csv"])
-
-
-def stored_codes(data: str) -> tuple[Any, Any]:
-    """Returns the states and actions that the datasheet of a Minari data set says it was collected with.
-
-    Only numbers are taken from it: edges of bins, and levels of actions. None where it says nothing of them.
-    """
-    if Path(data).is_file() or Path(data).suffix.lower() in TABLES:
-        return None, None
-    from rhocover.adapters.code_documents import state_code_from_document
-    from rhocover.adapters.minari_files import open_minari
-
-    source = open_minari(data)
-    sheet = source.metadata.get("rhocover")
-    asked = sheet.get("settings") if isinstance(sheet, dict) else None
-    if not isinstance(asked, dict):
-        return None, None
-    states, actions = asked.get("states"), asked.get("actions")
-    is_binned = isinstance(states, dict) and states.get("kind") == "bins"
-    code = state_code_from_document(states, source.observation_space) if is_binned else None
-    return code, _stored_actions(actions)
-
-
-def _stored_actions(document: Any) -> Any:
-    """Returns levels as their numbers, listed actions as their array."""
-    kind = document.get("kind") if isinstance(document, dict) else None
-    try:
-        if kind == "levels":
-            return _one_or_many([len(levels) for levels in document["levels"]])
-        return document["actions"] if kind == "listed" else None
-    except (LookupError, TypeError) as error:
-        raise InvalidDataError(f"DATA: the actions in its datasheet are damaged: {error!r}.") from error
 
 
 @contextmanager

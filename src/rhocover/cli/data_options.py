@@ -80,16 +80,6 @@ Set = Annotated[
         rich_help_panel=COVER,
     ),
 ]
-Order = Annotated[
-    float,
-    Option(
-        "--rho",
-        parser=number,
-        metavar="R",
-        help="How much the worst pair counts, from 0 to inf.",
-        rich_help_panel=COVER,
-    ),
-]
 Weights = Annotated[
     str,
     Option(

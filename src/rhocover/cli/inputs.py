@@ -14,7 +14,7 @@ from rhocover import checks, envs, weights
 from rhocover.checks import FloatArray
 from rhocover.cli.environments import Place, is_environment, read_arguments
 from rhocover.coverage import Coverage, checked_weights
-from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.errors import InvalidArgumentError, naming, shortened, unknown_name
 from rhocover.exploring.models import KNOWN
 from rhocover.learning.rules import RULES
 from rhocover.mdp import MDP
@@ -79,8 +79,9 @@ def read_weights(spec: str, mdp: MDP) -> FloatArray:
     if name == "random":
         return _random_weights(seed, mdp)
     if Path(spec).suffix.lower() in (".npy", ".csv"):
-        table = checks.float_array(read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
-        return checked_weights(table, "mu")
+        with naming(spec):
+            table = checks.float_array(read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
+            return checked_weights(table, "mu")
     raise unknown_name("weights for --mu", spec, [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"])
 
 
@@ -112,8 +113,8 @@ def read_array(path: Path) -> Any:
     read = _read_npy if path.suffix.lower() == ".npy" else _read_csv
     try:
         return read(path)
-    except ValueError as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
+    except Exception as error:  # what NumPy raises on a file that is no array has no common class
+        reason = shortened(str(error).partition("\n")[0].rstrip(".") or type(error).__name__)
         raise InvalidArgumentError(
             f"`mu`: {str(path)!r} does not hold an array of numbers: {reason}."
         ) from error

@@ -46,7 +46,7 @@ def top_up(
     context: Context,
     data: d.Data,
     num_steps: Steps,
-    rho: d.Order = 2.0,
+    rho: r.Order = 2.0,
     mu: d.Weights = "uniform",
     env: d.MoreEnv = None,
     settings: d.Set = None,
@@ -78,7 +78,7 @@ def top_up(
     * `rhocover top-up steps.csv --steps 5000 --env FrozenLake-v1 --json`
     """
     from rhocover.cli.data_inputs import read_actions, read_data_mu, read_states
-    from rhocover.cli.top_up_files import check_policy
+    from rhocover.cli.policy_file import check_policy
     from rhocover.data.collections import find_data
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
@@ -181,7 +181,7 @@ def _finish(
     """Shows the top-up, writes the policy where a file was named, and says where everything is."""
     from rhocover._version import __version__
     from rhocover.cli.data_tables import top_up_table
-    from rhocover.cli.top_up_files import write_policy
+    from rhocover.cli.policy_file import write_policy
 
     if json:
         print_json({"rhocover": __version__, "parameters": words, "top_up": found.summary()})
@@ -195,6 +195,6 @@ def _finish(
 
 
 def _page(found: TopUp, command: str) -> Page:
-    from rhocover.cli.top_up_files import page_of_top_up
+    from rhocover.collecting.topped_page import page_of_top_up
 
     return page_of_top_up(found, command)

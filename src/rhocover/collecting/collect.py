@@ -17,7 +17,7 @@ import numpy as np
 
 from rhocover.adapters.minari_folders import check_id
 from rhocover.collecting.collection import Collection
-from rhocover.collecting.datasheet import make_datasheet, settings_of, versions
+from rhocover.collecting.datasheet import make_datasheet, provenance, settings_of
 from rhocover.collecting.expedition import Expedition, read_expedition
 from rhocover.collecting.exploring import Report, travel
 from rhocover.collecting.folder import CollectionFolder
@@ -59,7 +59,7 @@ def collect(
     )  # fmt: skip
     name = default_id(trip) if dataset_id is None else dataset_id
     check_id(name)
-    document = {"dataset_id": name, **settings_of(trip), "versions": versions(), "until": repr(until)}
+    document = {"dataset_id": name, **settings_of(trip), **provenance(), "until": repr(until)}
     document["arrays"] = tensor_digest(given_arrays(trip))
     digest = digest_of(document)
     with CollectionFolder(out, document, resume=resume) as folder:

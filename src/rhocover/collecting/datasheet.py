@@ -15,6 +15,7 @@ from rhocover.data.audit_result import Audit
 from rhocover.exploring.models import model_document, model_name
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.registry import explorer_document, explorer_name
+from rhocover.files import FORMAT_VERSION
 from rhocover.learning.rules import rule_document
 from rhocover.occupancy import Occupancies
 
@@ -31,7 +32,7 @@ def make_datasheet(
         "uniform_random_worst_ratio": _plain(random_worst_ratio(problem)),
         "settings": settings_of(trip),
         "repeat": command or repeat_call(trip),
-        "versions": versions(),
+        **provenance(),
     }
 
 
@@ -115,6 +116,11 @@ def _make_call(trip: Expedition) -> str:
         words = ", ".join([repr(spec.id), *(f"{key}={value!r}" for key, value in plain.items())])
         return f"gymnasium.make({words}){wrapped}"
     return f"gymnasium.make_vec({spec.id!r}, num_envs={trip.env.num_envs})"
+
+
+def provenance() -> dict[str, Any]:
+    """Returns the format of the document, and the versions of what took part in making it."""
+    return {"format": FORMAT_VERSION, "versions": versions()}
 
 
 def versions() -> dict[str, str]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rhocover.errors import FileFormatError, InvalidArgumentError
+from rhocover.data.collections import check_version
+from rhocover.errors import InvalidArgumentError, naming, shortened
 from rhocover.exploring.checkpoints import lock_folder
-from rhocover.files import write_atomically
+from rhocover.files import load_document, write_atomically
 
 FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # what others may follow from
 CALLED = {"environment": "env", "arrays": "mu"}
@@ -26,7 +27,8 @@ class CollectionFolder:
             raise InvalidArgumentError(f"`out` must be the name of a folder, got {out!r}.")
         self.path, self._document = Path(out), json.loads(json.dumps(document))
         self._lock: int | None = None
-        (self._check_same if resume else self._check_free)()
+        with naming(self.path):
+            (self._check_same if resume else self._check_free)()
 
     def _check_free(self) -> None:
         if (self.path / SETTINGS).exists():
@@ -50,16 +52,15 @@ class CollectionFolder:
             raise InvalidArgumentError(
                 f"`resume`: the collection in {str(self.path)!r} is finished. Add to it with top_up."
             )
-        try:
-            stored = json.loads((self.path / SETTINGS).read_text("utf-8"))
-        except ValueError as error:
-            raise FileFormatError(f"{SETTINGS} in {str(self.path)!r} is damaged: {error}.") from error
+        stored = load_document(self.path / SETTINGS)
+        check_version(self.path / SETTINGS, stored)
         names = {*stored, *self._document} - {"algorithm"}  # says what `explorer` says
         for key in sorted(names, key=lambda key: (-FIRST.get(key, 0), key)):
             if stored.get(key) != self._document.get(key):
+                was, now = (shortened(repr(found.get(key))) for found in (stored, self._document))
                 raise InvalidArgumentError(
-                    f"`{CALLED.get(key, key)}` was {stored.get(key)!r} when this collection was begun, got "
-                    f"{self._document.get(key)!r}. Go on with the same, or begin anew in another folder."
+                    f"`{CALLED.get(key, key)}` was {was} when this collection was begun, got {now}. Go on "
+                    "with the same, or begin anew in another folder."
                 )
 
     def __enter__(self) -> CollectionFolder:

@@ -23,7 +23,9 @@ from rhocover.files import load_tensors, save_tensors
 
 PART = 1 << 16  # steps of a part
 SECONDS = 20.0  # between two writings of a part that grows
-STEP_NAMES = ("actions", "rewards", "terminated", "truncated", "envs")
+STEP_TYPES = {"actions": "<i4", "rewards": "<f8", "terminated": "|b1", "truncated": "|b1", "envs": "<i4"}
+RESET_TYPES = {"reset_steps": "<i8", "reset_envs": "<i8", "reset_seeds": "<i8"}
+STEP_NAMES = tuple(STEP_TYPES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +151,23 @@ def load_part(folder: Path, number: int, digest: str) -> Part:
     columns, document = load_tensors(path, "collection-log")
     if document.get("run") != digest or document.get("first") != number * PART:
         raise FileFormatError(f"{path.name} belongs to another collection.")
+    if not _is_log(columns, number * PART):
+        raise FileFormatError(f"`{path}` does not hold steps of a collection.")
     return Part(number * PART, columns)
+
+
+def _is_log(columns: Columns, first: int) -> bool:
+    """Whether columns have the names, the types and the lengths of steps and resets, in their order."""
+    kinds = {name: columns[name].dtype.str for name in (*STEP_TYPES, *RESET_TYPES) if name in columns}
+    if kinds != STEP_TYPES | RESET_TYPES:
+        return False
+    sizes = {name.startswith("reset_"): set() for name in columns}
+    for name, array in columns.items():
+        sizes[name.startswith("reset_")].add(array.shape[:1])
+    if not all(len(size) == 1 and size != {()} for size in sizes.values()):
+        return False
+    at = np.concatenate([[first], columns["reset_steps"], [first + PART]])
+    return columns["actions"].size <= PART and bool((np.diff(at) >= 0).all())
 
 
 def stored_steps(folder: Path, digest: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from rhocover.adapters.minari_folders import check_id
 from rhocover.collecting.adding import Adding
 from rhocover.collecting.collect import default_id, given_arrays
 from rhocover.collecting.collection import Collection
-from rhocover.collecting.datasheet import make_datasheet, repeat_call, settings_of, versions
+from rhocover.collecting.datasheet import make_datasheet, provenance, repeat_call, settings_of
 from rhocover.collecting.expedition import Expedition, read_expedition
 from rhocover.collecting.exploring import Report
 from rhocover.collecting.extending import extend
@@ -31,7 +32,9 @@ from rhocover.collecting.pages import page_of_collection
 from rhocover.collecting.storing import audited, check_minari, digest_of, gather, publish
 from rhocover.collecting.topped import TopUp, make_promise
 from rhocover.data.audit import audit_tally
+from rhocover.data.collections import find_data
 from rhocover.data.reading import read_tally
+from rhocover.data.stored_codes import codes_of_data
 from rhocover.data.tally import Tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.files import tensor_digest
@@ -65,9 +68,7 @@ def top_up(
     interruption.
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1)
-    if isinstance(data, Collection):  # it knows how it was counted
-        states = data.states if states is None else states
-        actions = data.actions if actions is None else actions
+    states, actions = _codes(data, env, states, actions)
     read = _read(data, env, states, actions)
     if env is None or isinstance(env, MDP):
         _refuse_out(out)
@@ -83,6 +84,17 @@ def top_up(
     promise = make_promise(before, num_steps)
     found = _collected(trip, read, out, dataset_id, resume, report, command, states, actions)
     return TopUp(num_steps, before, promise, audited(trip, read + found.tally), found)
+
+
+def _codes(data: Any, env: Any, states: Any, actions: Any) -> tuple[Any, Any]:
+    """Returns how steps are counted: as asked for, or as the data itself was, if it says."""
+    if isinstance(data, Collection):
+        known = data.states, data.actions
+    elif isinstance(data, str | os.PathLike) and hasattr(env, "observation_space") and states is None:
+        known = codes_of_data(find_data(os.fspath(data)))
+    else:
+        return states, actions
+    return known[0] if states is None else states, known[1] if actions is None else actions
 
 
 def _read(data: Any, env: Any, states: Any, actions: Any) -> Tally:
@@ -131,7 +143,7 @@ def _collected(
     check_id(name)
     explorer = Adding(old.num_steps + trip.settings.num_steps)
     trip = dataclasses.replace(trip, settings=dataclasses.replace(trip.settings, explorer=explorer))
-    document = {"dataset_id": name, **settings_of(trip), "versions": versions()}
+    document = {"dataset_id": name, **settings_of(trip), **provenance()}
     document["data"] = tensor_digest(_counts(old) | given_arrays(trip))
     digest = digest_of(document)
     with CollectionFolder(out, document, resume=resume) as folder:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rhocover.checks import BoolArray, IntArray
-from rhocover.errors import InvalidDataError
+from rhocover.errors import InvalidDataError, shortened
 
 SYNONYMS = {
     "state": ("s", "state", "states", "obs", "observation", "observations"),
@@ -62,9 +62,9 @@ def find_columns(names: Iterable[str], source: str) -> Columns:
     if missing:
         wanted = "; ".join(f"{role} (also {', '.join(SYNONYMS[role])})" for role in missing)
         raise InvalidDataError(
-            f"{source} lacks {_and(missing)}: its columns are {', '.join(names) or 'none'}. Rename or add: "
-            f"{wanted}. For one endless run `done` is False everywhere; where there is a column `episode`, "
-            "next states are found."
+            f"{source} lacks {_and(missing)}: its columns are {shortened(', '.join(names)) or 'none'}. "
+            f"Rename or add: {wanted}. For one endless run `done` is False everywhere; where there is a column "
+            "`episode`, next states are found."
         )
     return Columns(**found)  # type: ignore[arg-type]
 
@@ -86,6 +86,7 @@ def whole_numbers(values: Any, name: str, first_row: int = 0) -> IntArray:
     if array.dtype.kind in "US":
         array = _parsed(array, name, first_row)
     if array.dtype.kind == "f":
+        array = array.astype(np.float64, copy=False)
         whole = np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) <= LARGEST_WHOLE_FLOAT)
         _refuse(array, ~whole, name, first_row, "whole numbers")
     elif array.dtype.kind == "u" and array.dtype.itemsize == 8:
@@ -138,7 +139,7 @@ def _parsed(array: Any, name: str, first_row: int) -> Any:
             continue
     row = next(row for row, text in enumerate(array.tolist()) if not _is_number(text))
     raise InvalidDataError(
-        f"`{name}` must hold whole numbers, got {str(array[row])!r} in row {first_row + row}."
+        f"`{name}` must hold whole numbers, got {shortened(repr(str(array[row])))} in row {first_row + row}."
     )
 
 
@@ -153,7 +154,9 @@ def _is_number(text: Any) -> bool:
 def _refuse(array: Any, bad: BoolArray, name: str, first_row: int, expected: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
-        raise InvalidDataError(f"`{name}` must hold {expected}, got {array[row]} in row {first_row + row}.")
+        raise InvalidDataError(
+            f"`{name}` must hold {expected}, got {shortened(array[row])} in row {first_row + row}."
+        )
 
 
 def _kinds(array: Any) -> str:

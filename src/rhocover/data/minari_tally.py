@@ -10,12 +10,12 @@ No environment is made from what the data set says of itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from rhocover.data.state_numbers import StateNumbers, make_state_numbers
+from rhocover.data.stored_codes import stored, stored_actions
 from rhocover.data.tally import Tally
 from rhocover.data.tallying import Tallier
 from rhocover.errors import InvalidArgumentError, InvalidDataError
@@ -67,9 +67,9 @@ def _state_code(states: Any, source: Any) -> Any:
     """Returns the code that was asked for; else the one that the datasheet of a collection describes."""
     from rhocover.adapters.codes import read_state_code, state_code_from_document
 
-    stored = _stored(source, "states")
-    if states is None and stored is not None:
-        return state_code_from_document(stored, source.observation_space)
+    document = stored(source, "states")
+    if states is None and document is not None:
+        return state_code_from_document(document, source.observation_space)
     return read_state_code(states, source.observation_space)
 
 
@@ -77,31 +77,18 @@ def _action_code(actions: Any, source: Any) -> Any:
     """Returns the code that was asked for; else the levels or the list of actions of a datasheet."""
     from rhocover.adapters.codes import read_action_code
 
-    stored = _stored(source, "actions")
-    if (
-        actions is not None
-        or not isinstance(stored, Mapping)
-        or stored.get("kind") not in ("levels", "listed")
-    ):
+    said = stored_actions(source) if actions is None else None
+    if said is None:
         return read_action_code(actions, source.action_space)
     try:
-        said = stored["actions"] if stored["kind"] == "listed" else [len(part) for part in stored["levels"]]
         code = read_action_code(said, source.action_space)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidDataError(f"`data`: the actions of {source.dataset_id} are damaged: {error}.") from error
-    if code.document() != dict(stored):
+    if code.document() != dict(stored(source, "actions")):
         raise InvalidDataError(
             f"`data`: the actions of {source.dataset_id} are not those of its action space."
         )
     return code
-
-
-def _stored(source: Any, name: str) -> Any:
-    """Returns what a datasheet says of its states or actions; None where there is none."""
-    place: Any = source.metadata
-    for part in ("rhocover", "settings", name):
-        place = place.get(part) if isinstance(place, Mapping) else None
-    return place
 
 
 def _check_space(came: Any, expected: Any, name: str, source: str) -> None:

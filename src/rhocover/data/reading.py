@@ -23,7 +23,7 @@ from rhocover.data.state_numbers import Ids, StateNumbers, make_state_numbers
 from rhocover.data.tables import READERS, Table, table_of_columns
 from rhocover.data.tally import Tally
 from rhocover.data.tallying import Tallier
-from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.errors import InvalidArgumentError, InvalidDataError, naming
 
 TUPLE_NAMES = {4: ("s", "a", "s_next", "done"), 5: ("s", "a", "s_next", "terminated", "truncated")}
 
@@ -47,7 +47,12 @@ def read_tally(
     num_states = None if num_states is None else checks.integer(num_states, "num_states", least=1)
     num_actions = None if num_actions is None else checks.integer(num_actions, "num_actions", least=1)
     if isinstance(data, str | os.PathLike):
-        data = find_data(os.fspath(data))
+        with naming(data):
+            return _read(find_data(os.fspath(data)), states, actions, num_states, num_actions, spaces)
+    return _read(data, states, actions, num_states, num_actions, spaces)
+
+
+def _read(data: Any, states: Any, actions: Any, num_states: Any, num_actions: Any, spaces: Any) -> Tally:
     ready = data if isinstance(data, Tally) else getattr(data, "tally", None)
     if isinstance(ready, Tally):
         return _checked(ready, states, actions, num_states, num_actions)

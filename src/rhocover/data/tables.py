@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from rhocover.data.chunks import SIZE, check_lengths
-from rhocover.errors import InvalidDataError, missing_extra
+from rhocover.errors import InvalidDataError, missing_extra, shortened
 
 Piece = Mapping[str, Any]
 MOST_CSV_ROWS = 2**15  # of a piece: text takes much room
+LONGEST_TEXT = 1000  # letters: numbers, flags and names of episodes have fewer
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def csv_table(path: Path) -> Table:
     """Returns a CSV file with a header as a table; commas, semicolons or tabs."""
     with _reading(path, "a CSV file with a header"), _opened(path) as file:
         header = file.readline()
-    delimiter = max(",;\t", key=header.count)
-    names = next(csv.reader([header], delimiter=delimiter), [])
+        delimiter = max(",;\t", key=header.count)
+        names = next(csv.reader([header], delimiter=delimiter), [])
     if not names:
         raise InvalidDataError(f"{path} is empty, expected a CSV file with a header.")
 
@@ -82,11 +82,12 @@ def csv_table(path: Path) -> Table:
         place = {name: names.index(name) for name in wanted}
         with _reading(path, "a CSV file with a header"), _opened(path) as file:
             reader = csv.reader(file, delimiter=delimiter)
-            next(reader)
+            if next(reader, None) != names:
+                raise ValueError("it changed while it was read")
             filled = (row for row in reader if row)
             while rows := list(itertools.islice(filled, MOST_CSV_ROWS)):
                 _check_width(rows, len(names), path, reader.line_num)
-                yield {name: np.array([row[k] for row in rows]) for name, k in place.items()}
+                yield {name: _texts([row[k] for row in rows], name) for name, k in place.items()}
 
     return Table(tuple(names), pieces, str(path))
 
@@ -135,8 +136,16 @@ def _arrow_column(column: Any, name: str, first_row: int) -> Any:
         raise InvalidDataError(f"`{name}` must have a value in every row, got none in row {row}.")
     values = column.to_numpy(zero_copy_only=False)
     if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
-        return values.astype(str)
+        return _texts(values, name)
     return values
+
+
+def _texts(values: Sequence[str], name: str) -> Any:
+    """Returns texts as an array, in which each takes the room of the longest."""
+    longest = max(values, key=len, default="")
+    if len(longest) > LONGEST_TEXT:
+        raise InvalidDataError(f"`{name}` has a text of {len(longest)} letters: {shortened(longest, 60)}.")
+    return np.array(values, str)
 
 
 @contextmanager
@@ -152,16 +161,8 @@ def _reading(path: Path, what: str) -> Iterator[None]:
         yield
     except InvalidDataError:
         raise
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        KeyError,
-        csv.Error,
-        zipfile.BadZipFile,
-        NotImplementedError,
-    ) as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except Exception as error:  # what NumPy, zlib, zipfile and Arrow raise has no common class
+        said = shortened(str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise InvalidDataError(f"{path} is damaged, or not {what}: {said}.") from error
 
 

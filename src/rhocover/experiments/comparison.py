@@ -16,7 +16,7 @@ import numpy as np
 
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, frozen
-from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
+from rhocover.errors import FileFormatError, InvalidArgumentError, shortened, unknown_name
 from rhocover.experiments.ledger import FILE, KIND
 from rhocover.experiments.rows import Row, make_row
 from rhocover.experiments.runs import COLUMNS, ENDS, FACTS
@@ -165,8 +165,13 @@ def from_file(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any], or
             question=document,
         )
         _ = comparison.conditions  # reads what the question must have
-    except (KeyError, TypeError) as error:
-        raise FileFormatError(f"{origin!r} does not hold a comparison: {error} is missing.") from error
+        _ = [comparison.follows_theorem(explorer) for explorer in comparison.explorers]
+    except InvalidArgumentError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise FileFormatError(
+            f"{origin!r} does not hold a comparison: {shortened(error)} is missing."
+        ) from error
     _check_shapes(comparison, origin)
     return comparison
 

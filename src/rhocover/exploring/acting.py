@@ -2,8 +2,9 @@
 
 A step reads uniform numbers that were drawn beforehand, so compiled and interpreted runs see the same
 ones and give the same bits. Rows of the model are searched by halving, and by counting where few places
-are left: the successor is the first one whose cumulative probability exceeds the uniform number; the last cumulative entry is exactly 1 and
-uniform numbers are below 1, so there always is one, and one of probability zero is never taken.
+are left: the successor is the first one whose cumulative probability exceeds the uniform number; the last
+cumulative entry is exactly 1 and uniform numbers are below 1, so there always is one, and one of
+probability zero is never taken.
 
 Several chains advance in turn, one step each, and share the counts.
 """

@@ -20,7 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rhocover.errors import CheckpointError, CheckpointWarning, FileFormatError, InvalidArgumentError
+from rhocover.errors import (
+    CheckpointError,
+    CheckpointWarning,
+    FileFormatError,
+    InvalidArgumentError,
+    naming,
+)
 from rhocover.exploring.loop import Settings
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.run import Run
@@ -158,7 +164,7 @@ class Folder:
         for name in CHECKPOINTS:
             if (self.path / name).exists():
                 try:
-                    found.append(self._read(name))
+                    found.append(self._read(name, settings, problem))
                 except FileFormatError as error:
                     troubles.append(str(error))
         if troubles and not found:
@@ -170,15 +176,20 @@ class Folder:
             warnings.warn(f"{trouble} The other checkpoint is used.", CheckpointWarning, stacklevel=3)
         if not found:
             return None
-        tensors, document = max(found, key=lambda pair: int(pair[1]["number"]))
-        self._number, self._stored_steps = int(document["number"]) + 1, int(document["num_steps"])
-        return standing_from_file(settings, problem, tensors, document)
+        number, standing = max(found, key=lambda pair: pair[0])
+        self._number, self._stored_steps = number + 1, standing.num_steps
+        return standing
 
-    def _read(self, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _read(self, name: str, settings: Settings, problem: Problem) -> tuple[int, Standing]:
+        """Returns the number of a checkpoint, and where the run stood then."""
         tensors, document = load_tensors(self.path / name, "checkpoint")
         if document.get("run") != self._digest:
             raise FileFormatError(f"{name} belongs to another run.")
-        return tensors, document
+        number = document.get("number")
+        if not isinstance(number, int):
+            raise FileFormatError(f"{name} has no number.")
+        with naming(self.path / name):
+            return number, standing_from_file(settings, problem, tensors, document)
 
 
 class _Releasing:

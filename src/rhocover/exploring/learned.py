@@ -200,8 +200,14 @@ class LearnedModel:
         return tensors if last is None else tensors | {"last_potential": last}
 
     def restored(self, tensors: dict[str, np.ndarray]) -> LearnedModel:
-        """Returns the belief that `tensors` came from."""
-        steps = tensors["steps"]
+        """Returns the belief that `tensors` came from; refuses counts that are none."""
+        steps = tensors["steps"].astype(np.int64, casting="safe")
+        for name, total in (("moves", steps[0]), ("renewed_moves", steps[1])):
+            moves = tensors[name]
+            if moves.dtype != np.int64 or moves.shape != self.moves.shape or moves.min(initial=0) < 0:
+                raise ValueError(f"belief.{name} are no counts of transitions")
+            if moves.sum() != total:
+                raise ValueError(f"belief.{name} do not add up")
         return dataclasses.replace(
             self, moves=tensors["moves"], renewed_moves=tensors["renewed_moves"],
             num_steps=int(steps[0]), renewed_steps=int(steps[1]), potential=tensors.get("potential"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rhocover import checks
-from rhocover.errors import FileFormatError, InvalidArgumentError
+from rhocover.errors import FileFormatError, InvalidArgumentError, naming, shortened
 from rhocover.exploring.checkpoints import MODEL, SETTINGS, Folder
 from rhocover.exploring.loop import Report, Settings, drive
 from rhocover.exploring.registry import explorer_document, make_explorer
@@ -36,7 +36,8 @@ def resume(
     """
     settings = read_folder(out, explorer, mu)
     _check_same(settings, world, rho, seed, explorer)
-    problem = settings.problem()
+    with naming(Path(out) / SETTINGS):
+        problem = settings.problem()
     with Folder(out) as folder:
         folder.open(settings)
         return drive(settings, problem, folder.load(settings, problem), folder, report)
@@ -51,7 +52,9 @@ def read_folder(out: Path | str, explorer: Any = None, mu: Any = None) -> Settin
     stored = document.get("explorer")
     own = isinstance(stored, str)
     if own and explorer is None:
-        raise InvalidArgumentError(f"`explorer` is needed: the run was made with your own, a {stored}.")
+        raise InvalidArgumentError(
+            f"`explorer` is needed: the run was made with your own, a {shortened(stored)}."
+        )
     if own and (type(explorer).__name__ != stored or explorer_document(explorer) is not None):
         raise InvalidArgumentError(
             f"`explorer` must be the {stored} of your own that this run was begun with, got {explorer!r}."
@@ -60,14 +63,17 @@ def read_folder(out: Path | str, explorer: Any = None, mu: Any = None) -> Settin
     if mdp.fingerprint != document.get("fingerprint"):
         raise FileFormatError(f"{MODEL} in {str(out)!r} is not the model of this run.")
     rule = _own_rule(document.get("rule"), mu)
-    return settings_from_file(mdp, tensors, document, make_explorer(explorer) if own else None, rule)
+    with naming(path / SETTINGS):
+        return settings_from_file(mdp, tensors, document, make_explorer(explorer) if own else None, rule)
 
 
 def _own_rule(stored: Any, mu: Any) -> Any:
     """Returns the caller's rule where the file holds only its name."""
     own = isinstance(stored, str)
     if own and not callable(mu):
-        raise InvalidArgumentError(f"`mu` is needed: the run was made with a rule of your own, {stored}.")
+        raise InvalidArgumentError(
+            f"`mu` is needed: the run was made with a rule of your own, {shortened(stored)}."
+        )
     if own and rule_document(mu) != stored:
         raise InvalidArgumentError(f"`mu` must be the rule {stored} of this run, got {mu!r}.")
     if mu is not None and not own:

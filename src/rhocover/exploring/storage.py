@@ -10,8 +10,9 @@ import numpy as np
 
 from rhocover.errors import FileFormatError
 from rhocover.exploring.explorer import State
-from rhocover.exploring.loop import Settings, belief_of
+from rhocover.exploring.loop import Settings, belief_of, read_settings
 from rhocover.exploring.models import model_document, model_from_document
+from rhocover.exploring.plausible import check_standing, check_tensors
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.registry import explorer_document, explorer_from_document
 from rhocover.exploring.runner import NOTHING, Episode, Standing
@@ -60,13 +61,13 @@ def settings_from_file(
             explorer = explorer_from_document(document["explorer"])
         if rule is None and document["rule"] is not None:
             rule = rule_from_document(document["rule"])
-        return Settings(
-            mdp=mdp, mu=tensors.get("mu") if rule is None else rule, start=tensors.get("start"),
+        return read_settings(
+            mdp, mu=tensors.get("mu") if rule is None else rule, start=tensors.get("start"),
             rho=float(document["rho"]), explorer=explorer, model=model_from_document(document["model"]),
-            until=stop_from_document(document["until"]),
+            schedule=None, until=stop_from_document(document["until"]),
             **{name: document[name] for name in PLAIN},
         )  # fmt: skip
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileFormatError(f"the settings of the run cannot be read: {error}") from error
 
 
@@ -110,6 +111,7 @@ def standing_from_file(
 ) -> Standing:
     """Returns the standing that was stored."""
     try:
+        check_tensors(tensors, settings, problem)
         generator = np.random.Generator(np.random.PCG64())
         generator.bit_generator.state = json.loads(document["generator"])
         belief = belief_of(settings, problem, tensors["first_states"])
@@ -120,7 +122,7 @@ def standing_from_file(
             num_blocks=int(document["state_blocks"]),
             memory=_named(tensors, "memory."),
         )
-        return Standing(
+        standing = Standing(
             state=state,
             position=Position(tensors["states"], generator),
             seen=Visits(
@@ -135,7 +137,9 @@ def standing_from_file(
             first_states=tensors["first_states"],
             is_enough=bool(document["is_enough"]),
         )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+        check_standing(standing, settings, problem)
+        return standing
+    except (LookupError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FileFormatError(f"the checkpoint cannot be read: {error}") from error
 
 

@@ -28,6 +28,7 @@ from rhocover.chains import recurrent_classes, stationary_distribution
 from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.errors import SolverError
 from rhocover.oracles.choices import EPSILON
+from rhocover.oracles.sweeping import visits_by_sweeps
 
 BALANCE = 1e-12  # what a stationary distribution may miss its balance by; solves leave 1e-16 to 1e-14
 FAR = 10  # times the number of states: the state visited most is back within that number, on average
@@ -137,7 +138,7 @@ def distribution(mass: FloatArray) -> FloatArray:
 def best_class(chain: Matrix, reward: FloatArray, potential: FloatArray) -> FloatArray:
     """Returns the stationary distribution `[S]` of the recurrent class that earns most.
 
-    Anchors are where the potential is highest. A state that is visited once in 1e16 steps would be one
+    One class that mixes fast is swept. Otherwise anchors are where the potential is highest. A state that is visited once in 1e16 steps would be one
     on paper only: the visits in between would be lost in rounding. Then the balance shows it, and the
     class is eliminated state by state instead (`chains.stationary_distribution`).
     """
@@ -146,7 +147,9 @@ def best_class(chain: Matrix, reward: FloatArray, potential: FloatArray) -> Floa
     label = np.repeat(np.arange(len(classes)), [c.size for c in classes])
     among = sp.csr_array(chain[states][:, states])
     with np.errstate(over="ignore", invalid="ignore"):
-        mass = _visits(among, label, _highest(potential[states], label))
+        mass = visits_by_sweeps(among, np.zeros(states.size), 1.0) if len(classes) == 1 else None
+        if mass is None:
+            mass = _visits(among, label, _highest(potential[states], label))
         mass /= np.bincount(label, mass)[label]
         missed = np.bincount(label, np.abs(mass @ among - mass))
     for k in np.flatnonzero(~(missed <= BALANCE)):

@@ -13,7 +13,7 @@ from one to the other, its bias is lost in rounding, and the iteration wanders a
   bias proves nothing. Then both are polished (`_polished`).
 
 A cold start begins with some sweeps of value iteration, a warm one with the last policy; it is repeated
-cold if a few iterations do not finish it.
+cold if a few iterations do not finish it. Models that mix fast are settled by sweeps alone (`sweeping`).
 
 The model must be communicating (see `components` for those that are not). Discounted rewards need none
 of this (`discounted`), and with a horizon it is backward induction (`backward`).
@@ -35,6 +35,7 @@ from rhocover.oracles.discounted import MAX_ITERATIONS, discounted, settled
 from rhocover.oracles.evaluation import best_class, evaluate
 from rhocover.oracles.improvement import LOOK_AHEAD, first_look, improved, swept
 from rhocover.oracles.response import Question, Response, check_warm, refuse_floor
+from rhocover.oracles.sweeping import values_by_sweeps
 
 NAME = "policy_iteration"
 TOLERANCE = 1e-8  # of the largest |reward|: an answer with a larger gap is an error, not an answer
@@ -80,6 +81,9 @@ class PolicyIteration:
 
 def _average(question: Question, warm: Response | None) -> Response:
     spent = 0
+    stage = _swept(question, warm)
+    if stage is not None:
+        return _answer(question, stage)
     stage = None if warm is None else _warm(question, warm)
     if stage is not None:
         answer = _answer(question, stage)
@@ -94,6 +98,20 @@ def _average(question: Question, warm: Response | None) -> Response:
             "Use method='lp'."
         )
     return answer
+
+
+def _swept(question: Question, warm: Response | None) -> _Stage | None:
+    """Returns where sweeps alone end, from the last answer or from nothing; None if the model mixes slowly."""
+    choices = question.choices
+    first = np.zeros(choices.num_nodes) if warm is None else warm.potential / question.size
+    h = values_by_sweeps(choices, question.reward, first, 1.0)
+    if h is None:
+        return None
+    advantage, error = question.advantage(h)
+    chosen = choices.greedy(advantage)
+    gain = float(advantage[chosen].min())  # every class earns that much
+    gap = float((advantage + error).max()) - gain
+    return _Stage(chosen, h, gain, gap, 1) if gap <= FINISHED else None
 
 
 def _warm(question: Question, warm: Response) -> _Stage | None:
@@ -146,11 +164,12 @@ def _polished(question: Question, stage: _Stage) -> _Stage:
             break
         h = stage.potential
         reward = (1 - STOP) * (question.reward - stage.gain) + STOP * h[choices.node]
-        chosen, h, iterations = settled(choices, reward, STOP, stage.chosen)
+        end = settled(choices, reward, STOP, stage.chosen)
+        chosen, h = end.chosen, end.values
         advantage, error = question.advantage(h)
         gain = max(stage.gain, float(advantage[chosen].min()))  # every class earns that much
         gap = float((advantage + error).max()) - gain
-        polished = _Stage(chosen, h, gain, gap, stage.iterations + iterations)
+        polished = _Stage(chosen, h, gain, gap, stage.iterations + end.iterations)
         if gap > STALLED * stage.gap:
             return min(stage, polished, key=lambda one: one.gap)
         stage = polished

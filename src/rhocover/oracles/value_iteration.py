@@ -21,7 +21,8 @@ from rhocover.errors import SolverError
 from rhocover.occupancy import Occupancies
 from rhocover.oracles.backward import backward_induction
 from rhocover.oracles.choices import Choices
-from rhocover.oracles.evaluation import Factor, best_class, distribution
+from rhocover.oracles.discounted import visits_of
+from rhocover.oracles.evaluation import best_class
 from rhocover.oracles.response import Question, Response, centred, check_warm, refuse_floor
 
 NAME = "value_iteration"
@@ -78,6 +79,6 @@ class ValueIteration:
         if members.discount is None:
             mass = best_class(chain, question.reward[chosen], h)
         else:
-            mass = distribution(Factor(chain, 1 - members.discount).solve_transposed(members.inflow))
+            mass = visits_of(chain, 1 - members.discount, members.inflow)
         policy = choices.one_hot(chosen)
         return question.answer(mass[choices.node] * policy, policy, h, sweep, NAME)

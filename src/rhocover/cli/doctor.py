@@ -1,0 +1,75 @@
+"""`rhocover doctor`: what is installed, what it computes with, and whether it computes rightly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from rhocover.cli.progress import progress
+from rhocover.cli.tables import print_json, say, show
+from rhocover.errors import RhocoverError
+
+if TYPE_CHECKING:
+    from rhocover.diagnosis.diagnose import Diagnosis
+    from rhocover.diagnosis.findings import Finding
+
+PARTS = {"machine": "This machine", "packages": "Packages", "trials": "Self-test"}
+
+
+def doctor(
+    self_test: Annotated[
+        bool, Option("--self-test/--no-self-test", help="Compute what is known otherwise: ten seconds.")
+    ] = True,
+    json: Annotated[bool, Option("--json", help="Print one JSON document and nothing else.")] = False,
+) -> None:
+    """Says what is installed and which back ends are used, and tests them for about ten seconds.
+
+    Every line is ok, a note on what could be added, or FAILED with the reason and the way out. If anything
+    failed the exit code is 1. Where loops are compiled for the first time it takes up to a minute longer.
+
+    * `rhocover doctor`
+    * `rhocover doctor --no-self-test`
+    * `rhocover doctor --json`
+    """
+    from rhocover.diagnosis.backends import is_warm
+    from rhocover.diagnosis.diagnose import diagnose
+
+    if self_test and not is_warm():
+        say("compiling for the first time: this takes up to a minute, once")
+    with progress("trials") as report:
+        found = diagnose(self_test=self_test, report=report)
+    print_json(found.summary()) if json else show(*_lines(found))
+    if not found.is_well:
+        names = ", ".join(failure.name for failure in found.failures)
+        raise RhocoverError(f"{len(found.failures)} of {len(found.findings)} things are not well: {names}.")
+
+
+def _lines(found: Diagnosis) -> list[Any]:
+    """Returns what is shown: a table for each part, and the ways out below."""
+    from rich.text import Text
+
+    parts: list[Any] = []
+    for name, title in PARTS.items():
+        findings = getattr(found, name)
+        if findings:
+            parts += [Text(title, "bold"), _table(findings)]
+    seconds = sum(finding.seconds or 0 for finding in found.trials)
+    tested = f" The self-test took {seconds:.1f} s." if found.trials else ""
+    return [*parts, f"All is well.{tested}" if found.is_well else f"Something FAILED.{tested}"]
+
+
+def _table(findings: tuple[Finding, ...]) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for found in findings:
+        style = {"ok": "green", "note": "yellow"}.get(found.status, "bold red")
+        text = f"{found.text}. {found.way_out}" if found.way_out else found.text
+        table.add_row(found.name, Text(found.status, style), Text(text))
+    return table

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, unknown_name
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+LARGEST_SIZE = 2**31 - 1  # sparse solvers number with 32 bits
+SMALLEST_CHANCE = 1e-300  # below it halves and logarithms of a probability are no longer exact
 Matrix = Any  # a scipy.sparse.csr_array; SciPy carries no types that a checker can follow
 
 
@@ -40,11 +45,17 @@ def real_array(value: Any, name: str) -> FloatArray:
         return array.astype(np.float64, copy=False)
 
 
+def real_or_bool(value: Any, name: str) -> NDArray[Any]:
+    """Returns `value` as an array of real numbers or marks, as it is: NaN may stand for nothing."""
+    array = any_array(value, name)
+    return array if array.dtype.kind == "b" else real_array(array, name)
+
+
 def any_array(value: Any, name: str) -> NDArray[Any]:
     """Returns `value` as an array of whatever type; refuses nested lists of different lengths."""
     try:
         return np.asarray(value)
-    except ValueError as error:
+    except (ValueError, TypeError, MemoryError, OverflowError) as error:
         raise InvalidArgumentError(f"`{name}` must be a rectangular array.") from error
 
 
@@ -88,17 +99,50 @@ def number(value: Any, name: str) -> float:
 def _is_real(value: Any) -> bool:
     """Returns whether float() may read `value`; by itself it would read text, and cut complex numbers."""
     if isinstance(value, np.generic | np.ndarray):
-        return value.dtype.kind in "fiu"
+        return value.dtype.kind in "fiu" and not isinstance(value, np.ma.MaskedArray)
     return not isinstance(value, bool) and (hasattr(value, "__float__") or hasattr(value, "__index__"))
 
 
-def integer(value: Any, name: str, *, least: int) -> int:
+def integer(value: Any, name: str, *, least: int, most: int | None = None) -> int:
     """Returns `value` as an int of at least `least`; 3.0 is refused so that nothing is rounded."""
     if not _is_whole(value):
         raise InvalidArgumentError(f"`{name}` must be a whole number, got {value!r}.")
     if value < least:
         raise InvalidArgumentError(f"`{name}` must be at least {least}, got {value}.")
+    if most is not None and value > most:
+        raise InvalidArgumentError(f"`{name}` must be at most {most}, got {float_or_more(value)}.")
     return int(value)
+
+
+def size(value: Any, name: str, *, least: int) -> int:
+    """Returns `value` as a number of states, actions, rows: what 32 bits can count."""
+    return integer(value, name, least=least, most=LARGEST_SIZE)
+
+
+def float_or_more(value: int) -> str:
+    """Returns a whole number as text that is never longer than a line."""
+    return str(value) if abs(value) < 10**20 else f"one of {value.bit_length()} bits"
+
+
+def choice(value: Any, name: str, known: Iterable[str]) -> str:
+    """Returns `value`, which is one of the `known` words; `name` is what they are called."""
+    if not isinstance(value, str) or value not in known:
+        raise unknown_name(name, value, tuple(known))
+    return value
+
+
+def place(value: Any, name: str) -> Path:
+    """Returns `value` as the path of a file or a folder."""
+    if not isinstance(value, str | os.PathLike) or "\0" in (text := str(os.fspath(value))):
+        raise InvalidArgumentError(f"`{name}` must be a path, got {value!r}.")
+    return Path(text)
+
+
+def function_or_none(value: Any, name: str) -> Any:
+    """Returns `value`, which is None or can be called."""
+    if value is not None and not callable(value):
+        raise InvalidArgumentError(f"`{name}` must be a function or None, got {type(value).__name__}.")
+    return value
 
 
 def _is_whole(value: Any) -> bool:
@@ -117,7 +161,7 @@ def positive(value: Any, name: str) -> float:
 def probability(value: Any, name: str, *, open_ends: bool = False) -> float:
     """Returns `value` in [0, 1], or in (0, 1) with `open_ends`."""
     result = number(value, name)
-    inside = 0 < result < 1 if open_ends else 0 <= result <= 1
+    inside = SMALLEST_CHANCE <= result < 1 if open_ends else 0 <= result <= 1
     if not inside:
         interval = "(0, 1)" if open_ends else "[0, 1]"
         raise InvalidArgumentError(f"`{name}` must be in {interval}, got {result:g}.")
@@ -150,11 +194,12 @@ def labels(value: Sequence[str] | None, name: str, length: int) -> tuple[str, ..
     if value is None:
         return None
     try:
-        result = tuple(str(label) for label in value)
+        result = tuple(str(label) for label in itertools.islice(value, length + 1))
     except TypeError as error:
         raise InvalidArgumentError(f"`{name}` must be {length} labels, got {value!r}.") from error
     if isinstance(value, str) or len(result) != length:
-        raise InvalidArgumentError(f"`{name}` must be {length} labels, got {len(result)}.")
+        got = len(value) if hasattr(value, "__len__") else len(result)
+        raise InvalidArgumentError(f"`{name}` must be {length} labels, got {got}.")
     return result
 
 

@@ -116,6 +116,7 @@ def unknown_name(kind: str, name: Any, known: Sequence[str]) -> UnknownNameError
     """Returns an error that names the near matches, or all names if none is near."""
     import difflib
 
-    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) if isinstance(name, str) else []
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    return UnknownNameError(f"unknown {kind} {name!r}. {hint}Known: {', '.join(sorted(known))}.")
+    came = repr(name) if isinstance(name, str) else f"(of type {type(name).__name__})"
+    return UnknownNameError(f"unknown {kind} {came}. {hint}Known: {', '.join(sorted(known))}.")

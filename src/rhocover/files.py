@@ -104,14 +104,14 @@ def save_tensors(
     header = json.loads(json.dumps(header))  # as a reader will see it: tuples are lists, keys are text
     header["sha256"] = _seal(header, arrays)
     payload = save(arrays, metadata={"rhocover": json.dumps(header, sort_keys=True)})
-    write_atomically(Path(path), payload, overwrite=overwrite)
+    write_atomically(checks.place(path, "path"), payload, overwrite=overwrite)
 
 
 def load_tensors(path: Path | str, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Returns (tensors, document) of a file of the given kind; refuses anything else."""
     from safetensors import SafetensorError, safe_open
 
-    path = Path(path)
+    path = checks.place(path, "path")
     if not path.is_file():
         raise InvalidArgumentError(f"`path`: there is no file {str(path)!r}.")
     try:

@@ -30,7 +30,13 @@ class Layout:
 
     def subset(self, states: Any) -> Layout:
         """Returns the layout of the kept states, in the order given."""
-        return Layout(self.positions[np.asarray(states)], self.directions)
+        states = any_array(states, "states")
+        if states.ndim != 1 or states.dtype.kind not in "iub":
+            raise InvalidArgumentError("`states` must be a list of state numbers, or marks of the states to keep.")
+        try:
+            return Layout(self.positions[states], self.directions)
+        except IndexError as error:
+            raise InvalidArgumentError(f"`states` must be states of the layout: {error}.") from error
 
 
 def line(num_states: int, directions: Any = None) -> Layout:

@@ -156,8 +156,9 @@ class MDP:
     def table(self, values: Any, fill: float = 0.0) -> FloatArray:
         """Returns values per pair `[n]` as an array `[S, A]`; absent pairs hold `fill`."""
         result = np.full((self.num_states, self.num_actions), fill, dtype=float)
-        if np.ndim(values) > 0:
-            checks.check_shape(np.shape(values), "values", (self.num_pairs,))
+        values = checks.real_or_bool(values, "values")
+        if values.ndim > 0:
+            checks.check_shape(values.shape, "values", (self.num_pairs,))
         result[self.pair_state, self.pair_action] = values
         return result
 
@@ -271,6 +272,13 @@ class MDP:
         if self.layout.directions is not None:
             tensors["directions"] = self.layout.directions
         return tensors
+
+
+def check_mdp(mdp: Any, name: str = "mdp") -> MDP:
+    """Returns the model; refuses what is none."""
+    if not isinstance(mdp, MDP):
+        raise InvalidArgumentError(f"`{name}` must be an MDP, got {type(mdp).__name__}. Build one: MDP(P).")
+    return mdp
 
 
 def _checked_layout(layout: Layout | None, num_states: int, num_actions: int) -> Layout | None:

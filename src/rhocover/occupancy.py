@@ -25,7 +25,7 @@ from rhocover import chains, checks
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.errors import InfeasibleFloorError, InvalidArgumentError
 from rhocover.linear_program import LinearProgram
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, check_mdp
 
 MAX_ENTRIES = 2**31 - 1  # of an occupancy: sparse solvers number them with 32 bits
 
@@ -93,6 +93,7 @@ class Occupancies:
     @classmethod
     def average(cls, mdp: MDP, *, eta: float = 0.0) -> Occupancies:
         """Returns the stationary occupancies, {A d = 0, 1'd = 1, d >= 2 eta}."""
+        check_mdp(mdp)
         if mdp not in _AVERAGE_FLOW:
             _AVERAGE_FLOW[mdp] = _flow_matrix(mdp, 1.0)
         flow = _AVERAGE_FLOW[mdp]
@@ -101,6 +102,7 @@ class Occupancies:
     @classmethod
     def discounted(cls, mdp: MDP, discount: float, *, start: Any = None, eta: float = 0.0) -> Occupancies:
         """Returns the occupancies of runs from `start` that end with probability 1 - discount a step."""
+        check_mdp(mdp)
         discount = checks.probability(discount, "discount", open_ends=True)
         start = checked_start(mdp, start)
         flow = _flow_matrix(mdp, discount)
@@ -112,6 +114,7 @@ class Occupancies:
     @classmethod
     def horizon(cls, mdp: MDP, horizon: int, *, start: Any = None, eta: float = 0.0) -> Occupancies:
         """Returns the occupancies of episodes of `horizon` steps from `start`; each step has mass 1/H."""
+        check_mdp(mdp)
         horizon = checks.integer(horizon, "horizon", least=1)
         if horizon > MAX_ENTRIES // mdp.num_pairs:
             raise InvalidArgumentError(
@@ -143,8 +146,9 @@ class Occupancies:
 
     def table(self, d: FloatArray, fill: float = 0.0) -> FloatArray:
         """Returns the entries laid out as `shape`; places without a pair hold `fill`."""
-        if np.ndim(d) > 0:  # one number fills every place
-            checks.check_shape(np.shape(d), "d", (self.num_pairs,))
+        d = checks.real_or_bool(d, "d")
+        if d.ndim > 0:  # one number fills every place
+            checks.check_shape(d.shape, "d", (self.num_pairs,))
         result = np.full(self.shape, fill, dtype=float)
         result[self._places] = d
         return result

@@ -13,23 +13,24 @@ from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.coverage import checked_weights
 from rhocover.errors import InvalidArgumentError
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, check_mdp
 
 
 def uniform(mdp: MDP) -> FloatArray:
     """Returns weight 1 for every pair."""
-    return mdp.table(np.ones(mdp.num_pairs))
+    return check_mdp(mdp).table(np.ones(mdp.num_pairs))
 
 
 def target(mdp: MDP, distribution: Any) -> FloatArray:
     """Returns a target distribution over pairs, given as `[S, A]` or `[n]`, divided by its sum."""
-    weights = checked_weights(mdp.per_pair(distribution, "distribution"), "distribution")
+    weights = checked_weights(check_mdp(mdp).per_pair(distribution, "distribution"), "distribution")
     weights = weights / weights.max()  # so that the sum of large weights does not overflow
     return mdp.table(weights / weights.sum())
 
 
 def per_state(mdp: MDP, values: Any) -> FloatArray:
     """Returns weights that share each state's value `[S]` equally among its actions."""
+    check_mdp(mdp)
     values = checked_weights(checks.float_array(values, "values", (mdp.num_states,)), "values")
     num_actions = np.bincount(mdp.pair_state, minlength=mdp.num_states)
     return mdp.table((values / num_actions)[mdp.pair_state])
@@ -40,6 +41,7 @@ def mask(mdp: MDP, pairs: Any) -> FloatArray:
 
     A pair of zero weight is out of the objective; it may still be used on the way.
     """
+    check_mdp(mdp)
     marks = checks.any_array(pairs, "pairs")
     if marks.dtype != bool:
         raise InvalidArgumentError(f"`pairs` must be a boolean array, got dtype {marks.dtype}.")
@@ -72,6 +74,7 @@ def _variance(p: FloatArray) -> FloatArray:
 
 
 def _row_sums(mdp: MDP, function: Any) -> FloatArray:
+    check_mdp(mdp)
     return np.add.reduceat(function(mdp.transitions.data), mdp.transitions.indptr[:-1])
 
 

@@ -60,7 +60,7 @@ def read_table(env: Any, *, ends: str = "restart") -> Table:
     11 of 16 states are in the model. In 5 the episode ends and the run goes on at the start:
     r1c1, r1c3, r2c3, r3c0, r3c3. The time limit of 100 steps is not part of the model.
     """
-    if ends not in ENDS:
+    if not isinstance(ends, str) or ends not in ENDS:
         raise unknown_name("choice of `ends`", ends, ENDS)
     rows = read_rows(env)
     whole = _whole_model(env, rows, _restarting(rows))

@@ -95,7 +95,7 @@ class ErrorBoundPlay(EpisodicPlay, ABC):
 
 def check_scope(scope: Any) -> str:
     """Returns the scope; refuses what is none."""
-    if scope not in SCOPES:
+    if not isinstance(scope, str) or scope not in SCOPES:
         raise unknown_name("scope", scope, SCOPES)
     return scope
 

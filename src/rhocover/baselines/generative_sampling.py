@@ -85,9 +85,9 @@ class GenerativeSampling:
     self_reliant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
+        if not isinstance(self.loss, str) or self.loss not in LOSSES:
             raise unknown_name("loss", self.loss, LOSSES)
-        if self.aggregate not in AGGREGATES:
+        if not isinstance(self.aggregate, str) or self.aggregate not in AGGREGATES:
             raise unknown_name("aggregate", self.aggregate, AGGREGATES)
         object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
         object.__setattr__(self, "block_share", checks.probability(self.block_share, "block_share"))

@@ -54,7 +54,7 @@ class MaxEnt(FrankWolfePlay):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.over not in KINDS:
+        if not isinstance(self.over, str) or self.over not in KINDS:
             raise unknown_name("kind `over`", self.over, KINDS)
         object.__setattr__(self, "sigma", checks.positive(self.sigma, "sigma"))
 

@@ -64,7 +64,7 @@ class StateMarginalMatching:
     self_reliant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.target not in TARGETS:
+        if not isinstance(self.target, str) or self.target not in TARGETS:
             raise unknown_name("target", self.target, TARGETS)
         length = checks.integer(self.episode_length, "episode_length", least=1)
         object.__setattr__(self, "episode_length", length)

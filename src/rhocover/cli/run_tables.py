@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rhocover.experiments import Comparison
     from rhocover.experiments.rows import Estimate, Row
     from rhocover.exploring import Run
-    from rhocover.exploring.loop import Settings
+    from rhocover.exploring.settings import Settings
 
 LONG_RUN = "What is possible is possible in the long run: a short run can be luckier."
 BREGMAN = "Bregman · steps"

@@ -22,8 +22,8 @@ from rhocover.experiments.reading import check_run
 from rhocover.exploring import Run, explore
 from rhocover.exploring.algorithm1 import Algorithm1
 from rhocover.exploring.checkpoints import OURS
-from rhocover.exploring.loop import Settings, read_settings
 from rhocover.exploring.resuming import read_folder
+from rhocover.exploring.settings import Settings, read_settings
 from rhocover.exploring.stopping import CertifiedGap
 from rhocover.exploring.storage import settings_document
 from rhocover.files import write_atomically

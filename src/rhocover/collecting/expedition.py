@@ -33,10 +33,10 @@ from rhocover.exploring.explorer import Explorer
 from rhocover.exploring.frame import Frame
 from rhocover.exploring.index import no_moves
 from rhocover.exploring.learned import Learned, LearnedModel
-from rhocover.exploring.loop import Settings, read_settings
 from rhocover.exploring.models import KNOWN, is_self_reliant
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.registry import explorer_name
+from rhocover.exploring.settings import Settings, read_settings
 from rhocover.exploring.stopping import CertifiedGap
 from rhocover.learning.rules import Rule, read_rule, weights_in_the_end
 from rhocover.mdp import MDP

@@ -63,8 +63,8 @@ def find_columns(names: Iterable[str], source: str) -> Columns:
         wanted = "; ".join(f"{role} (also {', '.join(SYNONYMS[role])})" for role in missing)
         raise InvalidDataError(
             f"{source} lacks {_and(missing)}: its columns are {shortened(', '.join(names)) or 'none'}. "
-            f"Rename or add: {wanted}. For one endless run `done` is False everywhere; where there is a column "
-            "`episode`, next states are found."
+            f"Rename or add: {wanted}. For one endless run `done` is False everywhere; where there is a "
+            "column `episode`, next states are found."
         )
     return Columns(**found)  # type: ignore[arg-type]
 

@@ -44,8 +44,8 @@ def read_tally(
     beyond are refused, and actions that nobody took count as uncovered. `spaces` are the observation and the
     action space that a Minari data set must have.
     """
-    num_states = None if num_states is None else checks.integer(num_states, "num_states", least=1)
-    num_actions = None if num_actions is None else checks.integer(num_actions, "num_actions", least=1)
+    num_states = None if num_states is None else checks.size(num_states, "num_states", least=1)
+    num_actions = None if num_actions is None else checks.size(num_actions, "num_actions", least=1)
     if isinstance(data, str | os.PathLike):
         with naming(data):
             return _read(find_data(os.fspath(data)), states, actions, num_states, num_actions, spaces)

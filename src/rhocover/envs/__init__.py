@@ -111,7 +111,11 @@ def parse_parameters(name: str, texts: Iterable[str]) -> dict[str, Any]:
     A parameter whose default is None takes a whole number, or the word none.
     """
     result: dict[str, Any] = {}
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InvalidArgumentError(f"`texts` must be a list of texts parameter=value. {_signature(name)}")
     for text in texts:
+        if not isinstance(text, str):
+            raise InvalidArgumentError(f"`texts` must hold texts, got {text!r}. {_signature(name)}")
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
             raise InvalidArgumentError(f"expected parameter=value, got {text!r}. {_signature(name)}")
@@ -135,9 +139,7 @@ def _info(name: str) -> EnvInfo:
 
 
 def _builder(name: str) -> Callable[..., MDP]:
-    if name not in _BUILDERS:
-        raise unknown_name("environment", name, names())
-    return _BUILDERS[name]
+    return _BUILDERS[checks.choice(name, "environment", names())]
 
 
 def _check_parameter(name: str, key: str) -> None:

@@ -25,7 +25,7 @@ def deep_sea(*, size: int = 10) -> MDP:
     actions by cell: action 0 is left everywhere). From the bottom row every action leads to the start,
     the cell (0, 0), so that an episode of N steps is followed by the next. Communicating. Size >= 2.
     """
-    size = checks.integer(size, "size", least=2)
+    size = checks.size(size, "size", least=2)
     row, column = np.tril_indices(size)
     state = np.arange(row.size)
     below = state + row + 1  # the cell of the same column one row down

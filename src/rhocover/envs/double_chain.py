@@ -23,7 +23,7 @@ def double_chain(*, num_states: int = 31, failure: float = 0.1) -> MDP:
     beyond an end stays there. Starts in the middle, state num_states // 2. Communicating for every
     `failure` in [0, 1]. At least 2 states. Published runs use 0.05 and 0.1.
     """
-    num_states = checks.integer(num_states, "num_states", least=2)
+    num_states = checks.size(num_states, "num_states", least=2)
     failure = checks.probability(failure, "failure")
     states = np.arange(num_states)
     left, right = np.maximum(states - 1, 0), np.minimum(states + 1, num_states - 1)

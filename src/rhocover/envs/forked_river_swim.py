@@ -29,7 +29,7 @@ def forked_river_swim(*, length: int = 5) -> MDP:
     other river, and stays in the spring and at the ends. Starts in the spring. Communicating.
     At least length 3: a river needs an inside to be crossed to.
     """
-    length = checks.integer(length, "length", least=3)
+    length = checks.size(length, "length", least=3)
     first = np.arange(length)
     second = np.concatenate([[0], np.arange(length, 2 * length - 1)])
     rivers = _swim(first) + _swim(second) + _cross(first, second)

@@ -36,8 +36,8 @@ def garnet(
     sure. About S·exp(-A·b) states have no way in, so keep A·b well above log S.
     No start and no layout: neither would be natural.
     """
-    num_states = checks.integer(num_states, "num_states", least=2)
-    num_actions = checks.integer(num_actions, "num_actions", least=1)
+    num_states = checks.size(num_states, "num_states", least=2)
+    num_actions = checks.size(num_actions, "num_actions", least=1)
     num_successors = _checked_successors(num_successors, num_states)
     self_loop = checks.probability(self_loop, "self_loop")
     rng = np.random.default_rng(checks.integer(seed, "seed", least=0))
@@ -53,7 +53,7 @@ def garnet(
 
 
 def _checked_successors(num_successors: int, num_states: int) -> int:
-    num_successors = checks.integer(num_successors, "num_successors", least=1)
+    num_successors = checks.size(num_successors, "num_successors", least=1)
     if num_successors > num_states:
         raise InvalidArgumentError(
             f"`num_successors` must be at most num_states={num_states}, got {num_successors}."

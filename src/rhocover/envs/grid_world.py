@@ -29,9 +29,9 @@ def grid_world(*, num_rows: int = 10, num_columns: int | None = None, success: f
     outcome. `num_columns=None` makes a square. States are in reading order. Starts in the middle,
     row num_rows // 2 and column num_columns // 2. Communicating.
     """
-    num_rows = checks.integer(num_rows, "num_rows", least=1)
+    num_rows = checks.size(num_rows, "num_rows", least=1)
     num_columns = num_rows if num_columns is None else num_columns
-    num_columns = checks.integer(num_columns, "num_columns", least=1)
+    num_columns = checks.size(num_columns, "num_columns", least=1)
     free = np.ones((num_rows, num_columns), bool)
     return cell_world(free, success, start=(num_rows // 2, num_columns // 2), name="grid_world")
 

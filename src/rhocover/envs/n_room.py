@@ -24,7 +24,7 @@ def n_room(*, num_rooms: int = 5, success: float = 0.95) -> MDP:
     cell thick. Moves follow the rule of `grid_world`. Starts in the middle of room num_rooms // 2
     (counted from 0). Communicating.
     """
-    num_rooms = checks.integer(num_rooms, "num_rooms", least=1)
+    num_rooms = checks.size(num_rooms, "num_rooms", least=1)
     free = np.ones((ROOM, num_rooms * (ROOM + 1) - 1), bool)
     free[:, ROOM :: ROOM + 1] = False
     free[MIDDLE] = True

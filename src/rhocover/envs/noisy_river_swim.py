@@ -26,7 +26,7 @@ def noisy_river_swim(*, num_states: int = 12) -> MDP:
     Numbering the states from 1 instead would only swap the two labels. The rows of the jumps are full,
     so the model holds about S^2 numbers. Starts in the first state. Communicating. At least 2 states.
     """
-    num_states = checks.integer(num_states, "num_states", least=2)
+    num_states = checks.size(num_states, "num_states", least=2)
     outcomes = river_outcomes(num_states, WEAK) + _lottery(num_states)
     return MDP(
         outcome_matrix(num_states, 4, outcomes),

@@ -78,7 +78,7 @@ def river_outcomes(num_states: int, current: Current) -> list[Outcome]:
 
 
 def _river(name: str, num_states: int, current: Current) -> MDP:
-    num_states = checks.integer(num_states, "num_states", least=2)
+    num_states = checks.size(num_states, "num_states", least=2)
     return MDP(
         outcome_matrix(num_states, 2, river_outcomes(num_states, current)),
         num_actions=2,

@@ -26,7 +26,7 @@ def wheel(*, num_states: int = 5) -> MDP:
     the centre, and NOISY does each of these four with probability 1/4. Starts in the centre.
     Communicating. At least 3 states; with 3, both neighbours are the same state.
     """
-    num_states = checks.integer(num_states, "num_states", least=3)
+    num_states = checks.size(num_states, "num_states", least=3)
     return MDP(
         outcome_matrix(num_states, 5, _centre(num_states) + _ring(num_states)),
         num_actions=5,

@@ -66,15 +66,13 @@ class Comparison:
 
     def values(self, env: str, rho: float, explorer: str, column: str) -> FloatArray:
         """Returns a column of the trace for every seed, `[seeds, times]`."""
-        if column not in COLUMNS:
-            raise unknown_name("column", column, COLUMNS)
+        checks.choice(column, "column", COLUMNS)
         e, r = self._cell(env, rho)
         return self.columns[column][e, r, _find("explorer", explorer, self.explorers)]
 
     def at_end(self, env: str, rho: float, explorer: str, name: str) -> FloatArray:
         """Returns one of the `ends` for every seed, `[seeds]`."""
-        if name not in ENDS:
-            raise unknown_name("end", name, ENDS)
+        checks.choice(name, "end", ENDS)
         e, r = self._cell(env, rho)
         return self.ends[name][e, r, _find("explorer", explorer, self.explorers)]
 
@@ -91,8 +89,7 @@ class Comparison:
 
     def fact(self, env: str, rho: float, name: str) -> float:
         """Returns one of the `facts` of a model and an order."""
-        if name not in FACTS:
-            raise unknown_name("fact", name, FACTS)
+        checks.choice(name, "fact", FACTS)
         return float(self.facts[name][self._cell(env, rho)])
 
     def num_incomplete(self, env: str, rho: float, explorer: str) -> IntArray:
@@ -125,7 +122,7 @@ class Comparison:
     @classmethod
     def load(cls, path: Path | str) -> Comparison:
         """Returns the comparison of a file, or of the folder that `compare` wrote it to."""
-        path = Path(path)
+        path = checks.place(path, "path")
         tensors, document = load_tensors(path / FILE if path.is_dir() else path, KIND)
         return from_file(tensors, document, str(path))
 
@@ -186,6 +183,4 @@ def _check_shapes(found: Comparison, origin: str) -> None:
 
 
 def _find(kind: str, name: str, known: Sequence[str]) -> int:
-    if name not in known:
-        raise unknown_name(kind, name, known)
-    return known.index(name)
+    return known.index(checks.choice(name, kind, known))

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from rhocover.checks import FloatArray
-from rhocover.exploring.loop import Settings, read_settings
 from rhocover.exploring.models import model_document, model_from_document
 from rhocover.exploring.registry import explorer_document, explorer_from_document
+from rhocover.exploring.settings import Settings, read_settings
 from rhocover.exploring.trace import grid_of_steps
 from rhocover.files import tensor_digest
 from rhocover.learning.rules import Rule, rule_document, rule_from_document

@@ -12,8 +12,8 @@ from rhocover import checks, envs
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.experiments.question import Question
-from rhocover.exploring.loop import Settings, belief_of, check_budget
 from rhocover.exploring.registry import CLASSES, explorer_name, make_explorer
+from rhocover.exploring.settings import Settings, belief_of, check_budget
 from rhocover.exploring.simulator import Simulator
 from rhocover.learning.rules import RULES, Rule, read_rule
 from rhocover.mdp import MDP
@@ -127,7 +127,7 @@ def read_orders(rho: Any) -> tuple[float, ...]:
 def read_seeds(seeds: Any) -> tuple[int, ...]:
     """Returns 0..k-1 for a number k, or the seeds of a list, each once."""
     if not isinstance(seeds, Iterable):
-        return tuple(range(checks.integer(seeds, "seeds", least=1)))
+        return tuple(range(checks.integer(seeds, "seeds", least=1, most=10**6)))
     several = [checks.integer(seed, "seeds", least=0) for seed in seeds]
     return tuple(_named([(seed, seed) for seed in several], "seeds"))
 

@@ -57,7 +57,7 @@ class Algorithm1:
         object.__setattr__(self, "count_floor", count_floor)
         if self.eta is not None:
             object.__setattr__(self, "eta", checks.number(self.eta, "eta"))
-        if self.oracle not in ORACLES:
+        if not isinstance(self.oracle, str) or self.oracle not in ORACLES:
             raise unknown_name("oracle", self.oracle, ORACLES)
 
     def init(self, belief: Belief) -> State:

@@ -27,10 +27,10 @@ from rhocover.errors import (
     InvalidArgumentError,
     naming,
 )
-from rhocover.exploring.loop import Settings
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.run import Run
 from rhocover.exploring.runner import Standing
+from rhocover.exploring.settings import Settings
 from rhocover.exploring.storage import (
     settings_digest,
     settings_document,

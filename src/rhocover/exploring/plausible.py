@@ -13,9 +13,9 @@ import numpy as np
 
 from rhocover.exploring.beliefs import KnownModel
 from rhocover.exploring.explorer import State
-from rhocover.exploring.loop import Settings
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.runner import Standing
+from rhocover.exploring.settings import Settings
 from rhocover.exploring.trace import COLUMNS, WHOLE
 
 Tensors = dict[str, np.ndarray]

@@ -8,9 +8,10 @@ from typing import Any
 from rhocover import checks
 from rhocover.errors import FileFormatError, InvalidArgumentError, naming, shortened
 from rhocover.exploring.checkpoints import MODEL, SETTINGS, Folder
-from rhocover.exploring.loop import Report, Settings, drive
+from rhocover.exploring.loop import Report, drive
 from rhocover.exploring.registry import explorer_document, make_explorer
 from rhocover.exploring.run import Run
+from rhocover.exploring.settings import Settings
 from rhocover.exploring.storage import settings_from_file
 from rhocover.files import load_tensors
 from rhocover.learning.rules import rule_document

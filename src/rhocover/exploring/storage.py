@@ -10,12 +10,12 @@ import numpy as np
 
 from rhocover.errors import FileFormatError
 from rhocover.exploring.explorer import State
-from rhocover.exploring.loop import Settings, belief_of, read_settings
 from rhocover.exploring.models import model_document, model_from_document
 from rhocover.exploring.plausible import check_standing, check_tensors
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.registry import explorer_document, explorer_from_document
 from rhocover.exploring.runner import NOTHING, Episode, Standing
+from rhocover.exploring.settings import Settings, belief_of, read_settings
 from rhocover.exploring.simulator import Position, Visits
 from rhocover.exploring.stopping import stop_document, stop_from_document
 from rhocover.exploring.trace import COLUMNS

@@ -168,19 +168,6 @@ def mixture_interval(
     return interval_ends(counts / np.maximum(visits, 1), level)
 
 
-def bernstein_interval(counts: IntArray, visits: IntArray, delta: float) -> tuple[FloatArray, FloatArray]:
-    """Returns (lower, upper) as `mixture_interval`, from the empirical variance; (0, 1) below two draws.
-
-    Maurer and Pontil (2009, Theorem 4) on both sides with delta/(N (N+1)) for the N-th draw. It is what many
-    methods use; it is wider than the mixture's, so the set does not spend any of its delta on it.
-    """
-    N = np.maximum(visits, 2).astype(float)
-    p, level = counts / N, np.log(4 * N * (N + 1) / delta)
-    width = np.sqrt(2 * p * (1 - p) * level / (N - 1)) + 7 * level / (3 * (N - 1))
-    width = np.where(visits < 2, 1.0, width)
-    return np.maximum(p - width, 0.0), np.minimum(p + width, 1.0)
-
-
 def _prior(num_states: int) -> float:
     return 1 / max(num_states, 2)  # with one state there is nothing to learn, and no entry against others
 

@@ -98,6 +98,10 @@ def find_evidence(confidence: ConfidenceSet, pair_state: Any, state: int) -> Evi
     The columns of `confidence.counts` are all states there are; a state is met if it was stood on: led to,
     left by some pair, or `state`. `pair_state` `[n]` may include pairs of states that were not met.
     """
+    if not isinstance(confidence, ConfidenceSet):
+        raise InvalidArgumentError(
+            f"`confidence` must be a ConfidenceSet, got {type(confidence).__name__}: see make_confidence."
+        )
     counts, pair_state = read_counts(confidence.counts, pair_state)
     state = _read_state(state, counts.shape[1])
     met = _met(confidence, pair_state, state)

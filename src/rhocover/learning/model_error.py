@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from rhocover import checks
 from rhocover.checks import FloatArray, Matrix
 from rhocover.errors import InvalidArgumentError
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, check_mdp
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,7 @@ def checked_smoothing(smoothing: Any) -> float:
 
 def read_counts(mdp: MDP, transitions: Any) -> Matrix:
     """Returns counts as sparse float64 `[n, S]`, each entry once; what does not count is refused."""
+    check_mdp(mdp, "truth")
     if not sp.issparse(transitions):
         transitions = checks.any_array(transitions, "transitions")
     checks.check_shape(transitions.shape, "transitions", (mdp.num_pairs, mdp.num_states))

@@ -55,7 +55,7 @@ def planning_regret(
 
     `num_rewards` of each kind are drawn. `truth` must be communicating and `smoothing` positive.
     """
-    num_rewards = checks.integer(num_rewards, "num_rewards", least=2)
+    num_rewards = checks.integer(num_rewards, "num_rewards", least=2, most=10**6)
     generator = np.random.default_rng(checks.integer(seed, "seed", least=0))
     trials = make_trials(truth, transitions, smoothing)
     uniform = [trials.of(generator.random(truth.num_pairs)) for _ in range(num_rewards)]

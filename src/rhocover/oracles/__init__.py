@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rhocover.errors import unknown_name
+from rhocover import checks
+from rhocover.errors import InvalidArgumentError
 from rhocover.occupancy import Occupancies
 from rhocover.oracles.components import ByComponent, comes_apart
 from rhocover.oracles.linear import LPOracle
@@ -47,10 +48,10 @@ __all__ = [
 
 def make_oracle(members: Occupancies, method: str = "auto") -> Oracle:
     """Returns the oracle of that name; "auto" is "lp" with a floor and "policy_iteration" without."""
-    if method == "auto":
+    if not isinstance(members, Occupancies):
+        raise InvalidArgumentError(f"`members` must be Occupancies, got {type(members).__name__}.")
+    if checks.choice(method, "method", ("auto", *METHODS)) == "auto":
         method = "lp" if members.eta > 0 else "policy_iteration"
-    if method not in METHODS:
-        raise unknown_name("method", method, ("auto", *METHODS))
     found = comes_apart(members)
     return METHODS[method](members) if found is None else ByComponent(members, found, METHODS[method])
 

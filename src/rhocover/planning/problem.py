@@ -15,7 +15,7 @@ from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray
 from rhocover.coverage import Coverage, checked_weights
 from rhocover.errors import InvalidArgumentError
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, check_mdp
 from rhocover.occupancy import Occupancies
 from rhocover.planning.certificate import Multipliers
 from rhocover.planning.program import Program, make_program
@@ -70,8 +70,7 @@ def read_problem(
     mdp: Any, rho: Any, mu: Any, discount: Any, horizon: Any, start: Any, eta: Any, restrict: bool
 ) -> Problem:
     """Returns the checked problem; refuses what is wrong, by the caller's own names."""
-    if not isinstance(mdp, MDP):
-        raise InvalidArgumentError(f"`mdp` must be an MDP, got {type(mdp).__name__}. Build one: MDP(P).")
+    check_mdp(mdp)
     full = Occupancies.of(mdp, discount=discount, horizon=horizon, start=start, eta=eta)
     mu = None if mu is None else _read_weights(mdp, mu)
     weights = np.ones(full.num_pairs) if mu is None else full.flatten(mu, "mu")

@@ -41,11 +41,6 @@ class Symbolic:
         height = np.diff(self.start).astype(float)
         return float(np.sum(width**3 / 3 + width**2 * height + width * height**2))
 
-    @property
-    def num_supernodes(self) -> int:
-        """How many dense blocks the factor has."""
-        return int(self.first.size - 1)
-
 
 def analyse(pattern: Matrix, order: IntArray) -> Symbolic:
     """Returns the supernodal structure of the factor of a matrix with this symmetric CSR pattern."""

@@ -42,7 +42,7 @@ import numpy as np
 from rhocover import chains, checks, weights
 from rhocover.checks import BoolArray, FloatArray, frozen
 from rhocover.errors import InvalidArgumentError
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, check_mdp
 from rhocover.planning import Plan, plan
 from rhocover.structure import average_structure
 from rhocover.theory.effort import Effort, effort_for_error, effort_for_visits, whole
@@ -166,8 +166,7 @@ def budget(
                  3,653  steps until all are there with probability 0.95
                  2,306  steps at least in the long run, whatever the policy
     """
-    if not isinstance(mdp, MDP):
-        raise InvalidArgumentError(f"`mdp` must be an MDP, got {type(mdp).__name__}. Build one: MDP(P).")
+    check_mdp(mdp)
     if (visits is None) == (model_error is None):
         came = "neither" if visits is None else "both"
         raise InvalidArgumentError(f"pass `visits` or `model_error`, one of the two, got {came}.")

@@ -264,8 +264,9 @@ def _read_policy(mdp: MDP, policy: Any) -> FloatArray:
 
 def _read_visits(mdp: MDP, visits: Any) -> FloatArray:
     """Returns how often each pair is to be visited, `[n]`."""
-    if np.ndim(visits) == 0:
-        visits = np.full(mdp.num_pairs, checks.integer(visits, "visits", least=1), dtype=float)
+    if checks.any_array(visits, "visits").ndim == 0:
+        whole = checks.integer(visits, "visits", least=1, most=MOST_VISITS)
+        visits = np.full(mdp.num_pairs, whole, dtype=float)
     array = checks.float_array(visits, "visits")
     checks.check_nonnegative(array, "visits")
     wrong = np.argwhere((array != np.rint(array)) | (array > MOST_VISITS))
@@ -282,8 +283,8 @@ def _read_visits(mdp: MDP, visits: Any) -> FloatArray:
 
 def _read_error(model_error: Any) -> float:
     eps = checks.number(model_error, "model_error")
-    if not 0 < eps < math.inf:
-        raise InvalidArgumentError(f"`model_error` must be in (0, inf), got {eps:g}.")
+    if not 1e-100 < eps < 1e100:  # its square is a number
+        raise InvalidArgumentError(f"`model_error` must be above 0 and finite, got {eps:g}.")
     return eps
 
 

@@ -1,22 +1,33 @@
 # Everything is run from here. `make` alone lists what there is.
 #
-# Two environments keep themselves up to date: .venv (run, then test tools on top) and .venv-bench.
-# A hidden stamp file in each says what was installed; it is redone when its lock file changes.
+# Three environments keep themselves up to date: .venv (run, then test tools on top), .venv-bench and
+# .venv-oldest. A hidden stamp file in each says what was installed; it is redone when its lock file changes.
 
 PYTHON ?= python3
 LOCK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sb3 check bench lock clean
+.PHONY: help demo test test-all test-sb3 test-release test-oldest check coverage docs bench bench-short bars \
+	soak fuzz mutate dist sbom lock clean
 
 # Packages come from .venv alone, whatever the caller's shell adds.
 unexport PYTHONPATH
+
+# Third parties' deprecations of that time are theirs; Taxi-v4 and CliffWalking-v1 came with a later Gymnasium.
+OLDEST_TESTS = -W ignore::DeprecationWarning -k "not Taxi and not CliffWalking" \
+	tests/test_mdp.py tests/test_coverage.py tests/test_occupancy.py tests/test_oracles.py \
+	tests/test_linear_program.py tests/test_weights.py tests/test_structure.py tests/test_files.py \
+	tests/test_envs.py tests/test_cli.py tests/test_doctor.py tests/formats tests/chains \
+	tests/planning/test_certificate.py tests/planning/test_factorisation.py \
+	tests/planning/test_reference_values.py tests/exploring/test_simulator.py \
+	tests/exploring/test_survival.py tests/collecting/test_collect.py tests/adapters/test_minari_files.py \
+	tests/data/test_minari_audit.py tests/data/test_reading_data.py
 
 INSTALL = -m pip --disable-pip-version-check install --quiet
 
 help:  ## print this list
 	@echo "usage: make <target>  [PYTHON=python3.11]"
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.run  ## run the demonstration and write it to out/demo
 	rm -rf out/demo
@@ -25,26 +36,61 @@ demo: .venv/.run  ## run the demonstration and write it to out/demo
 test: check  ## run every check, and every test but those that need torch
 	.venv/bin/python -m pytest -n 2
 
-test-all: test test-sb3  ## run those, too: installs torch (CPU) and Stable-Baselines3
+test-all: test test-sb3 test-release test-oldest  ## run those, too, and the next three
 
-test-sb3: .venv/.sb3  ## run only the tests that need torch
+test-sb3: .venv/.sb3  ## run only the tests that need torch: installs its CPU build and Stable-Baselines3
 	.venv/bin/python -m pytest tests/sb3
+
+test-release: .venv/.test  ## build archive and wheel, install each into an empty environment, use it
+	.venv/bin/python -m release.rehearse
+
+test-oldest: .venv-oldest/.run  ## run the tests of the core with the lowest versions that are allowed
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/numba .venv-oldest/bin/python -m pytest -n 2 -p no:cacheprovider $(OLDEST_TESTS)
 
 check: .venv/.test  ## run the linter, the formatter and the type checker
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
-bench: .venv-bench/.run  ## run the benchmarks beside the other libraries
-	.venv-bench/bin/python -m benchmarks
+coverage: .venv/.test  ## run the tests and print which lines and branches of src they miss
+	.venv/bin/python -m pytest -n 2 --cov=rhocover --cov-branch --cov-report=term:skip-covered --cov-fail-under=95
+
+docs: .venv/.sb3  ## build the documentation into out/docs, tutorials executed
+	.venv/bin/python -m sphinx -W --keep-going -q -b html docs out/docs
+	@echo "open out/docs/index.html"
+
+bench: .venv-bench/.run  ## compare with the other libraries on this machine; rewrites docs/benchmarks.md
+	.venv-bench/bin/python -m benchmarks peers
+
+bench-short: .venv-bench/.run  ## run the same code on small sizes, in a minute or two; writes to out only
+	.venv-bench/bin/python -m benchmarks peers --short
+
+bars: .venv-bench/.run  ## run the benchmarks that say whether each bar is held or missed
+	.venv-bench/bin/python -m benchmarks bars
+
+soak: .venv/.test  ## run 10^9 simulated steps and 10^4 plans, and watch the memory
+	.venv/bin/python -m benchmarks.soak
+
+fuzz: .venv/.test  ## damage files with new seeds for ten minutes
+	.venv/bin/python -m tests.fuzz --minutes 10
+
+mutate: .venv/.test  ## change the numerical core in random places, see which changes no test notices
+	.venv/bin/python -m mutation
+
+dist: .venv/.test  ## build archive and wheel into dist, the same bytes from the same commit
+	.venv/bin/python -m release.build
+
+sbom: .venv/.test  ## write the licence list and the bill of materials from the locks
+	.venv/bin/python -m release.licences
+	.venv/bin/python -m release.sbom
 
 clean:  ## remove the environments, the caches and the demonstration
-	rm -rf .venv .venv-bench .venv-lock out/demo build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench .venv-oldest .venv-lock out/demo out/docs build dist .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 # Environments.
 
-.venv/.made .venv-bench/.made .venv-lock/.made:
+.venv/.made .venv-bench/.made .venv-oldest/.made .venv-lock/.made:
 	@command -v "$(PYTHON)" > /dev/null || \
 	  { echo "There is no $(PYTHON). Name a Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -54,7 +100,8 @@ clean:  ## remove the environments, the caches and the demonstration
 
 .venv/.run: requirements/run.txt
 .venv-bench/.run: requirements/bench.txt
-.venv/.run .venv-bench/.run: %/.run: %/.made pyproject.toml src/rhocover/_version.py
+.venv-oldest/.run: requirements/oldest.txt
+.venv/.run .venv-bench/.run .venv-oldest/.run: %/.run: %/.made pyproject.toml src/rhocover/_version.py
 	$*/bin/python $(INSTALL) --require-hashes -r $(filter requirements/%,$^)
 	$*/bin/python $(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
@@ -89,3 +136,7 @@ lock: .venv-lock/.made  ## resolve pyproject.toml into requirements/*.txt (needs
 	.venv-lock/bin/python -m pip --disable-pip-version-check download --quiet --no-deps --only-binary :all: \
 	  -d .venv-lock/sb3 "stable-baselines3>=2.5" cloudpickle
 	.venv-lock/bin/python requirements/pin.py .venv-lock/sb3 > requirements/sb3.txt
+	.venv-lock/bin/python $(INSTALL) uv==0.13.7
+	.venv-lock/bin/python requirements/oldest.py | .venv-lock/bin/uv pip compile --quiet - \
+	  --resolution lowest-direct --python-version 3.11 --generate-hashes --only-binary :all: --no-annotate \
+	  --no-emit-index-url --custom-compile-command "make lock" -o requirements/oldest.txt

@@ -7,6 +7,7 @@ to date, and leaves out the trace, planning, and re-planning on the counts, whic
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from rhocover.exploring.beliefs import KnownModel
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.runner import Runner, begin
 from rhocover.exploring.simulator import Simulator, Visits
+from rhocover.exploring.trace import measure
 
 STEPS, LOOP_STEPS = 10_000_000, 30_000
 REPEATS = 3  # the fastest counts: what else the machine does only adds
@@ -108,7 +110,7 @@ def _simulated(world: Simulator, policy: Sampled) -> float:
 def _explored(problem: Problem, world: Simulator) -> tuple[float, float]:
     """Returns nanoseconds a step of feedback without re-planning, and seconds of re-planning."""
     explorer, spent = rc.Feedback(), [0.0]
-    standing = begin(problem, explorer, KnownModel(problem), world, 0)
+    standing = begin(explorer, KnownModel(problem), world.begin(0), Visits.none(problem.mdp))
     times: list[float] = []
 
     def timed(*arguments: Any) -> Any:
@@ -126,7 +128,7 @@ def _explored(problem: Problem, world: Simulator) -> tuple[float, float]:
 
     plain, feedback._centre = feedback._centre, timed
     try:
-        Runner(problem, explorer, world, [1_000, STEPS], standing).run(after)
+        Runner(partial(measure, problem), explorer, world, [1_000, STEPS], standing).run(after)
     finally:
         feedback._centre = plain
     return (times[1] - times[0] - spent[0]) / (STEPS - 1_000) * 1e9, spent[0]

@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,20 +53,25 @@ def measured(name: str, folder: Path) -> dict[str, Any]:
 
 
 def write_lake(path: Path, side: int) -> None:
-    """Writes a uniformly random walk on a slippery square without borders; some visits to its corner end."""
+    """Writes a walk on a lake, and its first rows beside it."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
+    table = pa.table(lake(side, STEPS))
+    parquet.write_table(table, path)
+    parquet.write_table(table[:FIRST_ROWS], path.with_suffix(".first.parquet"))
+
+
+def lake(side: int, num_steps: int) -> dict[str, np.ndarray]:
+    """Returns a uniformly random walk on a slippery square without borders; some visits to its corner end."""
     rng = np.random.default_rng(side)
-    actions = rng.integers(0, ACTIONS, STEPS)
-    ways = (actions + rng.choice([-1, 0, 1], STEPS, p=[0.1, 0.8, 0.1])) % ACTIONS
+    actions = rng.integers(0, ACTIONS, num_steps)
+    ways = (actions + rng.choice([-1, 0, 1], num_steps, p=[0.1, 0.8, 0.1])) % ACTIONS
     rows = np.cumsum(np.array([0, 1, 0, -1])[ways]) % side
     columns = np.cumsum(np.array([1, 0, -1, 0])[ways]) % side
     states = np.append(0, rows * side + columns)
-    done = (states[1:] == 0) & (rng.random(STEPS) < 0.5)  # the corner is also where episodes begin
-    table = {"s": states[:-1], "a": actions, "s_next": states[1:], "done": done}
-    parquet.write_table(pa.table(table), path)
-    parquet.write_table(pa.table(table)[:FIRST_ROWS], path.with_suffix(".first.parquet"))
+    done = (states[1:] == 0) & (rng.random(num_steps) < 0.5)  # the corner is also where episodes begin
+    return {"s": states[:-1], "a": actions, "s_next": states[1:], "done": done}
 
 
 def one(path: Path, side: int) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def one(path: Path, side: int) -> dict[str, Any]:
         "counts s": lambda: read_tally(path),
         "audit s": lambda: audit(path),
     }
-    times = {name: min(runs) for name, runs in in_turn(work).items()}
+    times = {name: min(runs) for name, runs in report.in_turn(work, RUNS).items()}
     ratio = times["audit s"] / times["read + bincount s"]
     seen = audit(path)
     exact = np.array_equal(seen.counts.ravel(), yardstick(path, side))
@@ -97,17 +101,6 @@ def yardstick(path: Path, side: int) -> Any:
     table = parquet.read_table(path, columns=COLUMNS)
     pairs = table["s"].to_numpy() * ACTIONS + table["a"].to_numpy()
     return np.bincount(pairs, minlength=side * side * ACTIONS)
-
-
-def in_turn(work: dict[str, Callable[[], Any]]) -> dict[str, list[float]]:
-    """Returns the seconds of each run of each work; one after the other, so that a busy machine is fair."""
-    found: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(RUNS):
-        for name, call in work.items():
-            began = time.perf_counter()
-            call()
-            found[name].append(time.perf_counter() - began)
-    return found
 
 
 def grown(work: Callable[[], Any]) -> float:

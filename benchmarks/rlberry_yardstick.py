@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 from unittest import mock
@@ -85,6 +86,13 @@ def visits(mdp: rc.MDP, num_steps: int, horizon: int, seed: int, form: str = "UC
 
     Counted by the world, not by the agent. `form` is one of `FORMS`.
     """
+    return visits_over_time(mdp, num_steps, horizon, seed, form)[-1]
+
+
+def visits_over_time(
+    mdp: rc.MDP, num_steps: int, horizon: int, seed: int, form: str = "UCBVI", marks: Sequence[int] = ()
+) -> IntArray:
+    """Returns the visits of all pairs after each of `marks` steps, and in the end, `[k + 1, S, A]`."""
     if form not in FORMS:
         raise unknown_name("form", form, list(FORMS))
     if not 1 <= horizon <= num_steps:
@@ -93,10 +101,10 @@ def visits(mdp: rc.MDP, num_steps: int, horizon: int, seed: int, form: str = "UC
         raise InvalidArgumentError("`mdp` must allow every action in every state: rlberry's agents try all.")
     agents, options = rlberry_agents(), {"gamma": 1.0, "restart": True} | FORMS[form]
     agent, restart = options.pop("agent"), options.pop("restart")
-    world = (OnALine if agent == "RSUCBVIAgent" else World)(mdp, restart=restart)
+    world = (OnALine if agent == "RSUCBVIAgent" else World)(mdp, restart=restart, marks=marks)
     given = {"horizon": horizon, "reward_free": True, "seeder": seed, "copy_env": False}
     getattr(agents, agent)(world, **given, **options, **world.asks).fit(num_steps // horizon)
-    return world.counts
+    return np.array([*world.kept, world.counts])
 
 
 def rlberry_agents() -> ModuleType:
@@ -126,7 +134,7 @@ class World(gymnasium.Env):
 
     reward_range = (0.0, 1.0)  # rlberry asks; it scales the value of what was never tried
 
-    def __init__(self, mdp: rc.MDP, *, restart: bool) -> None:
+    def __init__(self, mdp: rc.MDP, *, restart: bool, marks: Sequence[int] = ()) -> None:
         from rlberry.spaces import Discrete
 
         self.observation_space, self.action_space = Discrete(mdp.num_states), Discrete(mdp.num_actions)
@@ -136,6 +144,8 @@ class World(gymnasium.Env):
         self._restart, self._state = restart, -1
         self._generator = np.random.default_rng()
         self.asks: dict[str, Any] = {}  # what the agent must be told to tell states apart
+        self._marks, self._steps = set(marks), 0
+        self.kept: list[IntArray] = []  # the visits after each number of steps in `marks`
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict]:
         """Returns the state in which an episode begins, and nothing else."""
@@ -149,6 +159,9 @@ class World(gymnasium.Env):
         """Returns the next state, as Gymnasium wants it: no reward, no end."""
         self.counts[self._state, action] += 1
         self._state = bisect_right(self._moves[self._state][action], self._generator.random())
+        self._steps += 1
+        if self._steps in self._marks:
+            self.kept.append(self.counts.copy())
         return self._seen(), 0.0, False, False, {}
 
     def _seen(self) -> Any:
@@ -158,10 +171,10 @@ class World(gymnasium.Env):
 class OnALine(World):
     """The same world for agents that want coordinates: state s is seen as the point s."""
 
-    def __init__(self, mdp: rc.MDP, *, restart: bool) -> None:
+    def __init__(self, mdp: rc.MDP, *, restart: bool, marks: Sequence[int] = ()) -> None:
         from rlberry.spaces import Box
 
-        super().__init__(mdp, restart=restart)
+        super().__init__(mdp, restart=restart, marks=marks)
         length = max(mdp.num_states - 1, 1)
         self.observation_space = Box(np.zeros(1), np.array([float(length)]))
         self.asks = {"min_dist": 0.5 / length, "max_repr": mdp.num_states}  # distances are in lengths

@@ -53,6 +53,8 @@ def real_or_bool(value: Any, name: str) -> NDArray[Any]:
 
 def any_array(value: Any, name: str) -> NDArray[Any]:
     """Returns `value` as an array of whatever type; refuses nested lists of different lengths."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InvalidArgumentError(f"`{name}` has masked entries. Fill them first, with {name}.filled(...).")
     try:
         return np.asarray(value)
     except (ValueError, TypeError, MemoryError, OverflowError) as error:
@@ -198,7 +200,7 @@ def labels(value: Sequence[str] | None, name: str, length: int) -> tuple[str, ..
     except TypeError as error:
         raise InvalidArgumentError(f"`{name}` must be {length} labels, got {value!r}.") from error
     if isinstance(value, str) or len(result) != length:
-        got = len(value) if hasattr(value, "__len__") else len(result)
+        got = len(value) if isinstance(value, Sequence) else len(result)
         raise InvalidArgumentError(f"`{name}` must be {length} labels, got {got}.")
     return result
 

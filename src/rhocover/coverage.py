@@ -31,6 +31,8 @@ from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, frozen
 from rhocover.errors import InvalidArgumentError
 
+LARGEST_RHO = 1e100  # beyond it rho log(mu/d) leaves float64, and there is no difference to inf
+
 
 @dataclass(frozen=True, eq=False, init=False)
 class Coverage:
@@ -54,6 +56,8 @@ class Coverage:
         rho = checks.number(rho, "rho")
         if rho < 0:
             raise InvalidArgumentError(f"`rho` must be in [0, inf], got {rho:g}.")
+        if LARGEST_RHO < rho < np.inf:
+            raise InvalidArgumentError(f"`rho` must be at most {LARGEST_RHO:g} or inf, got {rho:g}.")
         mu = checked_weights(mu, "mu").copy()
         with np.errstate(divide="ignore"):
             log_mu = np.log(mu)

@@ -13,12 +13,14 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rhocover import checks
 from rhocover._version import __version__
 from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
 
@@ -29,9 +31,14 @@ def write_atomically(path: Path, payload: bytes, *, overwrite: bool = False) -> 
     """Writes `payload` to `path` so that a crash leaves the old file or the new one."""
     path = Path(path)
     if path.is_dir():
-        raise InvalidArgumentError(f"`{path}` is a folder, expected the name of a file.")
+        raise InvalidArgumentError(f"`path` must be the name of a file, {str(path)!r} is a folder.")
     if path.exists() and not overwrite:
         raise InvalidArgumentError(f"`{path}` exists already. Pass overwrite=True to replace it.")
+    with naming_file(path):
+        _write(path, payload)
+
+
+def _write(path: Path, payload: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)  # names end at 255 bytes
     try:
@@ -41,12 +48,21 @@ def write_atomically(path: Path, payload: bytes, *, overwrite: bool = False) -> 
             os.fsync(file.fileno())
         os.chmod(name, 0o644 & ~_umask())
         os.replace(name, path)
-    except BaseException as error:
+    except BaseException:
         Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)
         raise
     _sync_folder(path.parent)
+
+
+@contextmanager
+def naming_file(path: Path) -> Iterator[None]:
+    """Names the file in errors of the system that do not: those of writing and of syncing."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def _umask() -> int:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.checks import FloatArray, float_array, frozen
+from rhocover.checks import FloatArray, any_array, float_array, frozen
+from rhocover.errors import InvalidArgumentError
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class Layout:
         """Returns the layout of the kept states, in the order given."""
         states = any_array(states, "states")
         if states.ndim != 1 or states.dtype.kind not in "iub":
-            raise InvalidArgumentError("`states` must be a list of state numbers, or marks of the states to keep.")
+            raise InvalidArgumentError("`states` must be a list of state numbers, or marks of those to keep.")
         try:
             return Layout(self.positions[states], self.directions)
         except IndexError as error:

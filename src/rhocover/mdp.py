@@ -243,6 +243,8 @@ class MDP:
     @classmethod
     def _from_file(cls, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> MDP:
         shape = (tensors["pair_state"].size, int(document["num_states"]))
+        if tensors["data"].dtype != np.float64:  # some versions of SciPy compute with less
+            raise TypeError(f"its probabilities are {tensors['data'].dtype}, expected float64.")
         rows = sp.csr_array((tensors["data"], tensors["indices"], tensors["indptr"]), shape=shape)
         rows.check_format(full_check=True)
         layout = None

@@ -342,3 +342,19 @@ def test_a_pair_that_the_model_does_not_allow_is_refused() -> None:
         audit_tally(([0], [1], [1], [False]))
     with pytest.raises(InvalidArgumentError, match="`worst_ratio` must be positive"):
         audit(([0], [0], [0], [False])).meets(worst_ratio=0)
+
+
+def test_data_that_is_better_than_any_policy_is_not_trusted() -> None:
+    """Rows that moved ahead are mostly lost: the river looks hard to swim in, and the visits too good."""
+    rng, river = np.random.default_rng(0), envs.river_swim().dense()
+    states = [0]
+    actions = (rng.random(20_000) < 0.8).astype(int)
+    for action in actions:
+        states.append(int(rng.choice(6, p=river[states[-1], action])))
+    s, s_next, done = np.array(states[:-1]), np.array(states[1:]), np.zeros(20_000, bool)
+    kept = ~((actions == 1) & (s_next > s)) | (rng.random(20_000) < 0.2)
+    whole = audit((s, actions, s_next, done), rho=2.0)
+    lost = audit((s[kept], actions[kept], s_next[kept], done[kept]), rho=2.0)
+    assert "rows were left out" in lost.verdict
+    assert lost.gap < -0.1
+    assert "rows were left out" not in whole.verdict

@@ -74,6 +74,6 @@ def _box_code(actions: Any, space: Any) -> ActionCode:
             f"the action space {space} has no finite actions: pass `actions`, the number of levels of each "
             "dimension (actions=3: the low end, the middle, the high end), or an array of them, one a row."
         )
-    if np.ndim(actions) == 2:
+    if checks.any_array(actions, "actions").ndim == 2:
         return listed_actions(checks.float_array(actions, "actions"), space)
     return level_actions(actions, space)

@@ -152,7 +152,7 @@ def plain_components(of: Features) -> Components:
     """Returns `of` as None, a function, or component numbers."""
     if of is None or callable(of):
         return of
-    numbers = of if isinstance(of, Sequence | np.ndarray) else [of]
+    numbers = np.atleast_1d(of) if isinstance(of, np.ndarray) else of if isinstance(of, Sequence) else [of]
     if isinstance(of, str) or len(numbers) == 0:
         raise InvalidArgumentError(f"`of` must be component numbers or a function, got {of!r}.")
     return tuple(checks.integer(number, "of", least=0) for number in numbers)

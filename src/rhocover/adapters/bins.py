@@ -86,6 +86,8 @@ class QuantileBins:
         if len(points) == 0:
             raise InvalidArgumentError("`observations` must hold at least one observation, got none.")
         checks.float_array(points, "observations")
+        if points.shape[1] == 0:
+            raise InvalidArgumentError("`observations` must hold numbers, got none of each.")
         counts = _counts(self.counts, points.shape[1])
         names = axis_names(self.names, of, points.shape[1])
         axes = [_quantile_axis(*parts) for parts in zip(points.T, counts, names, strict=True)]
@@ -139,7 +141,7 @@ def _bound(low: Any, high: Any) -> tuple[float, float, float, float]:
 
 def _ends(given: Any, which: str, bounds: list[float]) -> list[float]:
     """Returns one finite end per dimension, from what was given or else from the space."""
-    values = list(given) if np.ndim(given) else [given] * len(bounds)
+    values = list(given) if checks.any_array(given, which).ndim else [given] * len(bounds)
     if len(values) != len(bounds):
         raise InvalidArgumentError(f"`{which}` must be one number or {len(bounds)}, got {len(values)}.")
     return [_end(value, which, k, bound) for k, (value, bound) in enumerate(zip(values, bounds, strict=True))]
@@ -160,7 +162,7 @@ def _end(value: Any, which: str, dimension: int, bound: float) -> float:
 
 
 def _counts(counts: Any, length: int) -> list[int]:
-    values = list(counts) if np.ndim(counts) else [counts] * length
+    values = list(counts) if checks.any_array(counts, "counts").ndim else [counts] * length
     if len(values) != length:
         raise InvalidArgumentError(
             f"`counts` must be one number or {length}, one a dimension, got {len(values)}."
@@ -182,5 +184,6 @@ def axis_names(names: Sequence[str] | None, of: Components, length: int) -> list
 
 def _known_length(*values: Any) -> int | None:
     """Returns the length of the first value that has one."""
-    lengths = [len(value) for value in values if value is not None and np.ndim(value)]
+    several = (list, tuple, range)
+    lengths = [len(v) for v in values if isinstance(v, several) or (isinstance(v, np.ndarray) and v.ndim)]
     return lengths[0] if lengths else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,4 +133,5 @@ class EpisodeFile:
 
     def abandon(self) -> None:
         """Closes the file as it is: no reader will open it."""
-        self._file.close()
+        with suppress(OSError):  # what waits to be written may find no room
+            self._file.close()

@@ -81,8 +81,8 @@ def _check_number(folder: Path, metadata: dict[str, Any]) -> None:
     number = metadata["total_episodes"]
     if metadata["data_format"] == "hdf5":
         _check_file(folder / MAIN_FILE, number)
-    elif number > (there := sum(place.is_dir() for place in folder.iterdir())):
-        raise InvalidDataError(f"`{folder}` holds {there} episodes, expected {number} by its metadata.")
+    elif number > metadata["total_steps"]:  # files are looked for one by one
+        raise InvalidDataError(f"`{folder / METADATA}` says that there are more episodes than steps.")
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:

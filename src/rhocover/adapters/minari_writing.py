@@ -27,6 +27,7 @@ from rhocover.adapters.hdf5_writing import EpisodeFile, Episodes
 from rhocover.adapters.minari_columns import EpisodeColumns, check_leaf, leaf_array, space_leaves, split
 from rhocover.adapters.spaces import check_space
 from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra
+from rhocover.files import naming_file
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -141,7 +142,8 @@ class MinariWriter:
             if self._file is None:  # begun when the types of its columns are known
                 steps = (Column((name,), np.dtype(form), (), 0) for name, form in STEP_COLUMNS.items())
                 self._file = EpisodeFile(self._staged / folders.DATA / "main_data.hdf5", (*columns, *steps))
-            self._file.add(episodes)
+            with naming_file(self.path):
+                self._file.add(episodes)
         except BaseException:
             self.abandon()
             raise
@@ -165,11 +167,13 @@ class MinariWriter:
         if self._file is None or self._staged is None:
             raise InvalidDataError("the data set has no episodes; a Minari data set needs at least one.")
         extra = checks.extra_words(metadata or {})
-        size = self._file.close()
+        with naming_file(self.path):
+            size = self._file.close()
         document = self._document(size) | extra
         text = json.dumps(document, allow_nan=False)
         folders.write_atomically(self._staged / folders.DATA / folders.METADATA, text.encode())
-        folders.publish(self._staged, self.path, overwrite=self.overwrite)
+        with naming_file(self.path):
+            folders.publish(self._staged, self.path, overwrite=self.overwrite)
         self._file = self._staged = None
         folders.name_namespaces(self.path, self.dataset_id)
 

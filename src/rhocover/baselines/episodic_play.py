@@ -71,6 +71,8 @@ class ErrorBoundPlay(EpisodicPlay, ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_scale(self.scale, "scale"))
+        if not isinstance(self.truncate, bool | np.bool_):
+            raise InvalidArgumentError(f"`truncate` must be True or False, got {self.truncate!r}.")
         object.__setattr__(self, "truncate", bool(self.truncate))
         object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
 

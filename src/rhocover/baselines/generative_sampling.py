@@ -64,7 +64,7 @@ from rhocover.exploring.explorer import Block, State, initial_state
 from rhocover.exploring.learned import LearnedModel, model_index
 from rhocover.exploring.run import Run
 from rhocover.exploring.simulator import Visits
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, check_mdp
 
 POWERS = {("l2", "max"): 1.0, ("l2", "average"): 1 / 2, ("l1", "max"): 2.0, ("l1", "average"): 2 / 3}
 ORDERS = {"l2": 2.0, "l1": 1.5}  # rho of the average error
@@ -171,6 +171,7 @@ def generative_world(mdp: MDP) -> MDP:
     State 0 is the desk; action i plays pair i. The other states are the successors that some pair has, in
     order; their one action leads back. The run starts at the desk.
     """
+    check_mdp(mdp)
     outcomes, n = _outcomes(mdp), mdp.num_pairs
     draws = sp.hstack([sp.csr_array((n, 1)), sp.csr_array(mdp.transitions)[:, outcomes]], format="csr")
     back = sp.csr_array((np.ones(outcomes.size), (np.arange(outcomes.size), np.zeros(outcomes.size, int))),

@@ -11,8 +11,7 @@ from rhocover.cli.tables import print_json, say, show
 from rhocover.errors import RhocoverError
 
 if TYPE_CHECKING:
-    from rhocover.diagnosis.diagnose import Diagnosis
-    from rhocover.diagnosis.findings import Finding
+    from rhocover.diagnosis import Diagnosis, Finding
 
 PARTS = {"machine": "This machine", "packages": "Packages", "trials": "Self-test"}
 
@@ -32,8 +31,8 @@ def doctor(
     * `rhocover doctor --no-self-test`
     * `rhocover doctor --json`
     """
+    from rhocover.diagnosis import diagnose
     from rhocover.diagnosis.backends import is_warm
-    from rhocover.diagnosis.diagnose import diagnose
 
     if self_test and not is_warm():
         say("compiling for the first time: this takes up to a minute, once")

@@ -7,13 +7,16 @@ a full disk or a defect leaves nothing half done.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from rhocover.errors import InvalidArgumentError
 
 Writer = Callable[[Path], None]
+HIDDEN = ".rhocover-"  # folders begin so in which files are put together
 
 
 def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
@@ -32,25 +35,30 @@ def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
 def clear(folder: Path, is_ours: Callable[[str], bool]) -> None:
     """Removes the files of an earlier command; refuses a folder that holds anything else."""
     names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
-    foreign = [name for name in names if not is_ours(name)]
+    foreign = [name for name in names if not is_ours(name) and not name.startswith(HIDDEN)]
     if foreign:
         raise InvalidArgumentError(
             f"`out`: {str(folder)!r} holds {foreign[0]!r}, which is not of this command. Nothing was removed."
         )
-    for name in names:
-        (folder / name).unlink()
+    for name in names:  # what a killed command left behind is a folder
+        (folder / name).unlink() if not name.startswith(HIDDEN) else shutil.rmtree(folder / name)
 
 
 def write_all(folder: Path, files: Mapping[str, Writer], *, force: bool) -> list[Path]:
     """Writes the files and returns their paths; a writer may decide to write nothing."""
-    with tempfile.TemporaryDirectory(prefix=".rhocover-", dir=_nearest(folder)) as hidden:
-        for name, write in files.items():
-            write(Path(hidden, name))
-        written = [name for name in files if Path(hidden, name).exists()]
-        check_free(folder, written, force=force)  # again: others may have been faster
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in written:
-            os.replace(Path(hidden, name), folder / name)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=HIDDEN, dir=folder) as hidden:
+            for name, write in files.items():
+                write(Path(hidden, name))
+            written = [name for name in files if Path(hidden, name).exists()]
+            check_free(folder, written, force=force)  # again: others may have been faster
+            for name in written:
+                os.replace(Path(hidden, name), folder / name)
+    except BaseException:
+        with suppress(OSError):  # nothing was written: the folder is as empty as it was made
+            folder.rmdir()
+        raise
     return [folder / name for name in written]
 
 

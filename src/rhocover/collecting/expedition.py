@@ -176,7 +176,7 @@ def _is_vector(env: Any) -> bool:
 
 def _table(env: Any, is_vector: bool, model: Any, states: Any) -> Table | None:
     """Returns the table of a known model; None where the dynamics are to be learned."""
-    if model != KNOWN:
+    if not isinstance(model, str) or model != KNOWN:
         return None
     if is_vector or states is not None:
         what = "a vector environment" if is_vector else "an environment seen through `states`"

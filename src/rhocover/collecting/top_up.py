@@ -67,7 +67,7 @@ def top_up(
     environment's table, the default where there is one) or "learned". `resume=True` goes on after an
     interruption.
     """
-    num_steps = checks.integer(num_steps, "num_steps", least=1)
+    num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
     states, actions = _codes(data, env, states, actions)
     read = _read(data, env, states, actions)
     if env is None or isinstance(env, MDP):

@@ -29,7 +29,7 @@ from rhocover.data.mixing import find_mixing
 from rhocover.data.reading import read_tally
 from rhocover.data.tally import Tally
 from rhocover.data.targets import Target, read_target
-from rhocover.data.verdict import NAMED, ThinPair, sentence
+from rhocover.data.verdict import NAMED, ThinPair, sentence, suspicion
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.certificates import OF_NOW, Certificate
 
@@ -101,7 +101,7 @@ def audit_tally(
     num_pairs = int(np.count_nonzero(coverage.support))
     missing = int(np.count_nonzero(coverage.support & (d_hat == 0)))
     worst_ratio = coverage.worst_ratio(d_hat)
-    visited = _visited_figures(coverage, d_hat)
+    visited, gap = _visited_figures(coverage, d_hat), found.gap(d_hat)
     return Audit(
         tally=tally,
         rho=coverage.rho,
@@ -114,7 +114,7 @@ def audit_tally(
         visited_worst_ratio=visited[1],
         best=found.plan,
         best_occupancy=None if found.occupancy is None else found.occupancy.reshape(tally.visits.shape),
-        gap=found.gap(d_hat),
+        gap=gap,
         certificate=_certificate(target, coverage, d_hat, found, delta),
         mixing=find_mixing(tally, 1 - delta),
         thin=thin,
@@ -123,7 +123,8 @@ def audit_tally(
         is_exact=target.model is not None,
         layout=tally.layout if target.model is None else target.model.layout,
         observed_note=found.note,
-        verdict=sentence(num_pairs, missing, thin, worst_ratio, found.worst_ratio, first, coverage.rho),
+        verdict=sentence(num_pairs, missing, thin, worst_ratio, found.worst_ratio, first, coverage.rho)
+        + suspicion(gap),
     )
 
 

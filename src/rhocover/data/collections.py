@@ -41,4 +41,4 @@ def check_version(place: Path | str, document: dict[str, Any]) -> None:
     """Refuses settings or a datasheet that a later rhocover wrote, and says which one reads them."""
     versions = document.get("versions")
     writer = versions.get("rhocover") if isinstance(versions, dict) else None
-    check_format(place, document.get("format"), writer)
+    check_format(place, document.get("format", 1), writer)  # one that says none is of the first

@@ -118,7 +118,7 @@ def _column(values: Any, name: str) -> Any:
     """Returns the values `[T]`; a column `[T, 1]` is one, too."""
     try:
         array = np.asarray(values)
-    except ValueError as error:
+    except (ValueError, MemoryError) as error:
         raise InvalidDataError(f"`{name}` must be one value a row, got rows of different lengths.") from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

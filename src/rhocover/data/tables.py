@@ -52,7 +52,7 @@ def table_of_columns(columns: Mapping[Any, Any], name: str) -> Table:
 def _array(values: Any, name: str) -> Any:
     try:
         array = np.asarray(values)
-    except ValueError as error:
+    except (ValueError, MemoryError) as error:
         raise InvalidDataError(f"`{name}` must be one value a row, got rows of different lengths.") from error
     if array.ndim == 0:
         raise InvalidDataError(f"`{name}` must be a column, got one value: {values!r}.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 NEAR = 1.1  # a worst ratio within this factor of the best policy's is as good as it gets
 NAMED = 3  # pairs in a sentence
+TOO_GOOD = -0.1  # nats: no policy is better than the best in the long run, and ends of episodes weigh less
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,16 @@ def sentence(
     possible = f" where the best policy would give {_share(worst.best_share)}" if worst.best_share > 0 else ""
     where = f": collect more at {_list(first)} first" if first else ""
     return f"{said}{possible} (worst ratio {_ratios(worst_ratio, best_ratio, rho)}){where}."
+
+
+def suspicion(gap: float) -> str:
+    """Returns a sentence where the data is better than any policy could make it; "" where it is not."""
+    if not gap < TOO_GOOD:
+        return ""
+    return (
+        f" It is {-gap:.2g} nats better than the best policy could be in the long run: it is short, or "
+        "rows were left out by what happened in them, and then nothing here can be trusted."
+    )
 
 
 def _incomplete(num_pairs: int, num_missing: int, names: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ Three questions, in the order in which things go wrong:
 Every answer is a `Finding`: ok, a note, or FAILED with the reason and the way out.
 """
 
+from rhocover.diagnosis.diagnose import Diagnosis, diagnose
 from rhocover.diagnosis.findings import FAILED, NOTE, OK, Finding
 
-__all__ = ["FAILED", "NOTE", "OK", "Finding"]
+__all__ = ["FAILED", "NOTE", "OK", "Diagnosis", "Finding", "diagnose"]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rhocover import checks
 from rhocover.envs.deep_sea import deep_sea
 from rhocover.envs.double_chain import double_chain
 from rhocover.envs.forked_river_swim import forked_river_swim
@@ -28,7 +29,7 @@ from rhocover.envs.noisy_river_swim import noisy_river_swim
 from rhocover.envs.river_swim import river_swim, river_swim_strong_current
 from rhocover.envs.six_arms import six_arms
 from rhocover.envs.wheel import wheel
-from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.errors import InvalidArgumentError
 from rhocover.mdp import MDP
 
 __all__ = [
@@ -111,7 +112,7 @@ def parse_parameters(name: str, texts: Iterable[str]) -> dict[str, Any]:
     A parameter whose default is None takes a whole number, or the word none.
     """
     result: dict[str, Any] = {}
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
+    if isinstance(texts, str) or not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) == 0:
         raise InvalidArgumentError(f"`texts` must be a list of texts parameter=value. {_signature(name)}")
     for text in texts:
         if not isinstance(text, str):

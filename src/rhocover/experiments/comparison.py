@@ -16,7 +16,7 @@ import numpy as np
 
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, frozen
-from rhocover.errors import FileFormatError, InvalidArgumentError, shortened, unknown_name
+from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
 from rhocover.experiments.ledger import FILE, KIND
 from rhocover.experiments.rows import Row, make_row
 from rhocover.experiments.runs import COLUMNS, ENDS, FACTS

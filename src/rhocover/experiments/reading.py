@@ -128,12 +128,12 @@ def read_seeds(seeds: Any) -> tuple[int, ...]:
     """Returns 0..k-1 for a number k, or the seeds of a list, each once."""
     if not isinstance(seeds, Iterable):
         return tuple(range(checks.integer(seeds, "seeds", least=1, most=10**6)))
-    several = [checks.integer(seed, "seeds", least=0) for seed in seeds]
+    several = [checks.integer(seed, "seeds", least=0) for seed in _sequence(seeds, "seeds")]
     return tuple(_named([(seed, seed) for seed in several], "seeds"))
 
 
 def _sequence(given: Any, name: str) -> list[Any]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         raise InvalidArgumentError(f"`{name}` must be a list, got {given!r}.")
     return list(given)
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rhocover import checks
 from rhocover.errors import (
     CheckpointError,
     CheckpointWarning,
@@ -51,9 +52,7 @@ class Folder:
     """The folder of one run, locked; use it in a `with` statement."""
 
     def __init__(self, path: Path | str) -> None:
-        if not isinstance(path, str | os.PathLike):
-            raise InvalidArgumentError(f"`out` must be the name of a folder, got {path!r}.")
-        self.path = Path(path)
+        self.path = checks.place(path, "out")
         self._lock: int | None = None
         self._digest = ""
         self._number = 0

@@ -68,6 +68,7 @@ def explore(
     >>> run.coverage_text, run.regret < 1e-5
     ('complete', True)
     """
+    checks.function_or_none(report, "report")
     if not isinstance(world, MDP) and (enter := _other_world(world)) is not None:
         return enter(
             world, rho, num_steps, mu, explorer=explorer, model=model, schedule=schedule, seed=seed,

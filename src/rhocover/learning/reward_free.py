@@ -20,11 +20,13 @@ import numpy as np
 
 from rhocover import checks
 from rhocover.checks import FloatArray, frozen
+from rhocover.errors import InvalidArgumentError
 from rhocover.learning.regret_bound import regret_bound
 from rhocover.learning.trials import Trial, make_trials
 from rhocover.learning.worst_reward import worst_reward
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, check_mdp
 
+LEAST_SMOOTHING = 1e-12  # below it the estimate falls apart in float64, too
 MOST_REWARDED = 3  # pairs that a sparse reward pays for
 
 
@@ -57,7 +59,9 @@ def planning_regret(
     """
     num_rewards = checks.integer(num_rewards, "num_rewards", least=2, most=10**6)
     generator = np.random.default_rng(checks.integer(seed, "seed", least=0))
-    trials = make_trials(truth, transitions, smoothing)
+    trials = make_trials(check_mdp(truth, "truth"), transitions, smoothing)
+    if smoothing < LEAST_SMOOTHING:
+        raise InvalidArgumentError(f"`smoothing` must be at least {LEAST_SMOOTHING:g}, got {smoothing:g}.")
     uniform = [trials.of(generator.random(truth.num_pairs)) for _ in range(num_rewards)]
     sparse = [trials.of(sparse_reward(generator, truth.num_pairs)) for _ in range(num_rewards)]
     found = worst_reward(trials, [*uniform, *sparse])

@@ -138,9 +138,10 @@ def distribution(mass: FloatArray) -> FloatArray:
 def best_class(chain: Matrix, reward: FloatArray, potential: FloatArray) -> FloatArray:
     """Returns the stationary distribution `[S]` of the recurrent class that earns most.
 
-    One class that mixes fast is swept. Otherwise anchors are where the potential is highest. A state that is visited once in 1e16 steps would be one
-    on paper only: the visits in between would be lost in rounding. Then the balance shows it, and the
-    class is eliminated state by state instead (`chains.stationary_distribution`).
+    One class that mixes fast is swept. Otherwise anchors are where the potential is highest. A state that
+    is visited once in 1e16 steps would be one on paper only: the visits in between would be lost in
+    rounding. Then the balance shows it, and the class is eliminated state by state instead
+    (`chains.stationary_distribution`).
     """
     classes = recurrent_classes(chain)
     states = np.concatenate(classes)

@@ -14,6 +14,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
 from rhocover.oracles.choices import EPSILON, Choices
+from rhocover.oracles.kernels import best_values
 
 LOOK_AHEAD = 30  # sweeps; on a 100×100 grid they cost half a factorisation, and more save little
 FIRST_LOOK = 100  # sweeps before a cold start
@@ -45,6 +46,5 @@ def first_look(choices: Choices, reward: FloatArray, keep: float) -> tuple[IntAr
 
 def swept(choices: Choices, reward: FloatArray, h: FloatArray, keep: float, sweeps: int) -> FloatArray:
     """Returns the values `[S]` after so many sweeps."""
-    for _ in range(sweeps):
-        h = choices.best(reward + keep * (choices.members.mdp.transitions @ h))
-    return h
+    P = choices.members.mdp.transitions
+    return best_values(P.indptr, P.indices, P.data, choices.first, reward, keep, h, sweeps)

@@ -101,7 +101,7 @@ def _average(question: Question, warm: Response | None) -> Response:
 
 
 def _swept(question: Question, warm: Response | None) -> _Stage | None:
-    """Returns where sweeps alone end, from the last answer or from nothing; None if the model mixes slowly."""
+    """Returns where sweeps alone end, from the last answer or from nothing; None where they are slow."""
     choices = question.choices
     first = np.zeros(choices.num_nodes) if warm is None else warm.potential / question.size
     h = values_by_sweeps(choices, question.reward, first, 1.0)

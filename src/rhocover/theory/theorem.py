@@ -181,7 +181,7 @@ def theorem_constants(
     """
     rho = checked_order(rho)
     delta = checks.probability(delta, "delta", open_ends=True)
-    tau_1 = checks.integer(tau_1, "tau_1", least=1)
+    tau_1 = checks.integer(tau_1, "tau_1", least=1, most=2**53)
     best = plan(mdp, rho, mu)
     if not best.coverage.support.all() or best.coverage.mu.size < mdp.num_pairs:
         raise InvalidArgumentError("`mu` must be positive for every pair: the theorem assumes it.")
@@ -230,6 +230,8 @@ def _first_episode(a_1: float, a_2: float, eta: float, tau_1: int) -> int:
     """
     linear = eta + 3 * a_1 / math.sqrt(tau_1)
     root = (linear + math.hypot(linear, math.sqrt(48 * eta * a_2 / tau_1))) / (4 * eta)
+    if not math.isfinite(root):
+        raise InvalidArgumentError("`eta` or `gamma_min` is too small: no float64 holds the first episode.")
     return max(2, math.ceil(root))
 
 

@@ -1,0 +1,116 @@
+"""The picture of the first page: what random actions, maximum entropy and two plans visit on one frozen lake.
+
+Each cell is a state, each of its triangles a state-action pair, its colour the pair's share of the visits
+relative to the share that it was to get (all alike). The picture is inline SVG whose lines and letters take
+the colours of the page, so that it is right in light and in dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import gymnasium as gym
+import numpy as np
+from matplotlib import colormaps
+
+import rhocover as rc
+from rhocover.checks import FloatArray
+
+CELL, TOP = 22, 44
+RHO, TIMES, ENDLESS = chr(0x3C1), chr(0xD7), chr(0x221E)
+FAINTEST = 1e-3  # a share of its due from which on a pair has the last colour
+
+
+def landing() -> str:
+    """Returns the picture with its caption."""
+    mdp = rc.MDP.from_gymnasium(gym.make("FrozenLake-v1", map_name="8x8"))
+    random = np.full((mdp.num_states, mdp.num_actions), 1 / mdp.num_actions)
+    visited = {
+        "random actions": mdp.table(rc.Occupancies.average(mdp).from_policy(random)),
+        f"maximum entropy ({RHO} = 0)": rc.plan(mdp, rho=0.0).occupancy,
+        f"{RHO} = 2": rc.plan(mdp, rho=2.0).occupancy,
+        f"{RHO} = {ENDLESS}": rc.plan(mdp, rho=float("inf")).occupancy,
+    }
+    shares = {title: np.asarray(table) * mdp.num_pairs for title, table in visited.items()}
+    parts = (
+        "```{raw} html",
+        "<figure class='landing'>",
+        _picture(mdp, shares),
+        _caption(mdp),
+        "</figure>",
+        "```",
+    )
+    return "\n".join(parts)
+
+
+def _picture(mdp: rc.MDP, shares: Mapping[str, FloatArray]) -> str:
+    panels = [_panel(mdp, title, table) for title, table in shares.items()]
+    return "<div class='panels'>" + "".join(panels) + "</div>" + _scale()
+
+
+def _panel(mdp: rc.MDP, title: str, table: FloatArray) -> str:
+    side = 8 * CELL
+    return (
+        f"<svg viewBox='0 0 {side} {side + TOP}' role='img' aria-label='{title}: {_worst(table)}'>"
+        f"<text class='title' x='0' y='16'>{title}</text>"
+        f"<text class='note' x='0' y='34'>{_worst(table)}</text>"
+        f"<g transform='translate(0 {TOP})'><rect class='hole' width='{side}' height='{side}'/>"
+        f"{_pairs(mdp, table)}</g></svg>"
+    )
+
+
+def _worst(table: FloatArray) -> str:
+    ratio = 1 / table.min()
+    return f"worst pair: 1/{ratio:,.0f} of its share"
+
+
+def _pairs(mdp: rc.MDP, table: FloatArray) -> str:
+    """Returns a triangle for each pair, pointing to where its action goes."""
+    assert mdp.layout is not None
+    assert mdp.layout.directions is not None
+    shapes = []
+    for (x, y), row in zip(mdp.layout.positions, table, strict=True):
+        centre = np.array([x + 0.5, y + 0.5])
+        for direction, share in zip(mdp.layout.directions, row, strict=True):
+            across = np.array([direction[1], -direction[0]])
+            corners = (centre, centre + (direction + across) / 2, centre + (direction - across) / 2)
+            points = " ".join(f"{CELL * px:g},{CELL * py:g}" for px, py in corners)
+            shapes.append(f"<polygon points='{points}' fill='{_colour(share)}'/>")
+    grid = "".join(
+        f"<rect class='cell' x='{CELL * x:g}' y='{CELL * y:g}' width='{CELL}' height='{CELL}'/>"
+        for x, y in mdp.layout.positions
+    )
+    return "".join(shapes) + grid
+
+
+def _colour(share: float) -> str:
+    height = 1 - np.clip(np.log(max(share, FAINTEST)) / np.log(FAINTEST), 0, 1)
+    return _hex(0.04 + 0.9 * height)
+
+
+def _hex(height: float) -> str:
+    return "#" + "".join(f"{round(255 * part):02x}" for part in colormaps["viridis"](height)[:3])
+
+
+def _scale() -> str:
+    stops = "".join(f"<stop offset='{i / 8:g}' stop-color='{_hex(0.04 + 0.9 * i / 8)}'/>" for i in range(9))
+    labels = "".join(
+        f"<text class='note' x='{140 + 360 * i / 3:g}' y='34' text-anchor='{anchor}'>{text}</text>"
+        for i, (text, anchor) in enumerate(
+            [("1/1,000 or less", "start"), ("1/100", "middle"), ("1/10", "middle"), ("its share", "end")]
+        )
+    )
+    return (
+        "<svg class='scale' viewBox='0 0 640 40' role='img' aria-label='colour scale'><defs>"
+        f"<linearGradient id='shares'>{stops}</linearGradient></defs>"
+        f"<rect x='140' y='4' width='360' height='14' rx='3' fill='url(#shares)'/>{labels}</svg>"
+    )
+
+
+def _caption(mdp: rc.MDP) -> str:
+    return (
+        f"<figcaption>FrozenLake-v1 (8{TIMES}8): {mdp.num_states} states, {mdp.num_pairs} state-action pairs,"
+        " one triangle each. Every pair is to get the same share of the visits; its colour is what it does "
+        f"get in the long run. The last three are optimal for their {RHO}, with a proof that nothing does "
+        "better; the last one treats the worst pair as well as this lake allows.</figcaption>"
+    )

@@ -1,0 +1,1 @@
+"""What a release consists of besides the code: how it is built, which licences, which components."""

@@ -1,0 +1,8 @@
+"""The benchmarks are beside the package, not in it: their folder is found here."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

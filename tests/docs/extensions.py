@@ -1,0 +1,46 @@
+"""What makes the site, for its tests: the modules of docs/_ext by name, and the pages."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    path for path in DOCS.rglob("*.md") if not any(part.startswith(("_", ".")) for part in path.parts)
+)
+AWAITED = {  # pages that are being written
+    f"{name}.md"
+    for name in (
+        "start", "benchmarks", "mutants", "tutorials/known_model", "tutorials/unknown_model",
+        "tutorials/auditing", "tutorials/stable_baselines", "tutorials/your_own",
+    )
+} - {path.relative_to(DOCS).as_posix() for path in PAGES}  # fmt: skip
+CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+
+
+def extension(name: str) -> ModuleType:
+    """Returns a module of docs/_ext."""
+    folder = str(DOCS / "_ext")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return importlib.import_module(name)
+
+
+def name_of(path: Path) -> str:
+    """Returns a page's path as it is written below docs, or below the root of the project."""
+    return path.relative_to(DOCS if DOCS in path.parents else ROOT).as_posix()
+
+
+def cells(text: str) -> list[tuple[int, str, str]]:
+    """Returns (line, options, code) of every cell of a notebook page."""
+    found = []
+    for cell in CELL.finditer(text):
+        options, code = re.match(r"((?::[^\n]*\n)*)(.*)", cell[1], re.DOTALL).groups()  # type: ignore[union-attr]
+        line = text.count("\n", 0, cell.start(1)) + options.count("\n") + 1
+        found.append((line, options, code))
+    return found

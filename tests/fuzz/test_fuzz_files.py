@@ -1,0 +1,44 @@
+"""No file, however damaged, brings anything but a refusal that names it, or the right answer.
+
+Every reader of the library and of the command line meets files that are cut, flipped, overwritten, swapped,
+changed behind a right checksum, made to hurt, or no files at all: more than six thousand of them. What may
+not be: another exception, a message that does not name the file, a crash, a hang, memory without end, an
+answer that is not the file's. A longer run with other seeds: `python tests/fuzz --minutes 30`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits on memory are Linux's")
+
+HERE = Path(__file__).parent
+ROUNDS = {"sealed": 3, "runs": 0.7, "collections": 0.6, "minari": 2, "tables": 3, "commands": 0.6}
+LEAST = {"sealed": 1300, "runs": 900, "collections": 650, "minari": 900, "tables": 1450, "commands": 900}
+
+
+def test_at_least_six_thousand_files_are_tried():
+    assert sum(LEAST.values()) >= 6000  # each group tries at least so many, see below
+
+
+@pytest.mark.timeout(600)  # a machine may be busy; alone a group takes some ten seconds
+@pytest.mark.parametrize("group", ROUNDS)
+def test_damaged_files_are_refused_by_name_or_read_rightly(group, capsys):
+    done = subprocess.run(
+        [sys.executable, str(HERE / "fuzzing.py"), group, "0", str(ROUNDS[group])],
+        capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "100"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    count = sum(target["count"] for target in found)
+    with capsys.disabled():
+        print(f" {group}: {count} files", end="")
+    wrong = [(target["target"], *case.values()) for target in found for case in target["wrong"]]
+    assert not wrong, "\n".join(f"{target}, {case}: {what}" for target, case, what in wrong[:5])
+    assert count >= LEAST[group]

@@ -1,0 +1,65 @@
+"""Planning tells a terminal how far it is, and keeps BLAS on one thread."""
+
+from __future__ import annotations
+
+import io
+import sys
+from types import SimpleNamespace
+
+from threadpoolctl import ThreadpoolController
+
+from rhocover.planning.progress import progress_line
+from rhocover.planning.threads import one_blas_thread
+
+# --- the progress line ----------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def state(seconds: float) -> SimpleNamespace:
+    return SimpleNamespace(seconds=seconds, steps=7, gap=-3e-4, flow=2e-5)
+
+
+def test_a_terminal_hears_nothing_in_the_first_two_seconds(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    report, close = progress_line(2.0)
+    assert report is not None
+    for seconds in (0.0, 1.5, 2.0):
+        report(state(seconds))
+    close()
+    assert sys.stderr.getvalue() == ""
+
+
+def test_after_two_seconds_one_line_is_written_over_and_wiped_at_the_end(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    report, close = progress_line(2.0)
+    assert report is not None
+    report(state(2.5))
+    assert sys.stderr.getvalue() == "\r\x1b[Kplanning rho = 2: step 7, gap 3.0e-04, flow 2.0e-05, 2 s"
+    close()
+    assert sys.stderr.getvalue().endswith(" s\r\x1b[K")
+
+
+def test_off_a_terminal_there_is_no_line(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    report, close = progress_line(2.0)
+    close()
+    assert report is None
+    assert sys.stderr.getvalue() == ""
+
+
+# --- threads --------------------------------------------------------------------------------------------
+
+
+def test_inside_the_context_blas_has_one_thread_and_afterwards_as_many_as_before():
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in ThreadpoolController().select(user_api="blas").info()}
+
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        before = threads()
+        with one_blas_thread():
+            assert threads() == {1}
+        assert threads() == before

@@ -1,0 +1,378 @@
+"""Calls of the public API in which one argument is junk, and what may come of that.
+
+A call with junk either returns, because the value was meaningful after all, or raises an error of ours whose
+message names the argument. Nothing else: no other exception, no warning, no call that does not come back.
+"""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import scipy.sparse as sp
+
+import rhocover as rc
+from rhocover.data import read_tally
+from rhocover.errors import NotConvergedError, RhocoverError
+from rhocover.learning import (
+    certify,
+    find_evidence,
+    find_journey,
+    make_confidence,
+    model_error,
+    planning_regret,
+)
+from rhocover.oracles import best_response
+from rhocover.theory import measured_exponent, theorem_constants
+
+PATIENCE = 20  # seconds; the slowest call that is allowed to succeed takes a tenth of one
+RIVER = rc.envs.river_swim()
+UNIFORM = rc.weights.uniform(RIVER)
+MEMBERS = rc.Occupancies.average(RIVER)
+RUN = rc.explore(RIVER, 2.0, 300, seed=1)
+COUNTS = RUN.transitions
+FULL = tempfile.mkdtemp()  # of files: nothing is collected there, whatever is asked for
+Path(FULL, "file").touch()
+STORED = Path(tempfile.mkdtemp(), "run")
+rc.explore(RIVER, 2.0, 20, explorer="tracking", out=STORED)
+DATA = (np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]), np.array([1, 0, 1, 0]), np.zeros(4, bool))
+
+
+class Odd:
+    """An object that is nothing in particular, and says no to everything."""
+
+    def __float__(self) -> float:
+        raise ValueError("no number")
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise ValueError("no array")
+
+
+class Endless:
+    """A sequence without an end."""
+
+    def __getitem__(self, place: int) -> float:
+        return 1.0
+
+    def __len__(self) -> int:
+        return 2**40
+
+
+def junk_values() -> dict[str, Any]:
+    """Returns values that some argument will not expect, by what they are called in a failure."""
+    values: list[Any] = [
+        None, True, False, 0, -1, -(2**70), 2**70, 10**400, 0.5, -0.5, 2.5, float("nan"), float("inf"),
+        -float("inf"), 1e308, 5e-324, 1j, complex("nan"), Decimal("0.1"), Decimal("nan"), Fraction(1, 3), "",
+        "2", "nan", "river_swim", "ünïcode ☃", "nul\0byte", "../..", b"bytes", bytearray(b"x"), [], (), {},
+        set(), [1], [None], ["a"], [[1.0, 2.0], [3.0]], {"a": 1}, {1, 2}, range(3), slice(3), object, int,
+        np.float64("nan"), np.int8(-3), np.True_, np.datetime64("2020-01-01"), np.timedelta64(3, "s"),
+        np.array(3), np.array("text"), np.zeros(0), np.zeros((0, 2)), np.zeros((6, 0)), np.ones(5), np.ones((7, 3)),
+        np.full((6, 2), np.nan), np.full((6, 2), np.inf), np.full((6, 2), -1.0), np.zeros((6, 2)),
+        np.ones((6, 2), complex), np.ones((6, 2), bool), np.full((6, 2), "x"), np.full((6, 2), None), np.ones((1,) * 20),
+        np.ma.masked_array([1.0], [True]), sp.csr_array((3, 3)), sp.eye_array(6, format="coo"), Odd(), Endless(), lambda *_: None,
+        iter([1.0]), NotImplemented, ..., RIVER,
+    ]  # fmt: skip
+    return {f"{k}: {type(value).__name__} {_short(value)}": value for k, value in enumerate(values)}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray | sp.sparray):
+        return str(value.shape)
+    text = repr(value)
+    return "" if " at 0x" in text else text[:30]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that works; every argument of `base` is to be replaced by junk in turn."""
+
+    name: str  # of the public thing it is about
+    function: Callable[..., Any]
+    base: dict[str, Any]
+    fixed: dict[str, Any]  # arguments that stay
+
+
+def calls() -> list[Call]:
+    """Returns one call or more for everything public that takes arguments."""
+    return [*_models(), *_coverage(), *_planning(), *_exploring(), *_data(), *_adapters(), *_learning()]
+
+
+def _call(
+    name: str, function: Callable[..., Any], fixed: dict[str, Any] | None = None, /, **base: Any
+) -> Call:
+    return Call(name, function, base, fixed or {})
+
+
+def _models() -> Iterator[Call]:
+    P, env = RIVER.dense(), gymnasium.make("CliffWalking-v1")
+    yield _call("MDP", rc.MDP, P=P, num_actions=2, available=np.ones((6, 2), bool), start=0,
+                state_labels=list("abcdef"), action_labels=["l", "r"], layout=RIVER.layout)  # fmt: skip
+    yield _call("MDP", rc.MDP, {"num_actions": 2}, P=RIVER.transitions)
+    yield _call("MDP", rc.MDP.from_pairs, transitions=RIVER.transitions, states=RIVER.pair_state,
+                actions=RIVER.pair_action, num_actions=2, start=None)  # fmt: skip
+    yield _call("MDP", rc.MDP.from_gymnasium, env=env, ends="restart")
+    yield _call("MDP", RIVER.table, values=np.ones(12))
+    yield _call("MDP", RIVER.per_pair, {"name": "values"}, values=np.ones(12))
+    yield _call("MDP", RIVER.subset, pairs=np.ones(12, bool))
+    yield _call("MDP", rc.MDP.load, path="missing")
+    yield _call("MDP", RIVER.save, {"overwrite": True}, path="model.rhocover")
+    yield _call("Layout", rc.Layout, positions=np.ones((6, 2)), directions=np.ones((2, 2)))
+    yield _call("Layout", RIVER.layout.subset, states=[0, 2])
+    for name, sizes in SMALL.items():
+        build = getattr(rc.envs, name)
+        yield _call(
+            name, build, **{key: sizes.get(key, value) for key, value in rc.envs.parameters(name).items()}
+        )
+    yield _call("make", rc.envs.make, name="river_swim", num_states=6)
+    yield _call("parameters", rc.envs.parameters, name="river_swim")
+    yield _call("parse_parameters", rc.envs.parse_parameters, name="river_swim", texts=["num_states=5"])
+    yield _call("uniform", rc.weights.uniform, mdp=RIVER)
+    yield _call("target", rc.weights.target, mdp=RIVER, distribution=UNIFORM)
+    yield _call("per_state", rc.weights.per_state, mdp=RIVER, values=np.ones(6))
+    yield _call("mask", rc.weights.mask, mdp=RIVER, pairs=np.ones(6, bool))
+    yield _call("transition_std", rc.weights.transition_std, mdp=RIVER, min_weight=0.0)
+    yield _call("model_error", rc.weights.model_error, mdp=RIVER, min_weight=0.0)
+
+
+SMALL: dict[str, dict[str, Any]] = {
+    "river_swim": {}, "river_swim_strong_current": {}, "noisy_river_swim": {}, "forked_river_swim": {},
+    "double_chain": {"num_states": 7}, "wheel": {}, "six_arms": {}, "grid_world": {"num_rows": 3}, "four_rooms": {},
+    "n_room": {"num_rooms": 2}, "deep_sea": {"size": 3}, "garnet": {"num_states": 8},
+}  # fmt: skip
+
+
+def _coverage() -> Iterator[Call]:
+    yield _call("Coverage", rc.Coverage, rho=2.0, mu=UNIFORM)
+    coverage = rc.Coverage(2.0, UNIFORM)
+    for method in ("divergence", "value", "log_abs_value", "log_v", "log_ratio", "ratio", "worst_ratio",
+                   "log_gradient", "reward", "log_curvature", "hessian_diagonal"):  # fmt: skip
+        yield _call("Coverage", getattr(coverage, method), d=UNIFORM / 12)
+    yield _call("Coverage", coverage.log_smoothness, eta=0.01)
+    yield _call("Occupancies", rc.Occupancies.of, {"start": 0}, mdp=RIVER, discount=0.9, eta=0.0)
+    yield _call("Occupancies", rc.Occupancies.average, mdp=RIVER, eta=0.01)
+    yield _call("Occupancies", rc.Occupancies.discounted, mdp=RIVER, discount=0.9, start=0, eta=0.0)
+    yield _call("Occupancies", rc.Occupancies.horizon, mdp=RIVER, horizon=3, start=0, eta=0.0)
+    for method in ("membership", "contains", "to_policy"):
+        yield _call("Occupancies", getattr(MEMBERS, method), d=UNIFORM / 12)
+    yield _call("Occupancies", MEMBERS.table, d=np.ones(12))
+    yield _call("Occupancies", MEMBERS.from_policy, policy=UNIFORM / 2)
+    yield _call("Occupancies", best_response, members=MEMBERS, reward=np.ones(12), method="auto")
+
+
+def _planning() -> Iterator[Call]:
+    yield _call("plan", rc.plan, mdp=RIVER, rho=2.0, mu=UNIFORM, eta=0.0, method="interior_point", tol=1e-8,
+                max_steps=100, warm=np.zeros(6))  # fmt: skip
+    yield _call("plan", rc.plan, {"mdp": RIVER}, rho=2.0, mu=UNIFORM, discount=0.9, start=0)
+    yield _call("plan", rc.plan, {"mdp": RIVER, "restrict": True}, rho=2.0, mu=UNIFORM, horizon=3, start=0)
+    best = rc.plan(RIVER, 2.0)
+    yield _call("Plan", best.save, {"overwrite": True}, path="plan.rhocover")
+    yield _call("budget", rc.budget, mdp=RIVER, visits=10, policy=UNIFORM / 2, delta=0.05, start=0)
+    yield _call("budget", rc.budget, {"mdp": RIVER}, model_error=0.3, delta=0.05)
+    yield _call("theorem_constants", theorem_constants, {"gamma_min": 0.1}, mdp=RIVER, rho=2.0, mu=UNIFORM,
+                eta=0.001, delta=0.05, tau_1=10)  # fmt: skip
+    yield _call(
+        "theorem_constants", theorem_constants, {"mdp": RIVER, "rho": 2.0, "eta": 0.001}, gamma_min=0.1
+    )
+    yield _call("measured_exponent", measured_exponent, t=np.arange(1, 9), regret=1 / np.arange(1, 9))
+
+
+def _exploring() -> Iterator[Call]:
+    yield _call("explore", rc.explore, world=RIVER, rho=2.0, num_steps=20, mu=UNIFORM, states=None, actions=None,
+                explorer="tracking", model="known", schedule=None, seed=0, start=0, num_chains=1, until=None,
+                trace_points=1, report=None)  # fmt: skip
+    yield _call("explore", rc.explore, {"world": RIVER, "rho": 2.0, "num_steps": 20, "explorer": "tracking"},
+                discount=0.9, horizon=None, out=None)  # fmt: skip
+    yield _call("resume", rc.resume, {"out": STORED}, world=None, rho=None, seed=None, explorer=None, mu=None)
+    yield _call("resume", rc.resume, out=STORED)
+    yield _call("Run", RUN.certificate, delta=0.05)
+    yield _call("Run", RUN.evidence, delta=0.05)
+    yield _call("Run", RUN.planning_regret, num_rewards=2, seed=0)
+    yield _call("Run", RUN.save, {"overwrite": True}, path="run.rhocover")
+    yield _call("compare", rc.compare, {"workers": 1}, envs="river_swim", explorers=["tracking"], rho=2.0, num_steps=20,
+                mu=None, model="known", seeds=1, schedule=None, start=None, num_chains=1, trace_points=1)  # fmt: skip
+    yield _call("compare", rc.compare, {"envs": "river_swim", "explorers": "tracking", "num_steps": 20, "seeds": 1},
+                workers=1)  # fmt: skip
+    found = rc.compare("river_swim", "tracking", num_steps=20, seeds=1, workers=1)
+    yield _call(
+        "Comparison", found.values, env="river_swim", rho=2.0, explorer="tracking", column="divergence"
+    )
+    yield _call(
+        "Comparison", found.curve, env="river_swim", rho=2.0, explorer="tracking", column="divergence"
+    )
+    yield _call("Comparison", found.fact, env="river_swim", rho=2.0, name="sigma")
+    yield _call("Comparison", found.save, {"overwrite": True}, path="comparison.rhocover")
+    yield _call("Comparison", rc.Comparison.load, path="missing")
+    yield _call("reproduce", rc.reproduce, {"workers": 1}, name="nothing")
+    yield from _explorers()
+
+
+def _explorers() -> Iterator[Call]:
+    yield _call("Algorithm1", rc.Algorithm1, schedule=rc.Doubling(), eta=0.001, count_floor=0.5, oracle="lp")
+    yield _call("Constant", rc.Constant, tau=50)
+    yield _call("Power", rc.Power, tau_1=10, p=2.0)
+    for name in ("Doubling", "Quadratic", "LineSearch"):
+        yield _call(name, getattr(rc, name), tau_1=10)
+    yield _call("CertifiedGap", rc.CertifiedGap, gap=0.1, delta=0.05)
+    yield _call("EveryPair", rc.EveryPair, visits=3)
+    yield _call("SmallModelError", rc.SmallModelError, error=0.1, delta=0.05)
+    yield _call(
+        "Learned", rc.Learned, growth=1.2, smoothing=0.5, know_states=True, sample=False, discovery=True
+    )
+    yield _call("MaxEnt", rc.baselines.MaxEnt, tau_1=1, over="states", sigma=1e-4)
+    yield _call("WeightedMaxEnt", rc.baselines.WeightedMaxEnt, tau_1=1, power=1.0, sigma=1e-4, delta=0.1)
+    yield _call("FWModest", rc.baselines.FWModest, tau_1=1, eta=None, delta=0.1)
+    yield _call("ActiveExploration", rc.baselines.ActiveExploration, tau_1=1, eta=None, delta=0.1)
+    yield _call("MaxRenyi", rc.baselines.MaxRenyi, alpha=0.5, episode_length=100, prior=1.0)
+    yield _call("StateMarginalMatching", rc.baselines.StateMarginalMatching, target="mu", episode_length=100,
+                randomness=1.0, prior=1.0)  # fmt: skip
+    yield _call("GenerativeSampling", rc.baselines.GenerativeSampling, loss="l2", aggregate="max", delta=0.1,
+                block_share=0.1)  # fmt: skip
+    yield _call("generative_world", rc.baselines.generative_world, mdp=RIVER)
+    for name in ("CovGame", "EntGame"):
+        yield _call(name, getattr(rc.baselines, name), bonus=0.01, delta=0.1, scope="step")
+    for name in ("RFUCRL", "RFExpress"):
+        yield _call(name, getattr(rc.baselines, name), scale=1.0, truncate=False, delta=0.1)
+    yield _call("RewardFree", rc.baselines.RewardFree, episodes=5, bonus=0.01, delta=0.1)
+
+
+def _data() -> Iterator[Call]:
+    yield _call("audit", rc.audit, data=DATA, rho=2.0, mu=None, model=None, states=None, actions=None, num_states=None,
+                num_actions=None, delta=0.05, best=None)  # fmt: skip
+    for k, column in enumerate(("s", "a", "s_next", "done")):
+        yield _call("audit", _audit_of_columns, {"place": k}, **{column: DATA[k]})
+    yield _call("audit", read_tally, {"data": DATA}, num_states=2, num_actions=2)
+    yield _call("Audit", rc.audit(DATA).meets, worst_ratio=2.0)
+    yield _call("Audit", rc.audit(DATA).save, {"overwrite": True}, path="audit.rhocover")
+    yield _call("top_up", rc.top_up, data=DATA, env=None, num_steps=5, rho=2.0, mu=None, states=None, actions=None,
+                model=None)  # fmt: skip
+    lake = gymnasium.make("CliffWalking-v1")
+    yield _call("collect", rc.collect, {"out": FULL, "env": lake}, rho=2.0, num_steps=5, mu=None, states=None, actions=None,
+                explorer="feedback", model="known", schedule=None, seed=0, until=None, dataset_id=None)  # fmt: skip
+    yield _call("collect", rc.collect, {"rho": 2.0, "num_steps": 5, "out": FULL}, env=lake)
+
+
+def _audit_of_columns(place: int, **column: Any) -> Any:
+    columns = list(DATA)
+    columns[place] = next(iter(column.values()))
+    return rc.audit(tuple(columns))
+
+
+def _adapters() -> Iterator[Call]:
+    box = gymnasium.make("MountainCar-v0").observation_space
+    yield _call(
+        "Bins", lambda **given: rc.Bins(**given).code(box), counts=3, low=-1.0, high=1.0, of=None, names=None
+    )
+    observations = np.random.default_rng(0).normal(size=(20, 2))
+    yield _call(
+        "QuantileBins",
+        lambda **given: rc.QuantileBins(**given).fit(observations),
+        counts=3,
+        of=None,
+        names=None,
+    )
+    yield _call("QuantileBins", rc.QuantileBins(3).fit, observations=observations)
+    cliff = gymnasium.make("CliffWalking-v1")
+    yield _call("CountVisits", rc.CountVisits, env=cliff, states=None, actions=None)
+    yield _call("CoverageReward", rc.CoverageReward, env=cliff, rho=2.0, mu=None, states=None, actions=None, cap=10.0,
+                task_share=0.0)  # fmt: skip
+    vector = gymnasium.make_vec("CliffWalking-v1", num_envs=2, vectorization_mode="sync")
+    yield _call("CountVisitsVector", rc.CountVisitsVector, env=vector, states=None, actions=None)
+    yield _call("CoverageRewardVector", rc.CoverageRewardVector, env=vector, rho=2.0, mu=None, states=None, actions=None,
+                cap=10.0, task_share=0.0)  # fmt: skip
+
+
+def _learning() -> Iterator[Call]:
+    known = make_confidence(COUNTS, 0.1)
+    yield _call("make_confidence", make_confidence, counts=COUNTS, delta=0.1)
+    yield _call("certify", certify, model=RIVER, coverage=rc.Coverage(2.0, np.ones(12)), counts=COUNTS, delta=0.1,
+                potential=None, max_rounds=1)  # fmt: skip
+    yield _call("find_evidence", find_evidence, confidence=known, pair_state=RIVER.pair_state, state=0)
+    yield _call("find_journey", find_journey, counts=COUNTS, pair_state=RIVER.pair_state, wanted=np.ones(12, bool),
+                prior=0.1)  # fmt: skip
+    yield _call("model_error", model_error, truth=RIVER, transitions=COUNTS, smoothing=0.0)
+    yield _call(
+        "planning_regret",
+        planning_regret,
+        truth=RIVER,
+        transitions=COUNTS,
+        num_rewards=2,
+        seed=0,
+        smoothing=0.5,
+    )
+
+
+# --- trying it -----------------------------------------------------------------------------------------
+
+
+class TooLongError(BaseException):
+    """Not an Exception, so that no code under test can swallow it."""
+
+
+@contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """Raises where the work inside does not come back."""
+
+    def ring(*_: Any) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def trouble(call: Call, argument: str, value: Any) -> str:
+    """Returns what is wrong with the outcome of a call with junk, or nothing."""
+    try:
+        with patience(PATIENCE), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            call.function(**call.fixed, **(call.base | {argument: value}))
+    except NotConvergedError:
+        return ""  # a tolerance or a number of steps that is meant, and not enough
+    except RhocoverError as error:
+        return "" if names(str(error), argument) else f"does not name the argument: {error}"
+    except TooLongError:
+        return f"no answer within {PATIENCE} seconds"
+    except TypeError as error:
+        own = isinstance(
+            value, type
+        )  # int and object can be called; what they say then is the caller's affair
+        return "" if own else f"TypeError: {error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def names(message: str, argument: str) -> bool:
+    """Returns whether a message speaks of an argument in the words of the caller."""
+    words = {argument, argument.replace("_", " "), *OTHER_WORDS.get(argument, ())}
+    return any(word in message for word in words)
+
+
+OTHER_WORDS: dict[str, tuple[str, ...]] = {
+    "envs": ("unknown environment",),
+    "of": ("an observation must be", "failed on the observation"),
+    "name": ("unknown environment", "unknown reproduction", "unknown fact"),
+    "explorers": ("`explorer`", "unknown explorer"),
+    "states": ("failed on the observation", "`out` must be a new"),
+    # values that are fine, and the folder that never is
+    **dict.fromkeys(("actions", "schedule", "until", "dataset_id", "rho", "seed"), ("`out` must be a new",)),
+    "texts": ("expected parameter=value",),
+    "transitions": ("`states` must have shape",),  # as many as there are rows
+    "observations": ("an observation must be",),
+    "counts": ("an observation must be",),  # as many numbers as there are counts
+    "names": ("an observation must be",),
+}

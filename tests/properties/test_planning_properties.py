@@ -1,0 +1,138 @@
+"""Plans and budgets: certificates that hold against every other policy, and relations between plans."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from property_tools import INF, about, few, many, models, orders, positive_orders, seeds, weighted_models
+
+import rhocover as rc
+from rhocover.files import load_tensors
+from rhocover.theory import find_limits, measured_exponent, theorem_constants
+
+criteria = st.sampled_from([{}, {"discount": 0.9}, {"horizon": 3, "restrict": True}])
+
+
+@about("plan", "Plan")
+@many
+@given(weighted_models(), orders, criteria, seeds)
+def test_no_policy_is_better_than_the_lower_bound(drawn, rho, criterion, seed):
+    mdp, mu = drawn
+    best = rc.plan(mdp, rho, mu, **criterion, throw=False)
+    members = rc.Occupancies.of(mdp, **{key: value for key, value in criterion.items() if key != "restrict"})
+    assert best.lower_bound == best.divergence - best.gap
+    assert best.gap >= 0
+    weights = np.random.default_rng(seed).random(members.num_pairs) ** 3 + 1e-6
+    d = members.from_policy(weights / np.bincount(members.node, weights)[members.node])
+    coverage = rc.Coverage(rho, members.flatten(best.weights, "mu"))
+    assert coverage.divergence(d) >= best.lower_bound - 1e-12 * (1 + abs(best.divergence))
+    own = members.flatten(best.occupancy, "d")
+    assert members.contains(own, tol=1e-9)
+    assert coverage.divergence(own) == pytest.approx(best.divergence, abs=1e-11)
+
+
+@about("plan")
+@many
+@given(weighted_models(), positive_orders, positive_orders)
+def test_the_best_divergence_grows_with_rho(drawn, one, other):
+    mdp, mu = drawn
+    low, high = (rc.plan(mdp, rho, mu, throw=False) for rho in sorted([one, other]))
+    assert low.lower_bound <= high.divergence + 1e-12 * (1 + high.divergence)
+
+
+@about("plan")
+@few
+@given(weighted_models(), positive_orders)
+def test_a_floor_costs_and_never_helps(drawn, rho):
+    mdp, mu = drawn
+    most, _ = rc.Occupancies.average(mdp).max_floor()
+    free, floored = rc.plan(mdp, rho, mu), rc.plan(mdp, rho, mu, eta=0.4 * most)
+    assert floored.divergence >= free.lower_bound
+    assert floored.occupancy[mdp.table(np.ones(mdp.num_pairs)) > 0].min() >= 0.8 * most - 1e-9
+
+
+@about("Plan")
+@few
+@given(weighted_models(), orders)
+def test_a_plan_tells_the_same_in_its_file_and_in_its_summary(tmp_path_factory, drawn, rho):
+    mdp, mu = drawn
+    best = rc.plan(mdp, rho, mu, throw=False)
+    path = tmp_path_factory.mktemp("plans") / "plan.rhocover"
+    best.save(path)
+    tensors, document = load_tensors(path, "plan")
+    assert tensors["occupancy"].tobytes() == np.ascontiguousarray(best.occupancy).tobytes()
+    assert json.loads(json.dumps(best.summary())) == document | {}
+    assert best.policy.sum(axis=1) == pytest.approx(1, abs=1e-12)
+    assert best.ratio[best.weights > 0].max() == pytest.approx(best.worst_ratio)
+
+
+# --- budgets and theory --------------------------------------------------------------------------------
+
+
+@about("budget", "Budget")
+@few
+@given(models(), st.integers(1, 200), st.floats(0.001, 0.5))
+def test_a_budget_is_ordered_and_attained(mdp, visits, delta):
+    found = rc.budget(mdp, visits=visits, delta=delta)
+    assert isinstance(found, rc.Budget)
+    assert found.lower_bound_steps <= found.steps
+    assert visits * mdp.num_pairs <= found.steps
+    assert found.sure_steps is None or found.sure_steps >= visits * mdp.num_pairs
+    assert found.policy.sum(axis=1) == pytest.approx(1, abs=1e-9)
+    assert f"{visits} time" in found.wish or "once" in found.wish
+    json.dumps(found.summary())
+    d = rc.Occupancies.average(mdp).from_policy(found.policy)
+    assert found.steps == pytest.approx(math.ceil(visits / d.min() - 1e-6), abs=1 + 1e-6 * found.steps)
+
+
+@about("budget")
+@few
+@given(models(), seeds)
+def test_no_policy_needs_fewer_steps_than_the_best(mdp, seed):
+    weights = mdp.table(np.random.default_rng(seed).random(mdp.num_pairs) + 0.1)
+    policy = weights / weights.sum(axis=1, keepdims=True)
+    found = rc.budget(mdp, visits=1000, policy=policy)
+    assert found.given is not None
+    assert found.given.steps >= found.lower_bound_steps
+
+
+@about("theorem_constants", "find_limits", "measured_exponent")
+@few
+@given(models(), st.floats(0.5, 4.0), st.floats(0.01, 0.3))
+def test_theory_is_finite_and_monotone(mdp, rho, delta):
+    most, _ = rc.Occupancies.average(mdp).max_floor()
+    asked = {"eta": 0.3 * most, "gamma_min": 0.1}
+    tight, loose = (theorem_constants(mdp, rho, delta=share, **asked) for share in (delta / 10, delta))
+    assert math.isfinite(loose.log_b_delta)
+    assert tight.k_delta >= loose.k_delta >= 2  # surer is later
+    best = rc.plan(mdp, rho)
+    limits = find_limits(
+        rc.Occupancies.average(mdp), best.coverage, mdp.per_pair(best.occupancy, "d"), best.potential
+    )
+    assert limits.sigma >= 0
+    assert not limits.kappa_min < 0
+
+
+@about("measured_exponent")
+@many
+@given(st.floats(-3, 0), st.floats(0.1, 10))
+def test_the_exponent_of_a_power_is_found(slope, factor):
+    t = np.unique(np.geomspace(10, 10**6, 40).astype(int))
+    found = measured_exponent(t, factor * t.astype(float) ** slope)
+    assert found.slope == pytest.approx(slope, abs=1e-6)
+
+
+@about("plan")
+@few
+@given(weighted_models())
+def test_the_worst_case_is_the_limit_of_large_orders(drawn):
+    """D_rho <= D_inf for every d, and V_rho is within d_i^(1/rho) of the worst ratio."""
+    mdp, mu = drawn
+    worst, large = rc.plan(mdp, INF, mu, throw=False), rc.plan(mdp, 300.0, mu, throw=False)
+    assert large.lower_bound <= worst.divergence + 1e-12
+    assert worst.worst_ratio <= large.worst_ratio * (1 + worst.gap + 1e-9)

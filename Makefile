@@ -56,7 +56,7 @@ coverage: .venv/.test  ## run the tests and print which lines and branches of sr
 	.venv/bin/python -m pytest -n 2 --cov=rhocover --cov-branch --cov-report=term:skip-covered --cov-fail-under=95
 
 docs: .venv/.sb3  ## build the documentation into out/docs, tutorials executed
-	.venv/bin/python -m sphinx -W --keep-going -q -b html docs out/docs
+	.venv/bin/python -m sphinx -q -W --keep-going -a -b html docs out/docs
 	@echo "open out/docs/index.html"
 
 bench: .venv-bench/.run  ## compare with the other libraries on this machine; rewrites docs/benchmarks.md
@@ -85,7 +85,7 @@ sbom: .venv/.test  ## write the licence list and the bill of materials from the 
 	.venv/bin/python -m release.sbom
 
 clean:  ## remove the environments, the caches and the demonstration
-	rm -rf .venv .venv-bench .venv-oldest .venv-lock out/demo out/docs build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-bench .venv-oldest .venv-lock out/demo out/docs out/docs-cache build dist .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 # Environments.

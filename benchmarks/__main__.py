@@ -2,7 +2,7 @@
 
 - `python -m benchmarks bars [NAME ...]`: one question each, with a bar that must hold.
 - `python -m benchmarks peers [--short] [NAME ...]`: beside other libraries; writes docs/benchmarks.
-- `python -m benchmarks page`: docs/benchmarks.md again, from what was measured.
+- `python -m benchmarks page`: docs/benchmarks.md and its pictures again, from what was measured.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     elif asked.command == "peers":
         peers(asked.names, asked.short)
     else:
+        page.draw_pictures(page.DOCS)
         page.write_page(page.DOCS)
 
 
@@ -41,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     beside = commands.add_parser("peers", help="side by side with other libraries; writes docs/benchmarks")
     beside.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PEERS))
     beside.add_argument("--short", action="store_true", help=f"seconds each, written to {SHORT}")
-    commands.add_parser("page", help="docs/benchmarks.md again, from what was measured")
+    commands.add_parser("page", help="docs/benchmarks.md and its pictures again, from what was measured")
     return parser
 
 

@@ -68,6 +68,14 @@ def write_page(docs: Path) -> None:
     write_atomically(docs / PAGE, render(load(docs)).encode(), overwrite=True)
 
 
+def draw_pictures(docs: Path) -> None:
+    """Draws the pictures of what was measured again."""
+    for document in load(docs):
+        importlib.import_module(f"benchmarks.peers.{document['name']}").draw(
+            document["result"], docs / FOLDER
+        )
+
+
 # The page.
 
 

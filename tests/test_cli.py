@@ -277,7 +277,7 @@ def test_the_ratio_map_leaves_out_what_was_dropped(model):
         ("plan river_swim --rho 2 --set num_states=x", "whole number, got 'x'"),
         ("plan river_swim --rho 2 --set num_states=1", "at least 2"),
         ("plan river_swim --rho 2 --set num_stats=3", "'num_states'"),
-        (f"plan river_swim --rho 2 --set num_states={10**30}", "cannot be built"),
+        (f"plan river_swim --rho 2 --set num_states={10**30}", "must be at most"),
         ("plan grid_world --rho 2 --set success=nan", "nan"),
         ("plan river_swim --rho 2 --mu unifrom", "'uniform'"),
         ("plan river_swim --rho 2 --mu random", "random:SEED"),

@@ -306,6 +306,13 @@ def test_far_is_relative_to_what_can_be_earned_at_all():
         assert (found is None) == is_far
 
 
+def test_an_answer_to_losses_is_a_start_for_the_same_losses(grid):
+    oracle, losses = PolicyIteration(grid), place(grid, 5) - 2.0
+    answer = oracle.respond(losses)
+    assert answer.value < 0
+    assert policy_iteration._warm(Question.of(oracle.choices, losses), answer) is not None
+
+
 def test_a_response_over_several_rooms_is_that_of_the_best_and_zero_outside():
     P = np.zeros((5, 2, 5))
     P[0, :, 0] = P[1, 0, 2] = P[1, 1, 1] = P[2, 0, 1] = P[2, 1, 2] = 1.0  # rooms {0} and {1, 2}

@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks.peers.explorer_systems import OURS, SYSTEMS
 from rhocover.report.figures import STYLE
@@ -18,7 +19,7 @@ from rhocover.report.ratios import ratio_axis
 OWN = dict(zip(OURS.values(), ("#0072B2", "#56B4E9"), strict=True))
 COLOURS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#6A3D9A")  # of the best others, best first
 PALE, FROM = "0.82", 100  # steps: before that almost nobody has seen every pair
-COLUMNS, WIDTH, HEIGHT, LEFT, NAMES, TOP, BETWEEN, BOTTOM = 2, 3.4, 2.5, 0.65, 1.65, 0.85, 0.75, 0.5
+COLUMNS, WIDTH, HEIGHT, LEFT, NAMES, TOP, BETWEEN, BOTTOM = 2, 3.4, 2.5, 0.75, 1.65, 0.85, 0.75, 0.5
 HIGHEST = {"worst ratio": 12.0, "divergence": 200.0}  # times the best line: what lies above is cut off
 LABELS = {"worst ratio": "worst ratio, target / visited", "divergence": "divergence D₂"}
 
@@ -50,6 +51,7 @@ def coverage_figure(
 
 
 def _panel(axes: Axes, lines: Lines, marks: np.ndarray, best: float, name: str) -> None:
+    lines = {x: line for x, line in lines.items() if SYSTEMS[x].play != "desk"}  # it does not walk
     time_axis(axes, int(marks[-1]), min(FROM, int(marks[-1]) // 4))
     named = _named(lines)
     for label, line in lines.items():
@@ -64,9 +66,8 @@ def _panel(axes: Axes, lines: Lines, marks: np.ndarray, best: float, name: str) 
 
 
 def _named(lines: Lines) -> dict[str, str]:
-    """Returns the colour of ours and of the best others that walk and have seen every pair."""
-    walkers = {x: line for x, line in lines.items() if x not in OWN and SYSTEMS[x].play != "desk"}
-    last = {x: line["mean"][-1] for x, line in walkers.items() if line["mean"][-1] is not None}
+    """Returns the colour of ours and of the best others that have seen every pair."""
+    last = {x: line["mean"][-1] for x, line in lines.items() if x not in OWN and line["mean"][-1] is not None}
     others = sorted(last, key=lambda x: last[x])[: len(COLOURS)]
     return OWN | dict(zip(others, COLOURS, strict=False))
 
@@ -89,6 +90,9 @@ def _heights(axes: Axes, lines: Sequence[Mapping[str, Any]], best: float, name: 
     else:
         axes.set_yscale("log")
         axes.set_ylim(tall.min() / 1.15, tall.max() * 1.15)
+        axes.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0), numticks=12))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _array(values: Sequence[float | None]) -> np.ndarray:

@@ -44,16 +44,19 @@ def measure(short: bool = False) -> dict[str, Any]:
     """Returns a row for each model, criterion, start and peer, and the times of our own methods."""
     rows: Rows = []
     own: Rows = []
+    missing = {peer: line for peer in PEERS[:2] if (line := report.absent(peer)) is not None}
+    peers = [peer for peer in PEERS if peer not in missing]
     for kind, sizes in (SHORT_SIZES if short else SIZES).items():
         for size in sizes:
             mdp = _model(kind, size)
             rewards = _rewards(mdp)
             with Worker(prepared, mdp, *rewards) as worker:
                 for discount in (DISCOUNT, None):
-                    rows += _compared(kind, mdp, rewards, discount, worker, rows, short)
+                    rows += _compared(kind, mdp, rewards, discount, worker, rows, peers, short)
             own += _own_methods(kind, mdp, rewards[0]) if mdp.num_states <= OWN_STATES else []
     limit = SHORT_LIMIT if short else LIMIT
-    return {"rows": rows, "own": own, "discount": DISCOUNT, "change": CHANGE, "limit": limit}
+    settings = {"discount": DISCOUNT, "change": CHANGE, "limit": limit}
+    return {"rows": rows, "own": own, **settings, "absent": missing}
 
 
 def _model(kind: str, size: int) -> rc.MDP:
@@ -75,7 +78,7 @@ def _members(mdp: rc.MDP, discount: float | None) -> rc.Occupancies:
 
 def _compared(
     kind: str, mdp: rc.MDP, rewards: tuple[FloatArray, FloatArray], discount: float | None, worker: Worker,
-    earlier: Rows, short: bool,
+    earlier: Rows, peers: list[str], short: bool,
 ) -> Rows:  # fmt: skip
     """Returns the rows of one model and criterion: ours between the others' answers, the least of all."""
     members, rows = _members(mdp, discount), []
@@ -83,7 +86,7 @@ def _compared(
     for is_warm in (False, True):
         head = {"kind": kind, "states": mdp.num_states, "criterion": members.criterion, "warm": is_warm}
         ours, found, best = [], {}, None
-        for peer in PEERS:
+        for peer in peers:
             seconds, best = _ours(members, rewards, is_warm)
             ours.append(seconds)
             tried = methods(peer, discount, kind, mdp.num_states)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import rhocover as rc
+from benchmarks import report
 from benchmarks.peers.workers import Clock
 from rhocover.checks import FloatArray, IntArray
 from rhocover.oracles import LPOracle
@@ -63,6 +64,8 @@ def prepared(mdp: rc.MDP, reward: FloatArray, other: FloatArray) -> Callable[...
 
 def _warm_up() -> None:
     """Answers on a small model first: quantecon compiles."""
+    if report.absent("quantecon") is not None:
+        return
     mdp = rc.envs.river_swim()
     reward = np.ones(mdp.num_pairs)
     for method in ("modified_policy_iteration", "policy_iteration"):

@@ -21,7 +21,10 @@ from rhocover.report.lines import GREY
 OURS = "this library"
 COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F")  # Okabe and Ito
 WIDTH, HEIGHT, LEFT, BOTTOM, GAP, HEAD, KEY = 2.55, 1.9, 0.65, 0.5, 0.5, 0.75, 0.3
-TICKS = {1e-3: "1 ms", 1e-2: "10 ms", 0.1: "0.1 s", 1.0: "1 s", 10.0: "10 s", 100.0: "100 s"}
+TICKS = {
+    1e-5: "10 µs", 1e-4: "0.1 ms", 1e-3: "1 ms", 1e-2: "10 ms", 0.1: "0.1 s", 1.0: "1 s", 10.0: "10 s",
+    100.0: "100 s",
+}  # fmt: skip
 
 
 def panels(names: Sequence[str], columns: int, title: str, note: str) -> tuple[Figure, list[Axes]]:
@@ -51,6 +54,12 @@ def seconds_axis(axes: Axes) -> None:
     axes.grid(color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def whole_decades(axes: Axes) -> None:
+    """Lets the upward axis begin and end with powers of ten, so that it has at least two ticks."""
+    low, high = np.log10(axes.dataLim.intervaly)
+    axes.set_ylim(10 ** np.floor(low - 0.05), 10 ** np.ceil(high + 0.05))
 
 
 def _duration(value: float) -> str:
@@ -102,6 +111,7 @@ def draw_rhos(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
             ours = {row["rho"]: row for row in own}
             places = [rhos.index(rho) for rho in ours]
             draw_line(axes, places, list(ours.values()), "ours", colours[OURS])
+            whole_decades(axes)
         write_key(figure, all_axes[0], colours)
     save_figure(figure, path, overwrite=True)
 
@@ -113,12 +123,13 @@ def draw_sizes(
     names = list(dict.fromkeys(name for panel in lines.values() for name in panel))
     colours = {name: colour for name, colour in colours_of([OURS, *names]).items() if name in names}
     with matplotlib.rc_context(STYLE):
-        figure, all_axes = panels(list(lines), min(3, len(lines)), title, note)
+        figure, all_axes = panels(list(lines), min(2, len(lines)), title, note)
         for panel, axes in zip(lines.values(), all_axes, strict=True):
             seconds_axis(axes)
             axes.set_xscale("log")
             axes.set_xlabel("states")
             for name, rows in panel.items():
                 draw_line(axes, [row["states"] for row in rows], rows, "seconds", colours[name])
+            whole_decades(axes)
         write_key(figure, all_axes[0], colours)
     save_figure(figure, path, overwrite=True)

@@ -18,6 +18,7 @@ from benchmarks.peers.explorer_systems import OURS, SYSTEMS
 import rhocover as rc
 from benchmarks import page, report
 
+pytestmark = pytest.mark.timeout(900)  # whichever test comes first waits for all measurements
 MODULES = {"simulator": simulator, "audit": audit, "explorers": explorers}
 
 
@@ -34,7 +35,6 @@ def found(folder: Path) -> dict[str, dict]:
     return {document["name"]: document["result"] for document in page.load(folder)}
 
 
-@pytest.mark.timeout(600)
 def test_short_measurements_are_kept_drawn_and_rendered(folder: Path, found: dict[str, dict]) -> None:
     assert set(found) == set(MODULES)
     page.write_page(folder)

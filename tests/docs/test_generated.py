@@ -44,6 +44,8 @@ def test_figures_are_medians_against_the_first_peer_and_tell_of_the_closest_and_
     assert "Planner: seconds of Slow &amp; known, relative to ours" in shown
     assert f"Median of 3. Closest of 2: Near, 3{TIMES}. Behind in 1 of 6 rows." in shown
     assert "Behind in 0 of 1 rows." in shown
+    store(tmp_path, "oracle", [row | {"verdict": "even"} for row in rows(0.9)])
+    assert "Behind in 0 of 1 rows." in extension("headline").headline(tmp_path)
 
 
 def test_no_more_than_three_figures_are_shown_and_a_peer_without_numbers_has_none(tmp_path: Path) -> None:

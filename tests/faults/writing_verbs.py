@@ -229,15 +229,15 @@ VERBS: dict[str, Verb] = {
     "MDP.save": Verb(lambda folder: RIVER.save(folder / "out" / "model", overwrite=True),
                      lambda folder: ((folder / "out").mkdir(), (folder / "out" / "model").write_bytes(OLD)), replaces=True),
     "MinariWriter, over another": Verb(lambda folder: minari(folder, 1), lambda folder: minari(folder, 0), replaces=True),
-    "plan --out --report": Verb(lambda folder: command(*plan_words(folder), "--force")),
-    "plan --force": Verb(lambda folder: command(*plan_words(folder), "--force"), old_plan, replaces=True),
-    "explore --out --report": Verb(run_again),
+    "plan --out --report": Verb(lambda folder: command(*plan_words(folder), "--force"), every=SOME),
+    "plan --force": Verb(lambda folder: command(*plan_words(folder), "--force"), old_plan, replaces=True, every=SOME),
+    "explore --out --report": Verb(run_again, every=SOME),
     "compare --out --report": Verb(lambda folder: command(
         "compare", "river_swim", "--set", "num_states=4", "--steps", "100", "--seeds", "2", "--explorer", "tracking", "--workers", "1",
-        "--out", folder / "out", "--report", folder / "page.html", *(["--force"] if (folder / "page.html").exists() else []))),
+        "--out", folder / "out", "--report", folder / "page.html", *(["--force"] if (folder / "page.html").exists() else [])), every=SOME),
     "audit --out --report": Verb(lambda folder: command(
-        "audit", folder / "steps.npz", "--out", folder / "out", "--report", folder / "out" / "page.html", "--force"), write_table),
+        "audit", folder / "steps.npz", "--out", folder / "out", "--report", folder / "out" / "page.html", "--force"), write_table, every=SOME),
     "top-up --policy --report": Verb(lambda folder: command(
-        "top-up", folder / "steps.npz", "--steps", "50", "--policy", folder / "out" / "policy.csv", "--report", folder / "out" / "page.html", "--force"), write_table),
-    "demo": Verb(demo),
+        "top-up", folder / "steps.npz", "--steps", "50", "--policy", folder / "out" / "policy.csv", "--report", folder / "out" / "page.html", "--force"), write_table, every=SOME),
+    "demo": Verb(demo, every=SOME),
 }  # fmt: skip

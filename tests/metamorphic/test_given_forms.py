@@ -100,10 +100,8 @@ def test_whole_weights_in_any_type_give_the_same_plan_and_coverage(form):
     assert weights.target(mdp, cast).tobytes() == weights.target(mdp, mu).tobytes()
 
 
-@pytest.mark.parametrize("start", [1, np.int8(1), np.array(1), [0, 1, 0], np.array([0, 1, 0], np.uint8), (0.0, 1.0, 0.0)], ids=repr)  # fmt: skip
+@pytest.mark.parametrize("start", [1, np.int8(1), [0, 1, 0], np.array([0, 1, 0], np.uint8), (0.0, 1.0, 0.0)], ids=repr)  # fmt: skip
 def test_a_start_in_any_form_is_the_same_start(start):
-    if np.ndim(start) == 0 and isinstance(start, np.ndarray):
-        pytest.skip("an array without axes is refused as a state: see the refusals")
     mdp = MDP(QUARTERS)
     expected = plan(mdp, 2, discount=0.9, start=np.array([0.0, 1.0, 0.0]))
     assert plan(mdp, 2, discount=0.9, start=start).occupancy.tobytes() == expected.occupancy.tobytes()

@@ -102,8 +102,10 @@ def test_neither_workers_nor_the_order_of_the_question_change_a_comparison(tmp_p
 def test_a_comparison_is_the_runs_it_is_made_of():
     found = rc.compare("wheel", "feedback", num_steps=200, seeds=[3], workers=1)
     run = rc.explore(rc.envs.wheel(), 2.0, 200, seed=3, trace_points=5)
-    for column in ("divergence", "worst_ratio", "least_visits"):
-        assert np.array_equal(found.values("wheel", 2.0, "feedback", column)[0], run.trace[column], equal_nan=True)
+    for column in ("divergence", "worst_ratio", "least_count"):
+        assert np.array_equal(
+            found.values("wheel", 2.0, "feedback", column)[0], run.trace[column], equal_nan=True
+        )
 
 
 # --- data ----------------------------------------------------------------------------------------------

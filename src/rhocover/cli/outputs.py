@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rhocover.errors import InvalidArgumentError
+from rhocover.files import naming_file
 
 Writer = Callable[[Path], None]
 HIDDEN = ".rhocover-"  # folders begin so in which files are put together
@@ -46,18 +47,21 @@ def clear(folder: Path, is_ours: Callable[[str], bool]) -> None:
 
 def write_all(folder: Path, files: Mapping[str, Writer], *, force: bool) -> list[Path]:
     """Writes the files and returns their paths; a writer may decide to write nothing."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(prefix=HIDDEN, dir=folder) as hidden:
             for name, write in files.items():
-                write(Path(hidden, name))
+                with naming_file(folder / name):
+                    write(Path(hidden, name))
             written = [name for name in files if Path(hidden, name).exists()]
             check_free(folder, written, force=force)  # again: others may have been faster
             for name in written:
                 os.replace(Path(hidden, name), folder / name)
     except BaseException:
-        with suppress(OSError):  # nothing was written: the folder is as empty as it was made
-            folder.rmdir()
+        with suppress(OSError):  # one that is not empty is somebody's by now
+            for place in made:
+                place.rmdir()
         raise
     return [folder / name for name in written]
 

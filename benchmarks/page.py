@@ -23,8 +23,8 @@ FOLDER, PAGE = "benchmarks", "benchmarks.md"
 HEAD = """\
 # Side by side with everything else
 
-What people use instead, beside this library: the same problems, in one run on one machine, the other in the
-best form that we found. A **ratio** is theirs over ours of something of which less is better (seconds,
+What people use instead, beside this library: the same problems, in one run on one machine. Each section says
+in which form the others run. A **ratio** is theirs over ours of something of which less is better (seconds,
 memory, distance from the best coverage), so more than 1 means that this library is ahead. What was achieved
 stands beside each time.
 
@@ -108,7 +108,7 @@ def summary(documents: list[Document]) -> str:
         for k, ((peer, quantity), found) in enumerate(_groups(document["result"]["rows"]).items())
     ]
     columns = ["comparison", "peer", "ratio of", "median", "least", "in how many rows we are"]
-    return "\n".join(questions) + "\n\n" + report.markdown_table(columns, rows, left=3)
+    return "\n".join(questions) + "\n\n" + report.markdown_table(columns, rows, left=3, words=1)
 
 
 def _groups(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -147,7 +147,7 @@ def behind(documents: list[Document]) -> str:
     if not rows:
         return NOWHERE
     columns = ["comparison", "case", "peer", "of", "ours", "theirs", "ratio", "why"]
-    return report.markdown_table(columns, rows, left=4)
+    return report.markdown_table(columns, rows, left=4, words=1)
 
 
 def _values(row: dict[str, Any]) -> list[str]:

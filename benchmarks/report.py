@@ -117,9 +117,12 @@ def in_turn(
 # Markdown.
 
 
-def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Returns a table, the first `left` columns flush left and the others flush right."""
-    rule = ["---" if k < left else "---:" for k in range(len(columns))]
+def markdown_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, words: int = 0
+) -> str:
+    """Returns a table; the first `left` columns and the last `words` are flush left, the others right."""
+    last = len(columns) - words
+    rule = ["---" if k < left or k >= last else "---:" for k in range(len(columns))]
     return "\n".join("| " + " | ".join(_cell(c) for c in line) + " |" for line in [columns, rule, *rows])
 
 

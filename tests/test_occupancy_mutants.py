@@ -34,6 +34,12 @@ def test_a_start_without_restarts_and_two_criteria_at_once_are_refused():
         Occupancies.of(mdp, discount=0.9, horizon=3)
 
 
+@pytest.mark.parametrize("options", SETS.values(), ids=SETS)
+def test_a_set_of_what_is_no_model_is_refused(options):
+    with pytest.raises(InvalidArgumentError, match="`mdp`"):
+        Occupancies.of(np.ones((2, 2, 2)) / 2, **options)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("eta", [-1e-9, 0.5, 0.7, np.nan])
 def test_a_floor_outside_zero_to_one_half_is_refused(eta):
     with pytest.raises(InvalidArgumentError, match="eta"):

@@ -268,9 +268,11 @@ def place(members: Occupancies, state: int) -> np.ndarray:
     return 1.0 * (members.mdp.pair_state == state) + 0.01 * (members.mdp.pair_state % 7)
 
 
-def test_asked_the_same_again_one_evaluation_is_enough(grid):
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e6])
+def test_asked_the_same_again_one_evaluation_is_enough(grid, size):
     oracle = PolicyIteration(grid)
-    reward = np.random.default_rng(0).random(grid.num_pairs)
+    reward = size * np.random.default_rng(0).random(grid.num_pairs)
+    assert policy_iteration._warm(Question.of(oracle.choices, reward), oracle.respond(reward)) is not None
     first = oracle.respond(reward)
     again = oracle.respond(reward, warm=first)
     assert first.iterations > again.iterations == 1
@@ -417,6 +419,14 @@ def test_sweeps_alone_are_an_answer_where_they_prove_enough(crowd):
     np.testing.assert_array_equal(stage.chosen, crowd.greedy(advantage))
     answer = PolicyIteration(crowd.members).respond(question.reward)
     assert answer.value == pytest.approx(stage.gain, abs=1e-10)
+
+
+@pytest.mark.parametrize("method", ["policy_iteration", "value_iteration", "lp"])
+@pytest.mark.parametrize("options", [{}, {"discount": 0.7}, {"horizon": 3}], ids=str)
+def test_an_answer_is_what_its_policy_visits(method, options):
+    members = Occupancies.of(random_model(4), **options)
+    answer = best_response(members, np.random.default_rng(0).random(members.num_pairs), method=method)
+    np.testing.assert_allclose(answer.occupancy, members.from_policy(answer.policy), atol=1e-9)
 
 
 def test_an_answer_says_how_much_it_may_miss():

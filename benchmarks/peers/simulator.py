@@ -154,7 +154,7 @@ def section(result: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             words,
-            report.markdown_table(columns, rows, left=2),
+            report.markdown_table(columns, rows, left=2, words=1),
             f"Same law: {held} of {len(result['laws'])} tests of the transitions against the environment's "
             f"table hold (chi-square, each fails by chance with probability {result['chance']:g}; the "
             f"smallest p-value is {report.number(least, 2)}).",

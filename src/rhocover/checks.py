@@ -133,10 +133,11 @@ def choice(value: Any, name: str, known: Iterable[str]) -> str:
     return value
 
 
-def place(value: Any, name: str) -> Path:
-    """Returns `value` as the path of a file or a folder."""
-    if not isinstance(value, str | os.PathLike) or "\0" in (text := str(os.fspath(value))):
-        raise InvalidArgumentError(f"`{name}` must be a path, got {value!r}.")
+def place(value: Any, name: str, what: str = "file") -> Path:
+    """Returns `value` as the path of a file, or of whatever `what` says."""
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(text, str) or "\0" in text:
+        raise InvalidArgumentError(f"`{name}` must be the name of a {what}, got {value!r}.")
     return Path(text)
 
 

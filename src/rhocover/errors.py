@@ -119,4 +119,4 @@ def unknown_name(kind: str, name: Any, known: Sequence[str]) -> UnknownNameError
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) if isinstance(name, str) else []
     hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     came = repr(name) if isinstance(name, str) else f"(of type {type(name).__name__})"
-    return UnknownNameError(f"unknown {kind} {came}. {hint}Known: {', '.join(sorted(known))}.")
+    return UnknownNameError(f"unknown {kind} {came}. {hint}Known: {', '.join(sorted(map(str, known)))}.")

@@ -20,7 +20,9 @@ import rhocover as rc
 from rhocover.adapters.minari_files import MinariWriter
 from rhocover.cli import app
 from rhocover.collecting import log, seeding
+from rhocover.experiments import ledger
 from rhocover.exploring import checkpoints, simulator
+from rhocover.files import write_atomically
 
 RIVER = rc.envs.river_swim(num_states=4)
 RUN = {"rho": 2.0, "num_steps": 400, "explorer": "tracking", "trace_points": 1}
@@ -49,7 +51,7 @@ class Verb:
 def settle() -> None:
     """Makes checkpoints and parts often, clocks stand still, and pictures and pages one word long."""
     checkpoints.SECONDS, simulator.Simulator.stretch = 0.0, 200
-    log.PART, log.SECONDS, seeding.BETWEEN = 16, 1e9, 9
+    log.PART, log.SECONDS, ledger.SECONDS, seeding.BETWEEN = 16, 1e9, 0.0, 9
     time.perf_counter = lambda: 0.0
     matplotlib.figure.Figure.savefig = lambda self, file, **_: file.write(b"a picture")  # type: ignore[method-assign]
     page: Any = importlib.import_module("rhocover.report.page_html")
@@ -68,6 +70,12 @@ def settle() -> None:
     request: Any = importlib.import_module("rhocover.cli.request")
     request.plan = functools.lru_cache(lambda mdp, rho, mu, **_: rc.plan(RIVER, rho))
     request.read_model = lambda *_: (RIVER, {})
+    for name in ("occupancy_picture", "ratio_picture", "frontier_picture"):
+        setattr(request, name, lambda plans, title, path: write_atomically(path, b"a picture"))
+    for name in ("runs", "comparing"):
+        importlib.import_module(f"rhocover.cli.{name}")._draw = lambda make, path: write_atomically(
+            path, b"a picture"
+        )
     _cache_demo()
 
 
@@ -239,5 +247,5 @@ VERBS: dict[str, Verb] = {
         "audit", folder / "steps.npz", "--out", folder / "out", "--report", folder / "out" / "page.html", "--force"), write_table, every=SOME),
     "top-up --policy --report": Verb(lambda folder: command(
         "top-up", folder / "steps.npz", "--steps", "50", "--policy", folder / "out" / "policy.csv", "--report", folder / "out" / "page.html", "--force"), write_table, every=SOME),
-    "demo": Verb(demo, every=SOME),
+    "demo": Verb(demo, every={"once": 6, "full": 20, "death": 15}),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 from rhocover import Coverage, Occupancies, envs
 from rhocover.errors import SolverError
 from rhocover.planning import factorisation as module
-from rhocover.planning import sparse_backend
+from rhocover.planning import normal_matrix, sparse_backend
 from rhocover.planning.factorisation import DenseBackend, NormalEquations, NotPositiveDefiniteError, Solution
 from rhocover.planning.multifrontal import Workspace, _block_offsets, _children
 from rhocover.planning.normal_matrix import NormalMatrix, normal_pattern
@@ -132,7 +133,11 @@ def test_metis_is_asked_only_where_it_pays_and_taken_only_where_it_saves(monkeyp
     monkeypatch.setattr(sparse_backend, "METIS_PAYS", 0.0)
     best_analysis(pattern)
     assert not asked  # planar
-    monkeypatch.setattr(sparse_backend, "PLANAR", 0.0)
+    limit = own.num_operations / pattern.shape[0] ** 1.5
+    monkeypatch.setattr(sparse_backend, "PLANAR", 1.01 * limit)
+    best_analysis(pattern)
+    assert not asked
+    monkeypatch.setattr(sparse_backend, "PLANAR", 0.99 * limit)
     assert best_analysis(pattern).num_operations == own.num_operations
     assert len(asked) == 1
     monkeypatch.setattr(sparse_backend, "nested_dissection", lambda p: np.arange(pattern.shape[0]))
@@ -292,6 +297,16 @@ def test_the_normal_matrix_is_filled_again_for_every_weight():
         dense = ((K * w) @ K.T).toarray()[np.ix_(symbolic.order, symbolic.order)]
         np.testing.assert_allclose(lower, np.tril(dense), atol=1e-13)
     np.testing.assert_array_equal(inverse(symbolic.order)[symbolic.order], np.arange(6))
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(2**30, np.int32), (2**31 - 1, np.int32), (2**31, np.int64)])
+def test_places_have_thirty_two_bits_while_those_can_number_them(size, dtype, monkeypatch):
+    monkeypatch.setattr(normal_matrix, "_find_places", lambda *given: None)
+    K = sp.csr_array(matrix_of(4, 6))
+    shape = SimpleNamespace(indices=SimpleNamespace(size=size), indptr=None, order=np.arange(4))
+    matrix = NormalMatrix(K, shape)  # type: ignore[arg-type]
+    assert matrix._places.dtype == dtype
+    assert matrix._places.size == 6 * (4 * 5 // 2)  # the lower triangle of each column's outer product
 
 
 @pytest.mark.parametrize("options", [{}, {"discount": 0.9}, {"horizon": 3}], ids=str)

@@ -232,6 +232,13 @@ def test_the_start_is_the_uniform_policys_occupancy_where_that_meets_every_weigh
     np.testing.assert_array_equal(start_of(members, np.ones(members.num_pairs)), uniform)
 
 
+def test_a_pair_of_no_weight_may_stay_unvisited_at_the_start():
+    P = np.zeros((3, 1, 3))
+    P[0, 0, 1] = P[1, 0, 2] = P[2, 0, 1] = 1.0  # 0 is left for ever
+    members = Occupancies.average(MDP(P))
+    np.testing.assert_allclose(start_of(members, [0.0, 1.0, 1.0]), [0.0, 0.5, 0.5], rtol=1e-12)
+
+
 def test_with_a_floor_the_start_has_the_largest_one():
     members = Occupancies.average(random_model(0), eta=0.001)
     start = start_of(members, np.ones(members.num_pairs))

@@ -257,7 +257,7 @@ def test_a_cold_start_is_centred_with_products_of_one(rho):
         assert not point.x.any()
     else:
         np.testing.assert_array_equal(point.x * point.c, m)
-        assert point.alpha == 1
+        assert (point.alpha, point.y, point.z) == (1.0, 0.0, 0.0)
         assert point.theta == pytest.approx(point_of(program, point.c, point.x).sum(), rel=1e-15)
     floored = floored_start(program)
     np.testing.assert_allclose(floored.y * floored.z, m, rtol=1e-15)
@@ -285,6 +285,17 @@ def test_a_warm_start_has_the_potential_and_a_tenth_of_the_products(rho):
     np.testing.assert_allclose(point.x * point.c, newton_module.WARM * centre_of(program), rtol=1e-14)
     assert (point.alpha, point.y, point.z) == (1.0, 0.0, 0.0)
     assert point.theta == pytest.approx(point_of(program, point.c, point.x).sum(), rel=1e-15)
+
+
+@pytest.mark.parametrize(("refine", "solves"), [(False, 1), (True, 2)])
+def test_borders_are_refined_as_a_whole_only_when_asked(refine, solves, monkeypatch):
+    program = program_of("floored", "average", 2.0)
+    solver, asked = FlooredNewton(program), []
+    solver._linearise(iterate_of(program, "floored"))
+    real = solver._equations.solve
+    monkeypatch.setattr(solver._equations, "solve", lambda flow: asked.append(flow) or real(flow))
+    solver._borders.solve(np.ones(program.K.shape[0]), [1.0, 2.0], refine)
+    assert len(asked) == solves
 
 
 @pytest.mark.parametrize("kind", ["plain", "shifted"])

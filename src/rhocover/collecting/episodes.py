@@ -16,6 +16,7 @@ from rhocover.adapters.minari_columns import FlatColumns
 from rhocover.checks import IntArray
 from rhocover.collecting.log import STEP_NAMES, Part
 from rhocover.collecting.observations import Columns, joined, nested, picked
+from rhocover.errors import FileFormatError
 
 
 class _Stream:
@@ -70,6 +71,8 @@ def _whole_episodes(stream: _Stream, space: Any, values: Any, *, is_last: bool) 
 
 
 def _assembled(steps: Columns, resets: Columns, ends: IntArray, space: Any, values: Any) -> FlatColumns:
+    if resets["reset_steps"].size != ends.size:
+        raise FileFormatError("the log does not say how every episode began.")
     lengths = np.diff(ends, prepend=-1)
     first = ends - lengths + 1 + np.arange(ends.size)  # of each episode, among the observations
     is_first = np.zeros(ends[-1] + 1 + ends.size, bool)

@@ -159,7 +159,7 @@ def load_part(folder: Path, number: int, digest: str) -> Part:
 def _is_log(columns: Columns, first: int) -> bool:
     """Whether columns have the names, the types and the lengths of steps and resets, in their order."""
     kinds = {name: columns[name].dtype.str for name in (*STEP_TYPES, *RESET_TYPES) if name in columns}
-    if kinds != STEP_TYPES | RESET_TYPES:
+    if kinds != STEP_TYPES | RESET_TYPES or any(columns[name].ndim != 1 for name in kinds):
         return False
     sizes = {name.startswith("reset_"): set() for name in columns}
     for name, array in columns.items():

@@ -22,7 +22,7 @@ from rhocover.data.minari_tally import count_episodes
 from rhocover.data.state_numbers import make_state_numbers
 from rhocover.data.tally import Tally
 from rhocover.data.tallying import Tallier
-from rhocover.errors import missing_extra
+from rhocover.errors import missing_extra, naming
 
 Result = TypeVar("Result")
 Sheet = dict[str, Any]
@@ -69,7 +69,7 @@ def publish(
     writer = MinariWriter(
         target, name, observation_space=trip.space, action_space=trip.action_space, env_spec=spec
     )
-    with writer:
+    with writer, naming(folder.path):
         for some in episodes_of(parts_of(folder.path, digest), trip.space, values):
             writer.add_many(
                 some.observations, some.actions, some.rewards, some.terminations, some.truncations,

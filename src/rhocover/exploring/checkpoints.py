@@ -52,7 +52,7 @@ class Folder:
     """The folder of one run, locked; use it in a `with` statement."""
 
     def __init__(self, path: Path | str) -> None:
-        self.path = checks.place(path, "out")
+        self.path = checks.place(path, "out", "folder")
         self._lock: int | None = None
         self._digest = ""
         self._number = 0

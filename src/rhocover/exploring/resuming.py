@@ -46,7 +46,7 @@ def resume(
 
 def read_folder(out: Path | str, explorer: Any = None, mu: Any = None) -> Settings:
     """Returns the settings of the run in a folder."""
-    path = checks.place(out, "out")
+    path = checks.place(out, "out", "folder")
     if not (path / SETTINGS).is_file():
         raise InvalidArgumentError(f"`out` {str(out)!r} holds no run: there is no {SETTINGS} in it.")
     tensors, document = load_tensors(path / SETTINGS, "run-settings")

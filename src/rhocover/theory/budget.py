@@ -283,8 +283,10 @@ def _read_visits(mdp: MDP, visits: Any) -> FloatArray:
 
 def _read_error(model_error: Any) -> float:
     eps = checks.number(model_error, "model_error")
-    if not 1e-100 < eps < 1e100:  # its square is a number
-        raise InvalidArgumentError(f"`model_error` must be above 0 and finite, got {eps:g}.")
+    if not 0 < eps < math.inf:
+        raise InvalidArgumentError(f"`model_error` must be in (0, inf), got {eps:g}.")
+    if not 1e-100 < eps < 1e100:  # whose square is a number
+        raise InvalidArgumentError(f"`model_error` must be between 1e-100 and 1e100, got {eps:g}.")
     return eps
 
 

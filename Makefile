@@ -17,8 +17,7 @@ unexport PYTHONPATH
 OLDEST_TESTS = -W ignore::DeprecationWarning -k "not Taxi and not CliffWalking" \
 	tests/test_mdp.py tests/test_coverage.py tests/test_occupancy.py tests/test_oracles.py \
 	tests/test_linear_program.py tests/test_weights.py tests/test_structure.py tests/test_files.py \
-	tests/test_envs.py tests/test_cli.py tests/test_doctor.py tests/formats tests/chains \
-	tests/planning/test_certificate.py tests/planning/test_factorisation.py \
+	tests/test_cli.py tests/test_doctor.py tests/formats tests/planning/test_factorisation.py \
 	tests/planning/test_reference_values.py tests/exploring/test_simulator.py \
 	tests/exploring/test_survival.py tests/collecting/test_collect.py tests/adapters/test_minari_files.py \
 	tests/data/test_minari_audit.py tests/data/test_reading_data.py

@@ -6,12 +6,15 @@ a survivor is a hole in the tests or a change that makes no difference, which `a
 
 The usual tools do not fit. They call the mutated function through a stub that picks the variant, which a
 compiled function cannot be called through, so everything under a decorator is left out: every loop that
-Numba compiles, every property. Here mutants are files, imported in place of the original (`running`), one
-process each, forked from one that has imported everything but this library.
+Numba compiles, every property. Here the code of a function is exchanged in the running program, in a process
+of its own that is forked for each mutant.
 
-    python -m mutation --sample 800 --seed 0      draws mutants at random, the same share of every file's
+    python -m mutation --sample 800 --seed 1      draws mutants at random, the same share of every file's
+    python -m mutation --again --budget 60        gives the survivors' tests more time
     python -m mutation --page                     writes docs/mutants.md again from the results
 
-`mutants` makes them, `tests_of_lines` finds out which tests run through a line, `running` runs those, fastest
-first, and `page` writes what came out. What this does not know: mistakes of two places at once, and texts.
+What was run is remembered in out/mutation, so that an interrupted run goes on where it was. `mutants` makes
+them, `grafting` puts one into the running program, `running` finds out which tests go through its line and
+runs those, fastest first, and `page` writes what came out. What this does not know: mistakes in two places at
+once, and wrong words.
 """

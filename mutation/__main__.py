@@ -45,7 +45,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("--sample", type=int, default=800, help="how many mutants to draw")
-    parser.add_argument("--seed", type=int, default=0, help="of the draw")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw")
     parser.add_argument("--files", nargs="+", default=[""], help="run only those of paths that begin so")
     parser.add_argument("--budget", type=float, default=30.0, help="seconds of tests for one mutant")
     parser.add_argument("--processes", type=int, default=2)

@@ -52,6 +52,7 @@ def test_a_floor_just_below_one_half_is_a_floor():
 
 def test_an_episode_needs_a_step_and_as_many_entries_as_can_be_numbered(monkeypatch):
     mdp = random_model(1)
+    assert np.iinfo(np.int32).max == module.MAX_ENTRIES
     assert Occupancies.horizon(mdp, 1).num_steps == 1
     with pytest.raises(InvalidArgumentError, match="horizon"):
         Occupancies.horizon(mdp, 0)
@@ -59,7 +60,6 @@ def test_an_episode_needs_a_step_and_as_many_entries_as_can_be_numbered(monkeypa
     assert Occupancies.horizon(mdp, 3).num_steps == 3
     with pytest.raises(InvalidArgumentError, match="at most 3 "):
         Occupancies.horizon(mdp, 4)
-    assert module.MAX_ENTRIES < 2**31
 
 
 def test_a_policy_with_a_negative_entry_is_refused_though_it_sums_to_one(members):
@@ -77,6 +77,12 @@ def test_a_policy_may_miss_one_by_rounding_and_is_divided_by_its_sum(members):
         InvalidArgumentError, match=r"must sum to 1 in every state, got 1\.0000000[12] in state 0"
     ):
         members.from_policy(uniform(members) * (1 + 1.5e-8))
+
+
+def test_only_episodes_have_steps(members):
+    expected = np.arange(members.num_pairs) * 0 if members.criterion != "horizon" else members.step
+    np.testing.assert_array_equal(members.step, expected)
+    assert set(members.step) == set(range(members.num_steps or 1))
 
 
 # --- residuals ------------------------------------------------------------------------------------------

@@ -14,7 +14,9 @@ import pytest
 import scipy.sparse as sp
 
 from rhocover import MDP, Occupancies, envs
+from rhocover.linear_program import InfeasibleProgramError
 from rhocover.oracles import (
+    LPOracle,
     PolicyIteration,
     ValueIteration,
     best_response,
@@ -241,13 +243,15 @@ def test_an_advantage_is_what_the_flow_leaves_of_a_reward_and_its_rounding_count
     np.testing.assert_allclose(advantage, question.reward - members.flow.T @ h, atol=1e-14)
     size = np.abs(question.reward) + choices.onward @ np.abs(h) + np.abs(h)[choices.node]
     np.testing.assert_allclose(error, choices.num_terms * EPSILON * size, rtol=1e-14)
-    most = advantage + error
-    floor, count = members.floor, members.num_pairs
-    expected = members.inflow @ h + floor * most.sum() + (1 - floor * count) * most.max()
-    rounding = choices.num_nodes * EPSILON * (members.inflow @ np.abs(h))
-    rounding += floor * count * EPSILON * np.abs(most).sum()
-    bound = question.upper_bound(h)
-    assert bound == pytest.approx(expected + rounding, abs=2e-15)  # a few units in the last place of 3
+    wide = np.longdouble  # 64 bits of mantissa: what is left is the bound's own allowance
+    for scale in (1.0, 1e6):
+        most = wide(0) + sum(question.advantage(scale * h))
+        floor, count, inflow = members.floor, members.num_pairs, wide(1) * members.inflow
+        nominal = inflow @ (scale * h) + floor * most.sum() + (1 - wide(floor) * count) * most.max()
+        allowance = choices.num_nodes * EPSILON * float(inflow @ np.abs(scale * h))
+        allowance += floor * count * EPSILON * float(np.abs(most).sum())
+        found = float(question.upper_bound(scale * h) - nominal)
+        assert found == pytest.approx(allowance, abs=0.4 * allowance + scale * 2e-15)
 
 
 def test_a_centred_potential_has_the_smallest_magnitude():
@@ -349,6 +353,27 @@ def test_howards_iteration_ends_where_nothing_is_better_with_a_certified_gap(gri
     advantage, error = question.advantage(cut.potential)
     assert cut.gap == float((advantage + error).max()) - cut.gain  # rounding is added, not hoped away
     assert policy_iteration._howard(question, chosen, 0, 50).gain == pytest.approx(end.gain, rel=1e-9)
+
+
+def test_iterations_are_those_of_every_start(grid, monkeypatch):
+    oracle, reward = PolicyIteration(grid), np.random.default_rng(0).random(grid.num_pairs)
+    question = Question.of(oracle.choices, reward)
+    cold = policy_iteration._cold(question).iterations
+    answer = oracle.respond(reward)
+    assert answer.iterations == cold
+    monkeypatch.setattr(policy_iteration, "WARM_GAP", -1.0)  # no warm start is good enough
+    assert oracle.respond(reward, warm=answer).iterations == cold + 1
+
+
+def test_a_program_that_is_infeasible_for_another_reason_says_so(monkeypatch):
+    oracle = LPOracle(Occupancies.average(random_model(0), eta=0.001))
+
+    def refuse(reward):
+        raise InfeasibleProgramError("no point")
+
+    monkeypatch.setattr(oracle.program, "solve", refuse)
+    with pytest.raises(InfeasibleProgramError, match="no point"):
+        oracle.respond(np.ones(oracle.members.num_pairs))
 
 
 def test_polishing_leaves_a_finished_stage_alone_and_repairs_a_potential(grid):

@@ -76,9 +76,9 @@ def trial(verb: Verb, folder: Path, n: int, mode: str, whole: Files, before: Fil
     if again is not None:
         wrong.append(f"the same call again: {again}")
     now = contents(folder)
-    shown = {name: payload for name, payload in now.items() if not name.startswith(".")}
-    if {name: shown[name] for name in shown if name not in hidden(shown)} != whole:
-        differing = sorted(name for name in {*shown, *whole} if shown.get(name) != whole.get(name))
+    shown = {name: payload for name, payload in now.items() if name not in hidden(now) and name[0] != "."}
+    differing = sorted(name for name in {*shown, *whole} if shown.get(name) != whole.get(name))
+    if set(differing) - set(verb.differs) or shown.keys() != whole.keys():
         wrong.append(f"differs in the end: {differing}")
     if hidden(now) and (mode != "death" or verb.cleans):
         wrong.append(f"left behind in the end: {hidden(now)}")

@@ -41,6 +41,7 @@ class Verb:
 
     call: Callable[[Path], Any]
     prepare: Callable[[Path], Any] = lambda folder: None
+    differs: tuple[str, ...] = ()  # files that say how they came about: another call, other words
     cleans: bool = False  # what a killed process left behind is removed
     replaces: bool = False  # files that were there are replaced, each as a whole
     every: Mapping[str, int] = field(
@@ -70,8 +71,9 @@ def settle() -> None:
     request: Any = importlib.import_module("rhocover.cli.request")
     request.plan = functools.lru_cache(lambda mdp, rho, mu, **_: rc.plan(RIVER, rho))
     request.read_model = lambda *_: (RIVER, {})
-    for name in ("occupancy_picture", "ratio_picture", "frontier_picture"):
-        setattr(request, name, lambda plans, title, path: write_atomically(path, b"a picture"))
+    for module in (request, importlib.import_module("rhocover.cli.scenes")):
+        for name in ("occupancy_picture", "ratio_picture", "frontier_picture"):
+            setattr(module, name, lambda plans, title, path, **_: write_atomically(path, b"a picture"))
     for name in ("runs", "comparing"):
         importlib.import_module(f"rhocover.cli.{name}")._draw = lambda make, path: write_atomically(
             path, b"a picture"
@@ -83,8 +85,9 @@ def _cache_demo() -> None:
     scenes: Any = importlib.import_module("rhocover.cli.scenes")
     journey: Any = importlib.import_module("rhocover.cli.journey")
     scenes.solve = _once(scenes.solve, lambda scene: scene.title)
+    journey.regret_picture = lambda found, path: write_atomically(path, b"a picture")
     found = journey.expedition
-    journey.expedition = functools.lru_cache(lambda mdp: found(RIVER))
+    journey.expedition = _once(lambda mdp: found(RIVER), lambda mdp: "")
 
 
 def _once(make: Callable[[Any], Any], key: Callable[[Any], str]) -> Callable[[Any], Any]:
@@ -239,7 +242,7 @@ VERBS: dict[str, Verb] = {
     "MinariWriter, over another": Verb(lambda folder: minari(folder, 1), lambda folder: minari(folder, 0), replaces=True),
     "plan --out --report": Verb(lambda folder: command(*plan_words(folder), "--force"), every=SOME),
     "plan --force": Verb(lambda folder: command(*plan_words(folder), "--force"), old_plan, replaces=True, every=SOME),
-    "explore --out --report": Verb(run_again, every=SOME),
+    "explore --out --report": Verb(run_again, differs=("out/explore.json",), every={"once": 4, "full": 20, "death": 12}),
     "compare --out --report": Verb(lambda folder: command(
         "compare", "river_swim", "--set", "num_states=4", "--steps", "100", "--seeds", "2", "--explorer", "tracking", "--workers", "1",
         "--out", folder / "out", "--report", folder / "page.html", *(["--force"] if (folder / "page.html").exists() else [])), every=SOME),
@@ -247,5 +250,5 @@ VERBS: dict[str, Verb] = {
         "audit", folder / "steps.npz", "--out", folder / "out", "--report", folder / "out" / "page.html", "--force"), write_table, every=SOME),
     "top-up --policy --report": Verb(lambda folder: command(
         "top-up", folder / "steps.npz", "--steps", "50", "--policy", folder / "out" / "policy.csv", "--report", folder / "out" / "page.html", "--force"), write_table, every=SOME),
-    "demo": Verb(demo, every={"once": 6, "full": 20, "death": 15}),
+    "demo": Verb(demo, every={"once": 3, "full": 10, "death": 9}),
 }  # fmt: skip

@@ -116,6 +116,10 @@ def test_what_is_left_below_rounding_goes_along_unless_a_needed_pair_would_be_le
     kept.shift(0, 1, 1.0)
     np.testing.assert_array_equal(kept.weights, [1e-100, 1, 0])
     assert kept.d[0] == 1e-100
+    alone = mixed(needed=True)  # a point without weight visits nothing
+    alone.add(np.array([0.5, 0.5, 0.0]))
+    alone.shift(0, 1, 1.0)
+    assert alone.weights[0] == 1e-100
     shared = mixed(needed=True)  # another point with weight visits what the source does
     shared.add(np.array([0.5, 0.5, 0.0]))
     shared.shift(0, 3, 0.5)

@@ -10,6 +10,7 @@ import pytest
 
 import rhocover as rc
 from rhocover import Coverage, Occupancies, envs
+from rhocover.errors import InvalidArgumentError
 from rhocover.planning import interior_point as module
 from rhocover.planning.certificate import dual_bound
 from rhocover.planning.interior_point import interior_point
@@ -189,6 +190,27 @@ def test_a_tolerance_that_float64_cannot_meet_ends_within_the_patience(rho):
     assert end.flow < 1e-14
 
 
+def steps_of(monkeypatch, distances) -> int:
+    """Returns how many steps are taken when these are the distances after each, the gap never small."""
+    program = program_of(2.0)
+    first = interior_point(program, tol=1e-9, max_steps=1)
+    states = [replace(first, steps=k, flow=distance, tau=0.0) for k, distance in enumerate(distances)]
+    newton = SimpleNamespace(step=lambda k: k + 1, stages={}, project=lambda d: d)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_prepared", lambda program, warm: (newton, 0))
+        patched.setattr(module, "_measure", lambda program, k, steps, seconds: states[k])
+        patched.setattr(module, "_is_done", lambda state, tol: False)
+        return interior_point(program, tol=1e-9, max_steps=len(distances) - 1).taken
+
+
+def test_patience_is_counted_from_the_last_step_that_came_nearer_by_a_tenth(monkeypatch):
+    still = [1.0] * 150
+    assert steps_of(monkeypatch, still) == 25
+    nearer = [0.8**k for k in range(41)]
+    assert steps_of(monkeypatch, nearer + nearer[-1:] * 100) == 65
+    assert steps_of(monkeypatch, [0.5**k for k in range(151)]) < 80  # below rounding nothing counts
+
+
 def test_a_step_limit_is_the_number_of_steps_taken():
     for limit in (1, 3):
         end = interior_point(program_of(2.0), tol=1e-12, max_steps=limit)
@@ -221,3 +243,5 @@ def test_each_method_has_its_own_step_limit_and_a_given_one_counts():
     assert _step_limit("leximin", None) == 0
     assert _step_limit("frank_wolfe", 7) == 7
     assert _step_limit("interior_point", 1) == 1
+    with pytest.raises(InvalidArgumentError, match="max_steps"):
+        _step_limit("interior_point", 0)

@@ -218,6 +218,24 @@ def test_centring_is_mehrotras_cube_unless_the_flow_lags_behind(case):
         assert solver._centring(point, guess, tau) == pytest.approx(cube, rel=1e-12)
 
 
+def test_a_step_corrects_by_what_centring_leaves(monkeypatch):
+    program = program_of("plain", "average", 2.0)
+    solver, point, asked = Newton(program), iterate_of(program, "plain"), []
+    direction = solver._direction
+    monkeypatch.setattr(solver, "_centring", lambda *given: 0.3)
+    monkeypatch.setattr(
+        solver, "_correction", lambda point, guess, weight: asked.append(weight) or Correction()
+    )
+    monkeypatch.setattr(
+        solver,
+        "_direction",
+        lambda point, tau, second, **options: asked.append(tau) or direction(point, tau, second),
+    )
+    solver.step(point)
+    tau = products_of(point) / centre_of(program).sum()
+    assert asked == pytest.approx([0.0, 0.7, 0.3 * tau], rel=1e-14)
+
+
 # --- the closed forms beside the steps ------------------------------------------------------------------
 
 

@@ -69,3 +69,11 @@ def test_without_the_compiler_the_analysis_is_the_same(monkeypatch):
     for name in ("order", "indptr", "indices", "first", "start", "rows", "parent"):
         np.testing.assert_array_equal(getattr(again, name), getattr(compiled, name))
     assert again.num_entries == compiled.num_entries
+
+
+def test_a_tree_that_is_one_path_is_as_deep_as_it_has_vertices():
+    path = np.array([1, 2, 3, 4, -1])
+    np.testing.assert_array_equal(symbolic._postorder.py_func(path), np.arange(5))
+    np.testing.assert_array_equal(symbolic._subtree_sizes.py_func(path), [1, 2, 3, 4, 5])
+    roots = np.array([-1, -1, 1, 1])
+    np.testing.assert_array_equal(symbolic._postorder.py_func(roots), [0, 2, 3, 1])

@@ -17,7 +17,7 @@ from rhocover.planning.certificate import Multipliers, dual_bound
 from rhocover.planning.leximin import leximin
 from rhocover.planning.pathwise import PathwiseProblem
 from rhocover.planning.problem import leximin_multipliers, read_problem
-from rhocover.planning.union import _certified_level, best_addition
+from rhocover.planning.union import _certified_level, _occupancy, best_addition
 from small_models import random_model, random_weights
 
 INF = float("inf")
@@ -165,6 +165,21 @@ def test_an_occupancy_is_replaced_by_what_its_policy_visits_only_beyond_rounding
     assert module._occupancy_of_policy(rooms, stuck) is stuck
 
 
+def test_a_point_off_the_flow_is_handed_out_as_what_its_policy_visits():
+    problem = problem_of()
+    members = problem.members
+    d = members.from_policy(1 / np.bincount(members.node)[members.node])
+    off = d * (1 + 1e-6 * np.arange(d.size))
+    found = module._Found(
+        off / off.sum(), -1.0, Multipliers(np.zeros(problem.program.K.shape[0]), 1.0), 3, False
+    )
+    plan = module._checked(problem, found, "interior_point", 1e-8, 0.0)
+    assert plan.residuals.flow < 1e-15
+    np.testing.assert_allclose(
+        members.flatten(plan.occupancy, "d"), members.from_policy(plan.policy), rtol=1e-12
+    )
+
+
 def test_a_plan_counts_its_own_seconds(monkeypatch):
     plan = rc.plan(random_model(3), 2.0)
     assert 0 < plan.seconds < 60
@@ -243,7 +258,7 @@ def test_a_pathwise_optimum_has_a_gap_within_its_tolerance(rho):
     problem = PathwiseProblem(members, Coverage(rho, np.ones(members.num_pairs)))
     d_hat = np.random.default_rng(0).dirichlet(np.full(members.num_pairs, 5.0))
     for tol in (1e-4, 1e-9):
-        found = problem.best(d_hat, tol=tol)
+        found = problem.best(d_hat, tol=tol) if tol == 1e-4 else problem.best(d_hat)
         assert 0 <= found.gap <= tol
         np.testing.assert_allclose(members.flow @ found.occupancy, members.flow @ d_hat, atol=1e-10)
 
@@ -260,6 +275,14 @@ def test_a_union_is_solved_to_its_tolerance_times_the_share_of_new_visits(rho):
         np.testing.assert_allclose(
             found.d, (1 - share) * visits / visits.sum() + share * found.psi, rtol=1e-12
         )
+
+
+def test_an_excess_whose_policy_has_several_classes_is_taken_as_it_is():
+    rooms = Occupancies.average(MDP(np.eye(2)[:, None, :]))
+    np.testing.assert_allclose(_occupancy(rooms, np.array([1.0, 3.0])), [0.25, 0.75], rtol=1e-15)
+    members = Occupancies.average(random_model(3))
+    uniform = members.from_policy(1 / np.bincount(members.node)[members.node])
+    np.testing.assert_allclose(_occupancy(members, 7 * uniform), uniform, rtol=1e-12)
 
 
 def test_no_union_is_proven_anything_by_weights_of_nothing():

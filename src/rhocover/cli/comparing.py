@@ -57,8 +57,9 @@ def run_comparison(
 
 
 def is_ours(name: str) -> bool:
-    """Whether `compare`, or this command, writes files of that name."""
-    return name in (FILE, DOCUMENT) or bool(re.fullmatch(rf"({'|'.join(KINDS)})-.+-rho-.+\.png", name))
+    """Whether `compare`, or this command, writes files of that name, or was killed while it did."""
+    is_numbers = name in (FILE, DOCUMENT) or name.startswith(f".{FILE}.")
+    return is_numbers or bool(re.fullmatch(rf"({'|'.join(KINDS)})-.+-rho-.+\.png", name))
 
 
 def comparison_document(found: Comparison) -> dict[str, Any]:

@@ -105,8 +105,8 @@ def run_document(run: Run, words: dict[str, Any], known: Knowledge) -> dict[str,
 
 
 def is_ours(name: str) -> bool:
-    """Whether a run, or this command, wrote a file of that name."""
-    return name in (*OURS, DOCUMENT, *PICTURES)
+    """Whether a run, or this command, wrote a file of that name, or was killed while it did."""
+    return name in (*OURS, DOCUMENT, *PICTURES) or name.startswith(tuple(f".{ours}." for ours in OURS))
 
 
 def run_files(run: Run, asked: Expedition, document: dict[str, Any]) -> dict[str, Writer]:

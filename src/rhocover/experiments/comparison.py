@@ -161,6 +161,8 @@ def from_file(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any], or
             facts={name: frozen(tensors[name]) for name in FACTS},
             question=document,
         )
+        if not all(isinstance(name, str) for name in (*comparison.envs, *comparison.explorers)):
+            raise TypeError("a name that is text")
         _ = comparison.conditions  # reads what the question must have
         _ = [comparison.follows_theorem(explorer) for explorer in comparison.explorers]
     except InvalidArgumentError:

@@ -14,6 +14,7 @@ import numpy as np
 from rhocover.exploring.beliefs import KnownModel
 from rhocover.exploring.explorer import State
 from rhocover.exploring.problem import Problem
+from rhocover.exploring.registry import explorer_document
 from rhocover.exploring.runner import Standing
 from rhocover.exploring.settings import Settings
 from rhocover.exploring.trace import COLUMNS, WHOLE
@@ -60,10 +61,14 @@ def check_standing(standing: Standing, settings: Settings, problem: Problem) -> 
 
 
 def _check_memory(state: State, settings: Settings) -> None:
+    if explorer_document(settings.explorer) is None:
+        return  # what an explorer of the caller's own remembers, it knows itself
     fresh = settings.actor.init(state.belief)
     _check_like("counts", state.counts, fresh.counts)
     _check(state.memory.keys() >= fresh.memory.keys(), "memory lacks something")
     for name, array in fresh.memory.items():
+        if array.shape[:1] == (0,):  # it grows
+            array = np.empty((*state.memory[name].shape[:1], *array.shape[1:]), array.dtype)
         _check_like(f"memory.{name}", state.memory[name], array)
         _check(bool(np.isfinite(state.memory[name]).all()), f"memory.{name} has entries that are no numbers")
 

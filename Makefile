@@ -71,7 +71,7 @@ soak: .venv/.test  ## run 10^9 simulated steps and 10^4 plans, and watch the mem
 	.venv/bin/python -m benchmarks.soak
 
 fuzz: .venv/.test  ## damage files with new seeds for ten minutes
-	.venv/bin/python -m tests.fuzz --minutes 10
+	.venv/bin/python tests/fuzz --minutes 10
 
 mutate: .venv/.test  ## change the numerical core in random places, see which changes no test notices
 	.venv/bin/python -m mutation

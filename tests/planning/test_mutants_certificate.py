@@ -94,15 +94,17 @@ def test_the_allowances_count_every_term(options):
     n, z = program.num_pairs, np.maximum(np.broadcast_to(given.z, program.num_pairs), 0.0)
     total, error = module._total(program, given)
     floored = float(np.sum(program.floor * z)) if program.has_floor else 0.0
-    assert total == pytest.approx(program.k0 @ given.nu + given.alpha - floored, rel=1e-14)
+    assert total == pytest.approx(program.k0 @ given.nu + given.alpha - floored, rel=1e-14, abs=0.0)
     size = np.abs(program.k0 * given.nu).sum() + abs(given.alpha) + floored
-    assert error == pytest.approx((12 + np.log2(n)) * EPSILON * size, rel=1e-14)
+    assert error == pytest.approx((12 + np.log2(n)) * EPSILON * size, rel=1e-14, abs=0.0)
     size = program.moving.max() * np.abs(given.nu).max() + 1.3 + 0.7
     for alpha in (1.3, -1.3):
         found = module._rounding(program, given.nu, alpha, 0.7)
-        assert found == pytest.approx((program.terms + 3) * EPSILON * size, rel=1e-14)
+        assert found == pytest.approx((program.terms + 3) * EPSILON * size, rel=1e-14, abs=0.0)
     smallest = np.log(program.mu_bar.min())
-    assert module._digits(program) == pytest.approx(12 + np.log2(n) + np.log(n) - 2 * smallest, rel=1e-14)
+    assert module._digits(program) == pytest.approx(
+        12 + np.log2(n) + np.log(n) - 2 * smallest, rel=1e-14, abs=0.0
+    )
 
 
 def test_a_pair_of_no_weight_has_no_digits_to_lose():
@@ -136,11 +138,11 @@ def test_a_power_mean_is_right_to_the_error_that_it_reports(rho):
         power = 1.0 if rho in (1.0, INF) else abs(1 - 1 / rho)
         flat = rho != 1 and np.abs(power * np.log(y)).max() < 0.5
         if rho == 1:
-            assert error == pytest.approx(unit * sum(sizes), rel=1e-9)
+            assert error == pytest.approx(unit * sum(sizes), rel=1e-9, abs=0.0)
         elif flat:
-            assert error == pytest.approx(2 * unit * sum(sizes) / power, rel=1e-6)
+            assert error == pytest.approx(2 * unit * sum(sizes) / power, rel=1e-6, abs=0.0)
         else:
-            assert error == pytest.approx((unit + EPSILON * power * abs(found)) / power, rel=1e-9)
+            assert error == pytest.approx((unit + EPSILON * power * abs(found)) / power, rel=1e-9, abs=0.0)
 
 
 def test_flat_is_within_one_half():
@@ -175,13 +177,13 @@ def test_the_slack_of_a_point_is_what_it_misses_at_the_prices_of_its_multipliers
     missed += max(1.0, abs(given.alpha) / total) * 0.01
     if program.has_floor:
         missed += z @ np.maximum(program.floor - d, 0.0) / total
-    assert slack_of_point(program, given, d) == pytest.approx(missed, rel=1e-9)
+    assert slack_of_point(program, given, d) == pytest.approx(missed, rel=1e-9, abs=0.0)
     small = replace(
         given, alpha=1e-3 * given.alpha, nu=0 * given.nu, z=0 * given.z
     )  # mass counts at least once
-    assert slack_of_point(program, small, d) == pytest.approx(0.01, rel=1e-9)
+    assert slack_of_point(program, small, d) == pytest.approx(0.01, rel=1e-9, abs=0.0)
     nothing = replace(given, alpha=-0.5, nu=0 * given.nu, z=0 * given.z)  # no Y to divide by
-    assert slack_of_point(program, nothing, d) == pytest.approx(0.01, rel=1e-9)
+    assert slack_of_point(program, nothing, d) == pytest.approx(0.01, rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize("rho", [0.5, 2.0])
@@ -191,4 +193,4 @@ def test_the_slack_of_a_member_is_the_rounding_of_its_divergence(rho):
     d = members.from_policy(1 / np.bincount(members.node)[members.node])
     still = Multipliers(np.zeros(program.K.shape[0]), 1.0)
     rounding = module._digits(program) * EPSILON * (1 + program.coverage.divergence(d))
-    assert slack_of_point(program, still, d) == pytest.approx(rounding + abs(d.sum() - 1), rel=1e-9)
+    assert slack_of_point(program, still, d) == pytest.approx(rounding + abs(d.sum() - 1), rel=1e-9, abs=0.0)

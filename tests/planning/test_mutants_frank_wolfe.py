@@ -127,7 +127,7 @@ def test_what_is_left_below_rounding_goes_along_unless_a_needed_pair_would_be_le
     np.testing.assert_array_equal(shared.weights, [0, 0.5, 0, 0.5])
     more = mixed(needed=True)
     more.shift(0, 1, 1 - 3e-15)  # more than rounding stays by itself
-    assert more.weights[0] == pytest.approx(3e-15, rel=0.1)
+    assert more.weights[0] == pytest.approx(3e-15, rel=0.1, abs=0.0)
 
 
 def test_the_worst_point_is_among_those_with_weight():

@@ -33,7 +33,7 @@ demo: .venv/.run  ## run the demonstration and write it to out/demo
 	.venv/bin/rhocover demo --out out/demo
 
 test: check  ## run every check, and every test but those that need torch
-	.venv/bin/python -m pytest -n 2
+	.venv/bin/python -m pytest -n 2 --dist worksteal
 
 test-all: test test-sb3 test-release test-oldest  ## run those, too, and the next three
 
@@ -44,7 +44,7 @@ test-release: .venv/.test  ## build archive and wheel, install each into an empt
 	.venv/bin/python -m release.rehearse
 
 test-oldest: .venv-oldest/.run  ## run the tests of the core with the lowest versions that are allowed
-	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/numba .venv-oldest/bin/python -m pytest -n 2 -p no:cacheprovider $(OLDEST_TESTS)
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/numba .venv-oldest/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider $(OLDEST_TESTS)
 
 check: .venv/.test  ## run the linter, the formatter and the type checker
 	.venv/bin/ruff check .
@@ -52,7 +52,7 @@ check: .venv/.test  ## run the linter, the formatter and the type checker
 	.venv/bin/pyright --pythonpath .venv/bin/python
 
 coverage: .venv/.test  ## run the tests and print which lines and branches of src they miss
-	.venv/bin/python -m pytest -n 2 --cov=rhocover --cov-branch --cov-report=term:skip-covered --cov-fail-under=95
+	.venv/bin/python -m pytest -n 2 --dist worksteal --cov=rhocover --cov-branch --cov-report=term:skip-covered --cov-fail-under=95
 
 docs: .venv/.sb3  ## build the documentation into out/docs, tutorials executed
 	.venv/bin/python -m sphinx -q -W --keep-going -a -b html docs out/docs

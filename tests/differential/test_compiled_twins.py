@@ -7,6 +7,7 @@ Work of every kind runs on random models with each compiled function stood in fo
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
@@ -17,6 +18,7 @@ import pytest
 import scipy.sparse as sp
 from differing_cases import random_case
 from numba import njit
+from numba.core.errors import NumbaPendingDeprecationWarning
 from second_opinions import foreign_order, sparse_solver
 from twin_kernels import Ledger, all_kernels, checking, unlike
 
@@ -122,7 +124,9 @@ WORK: tuple[Callable[[], None], ...] = (
 
 @pytest.fixture(scope="module")
 def ledger() -> Ledger:
-    with checking(all_kernels(), ROUNDED) as ledger:
+    with checking(all_kernels(), ROUNDED) as ledger, warnings.catch_warnings():
+        # A list that compiled code hands to compiled code is none of Python's, as it is when handed in here.
+        warnings.simplefilter("ignore", NumbaPendingDeprecationWarning)
         for work in WORK:
             work()
     return ledger

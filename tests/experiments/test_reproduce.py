@@ -259,7 +259,7 @@ def test_a_summary_is_strict_json(statements, table):
     ("name", "arguments", "words"),
     [
         ("tarbouriech2020", {}, "Did you mean 'tarbouriech2020-table1'"),
-        (3, {}, "unknown reproduction 3"),
+        (3, {}, "unknown reproduction"),
         ("reference-values", {"seeds": 3}, "simulates nothing: leave `seeds`"),
         ("reference-values", {"num_steps": 3000}, "leave `seeds` and `num_steps` out"),
         (TABLE, {"num_steps": 999}, "`num_steps` must be at least 1000, got 999"),

@@ -84,11 +84,11 @@ def test_the_sparse_back_end_adds_to_the_unit_diagonal_too():
 
 
 def test_back_ends_are_chosen_by_rows_and_by_fill():
-    small = sp.eye_array(400, 500, format="csr")
-    large = sp.eye_array(401, 500, format="csr")
+    small = sp.eye_array(200, 300, format="csr")
+    large = sp.eye_array(201, 300, format="csr")
     assert isinstance(module.choose_backend(small), DenseBackend)
     assert isinstance(module.choose_backend(large), SparseBackend)
-    crowded = sp.csr_array(np.ones((401, 2)))
+    crowded = sp.csr_array(np.ones((201, 2)))
     assert isinstance(module.choose_backend(crowded), DenseBackend)
 
 

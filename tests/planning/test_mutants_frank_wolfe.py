@@ -178,8 +178,9 @@ def test_a_searched_step_goes_as_far_as_the_search_says(case):
     assert module._advance(mixture, coverage, np.ones(6), d + way, "line_search", 1)
     np.testing.assert_allclose(mixture.d, d + line_search(coverage, d, way, 1.0) * way, rtol=1e-14)
     best = mixture_of(coverage.mu_bar)
-    assert not module._advance(best, coverage, np.ones(6), d, "line_search", 1)
-    np.testing.assert_array_equal(best.d, coverage.mu_bar)
+    for variant in ("line_search", "away"):
+        assert not module._advance(best, coverage, gradient_reward(coverage, best.d), d, variant, 1)
+    np.testing.assert_allclose(best.d, coverage.mu_bar, rtol=1e-15)
 
 
 def test_blending_ends_where_no_point_promises_a_tenth_of_what_the_oracle_did(case):

@@ -10,7 +10,7 @@ import pytest
 
 import rhocover as rc
 from rhocover import Coverage, Occupancies, envs
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, SolverError
 from rhocover.planning import interior_point as module
 from rhocover.planning.certificate import dual_bound
 from rhocover.planning.interior_point import interior_point
@@ -209,6 +209,20 @@ def test_patience_is_counted_from_the_last_step_that_came_nearer_by_a_tenth(monk
     nearer = [0.8**k for k in range(41)]
     assert steps_of(monkeypatch, nearer + nearer[-1:] * 100) == 65
     assert steps_of(monkeypatch, [0.5**k for k in range(151)]) < 80  # below rounding nothing counts
+
+
+@pytest.mark.parametrize("error", [SolverError, np.linalg.LinAlgError])
+def test_a_step_that_fails_is_the_last(monkeypatch, error):
+    def step(point):
+        raise error("no pivot")
+
+    program = program_of(2.0)
+    newton, point = module._prepared(program, None)
+    monkeypatch.setattr(newton, "step", step)
+    monkeypatch.setattr(module, "_prepared", lambda program, warm: (newton, point))
+    seen = []
+    end = interior_point(program, tol=1e-9, max_steps=50, report=seen.append)
+    assert (end.taken, end.steps, seen) == (0, 0, [])
 
 
 def test_a_step_limit_is_the_number_of_steps_taken():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from importlib.util import find_spec
 
 import gymnasium
 import numpy as np
@@ -176,6 +177,7 @@ def test_vector_wrappers_count_the_steps_of_all(actions, rho):
 
 
 @about("CoverageCallback")
+@pytest.mark.skipif(find_spec("stable_baselines3") is not None, reason="the extra is installed")
 @pytest.mark.parametrize("given_rho", [None, 0.0, 2.0])
 def test_without_its_extra_the_callback_says_what_to_install(given_rho, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("stable_baselines3")]:

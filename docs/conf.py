@@ -35,8 +35,6 @@ myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 suppress_warnings = ["mystnb.unknown_mime_type"]
-if not Path(__file__).with_name("mutants.md").exists():  # it is written by the mutation tests
-    suppress_warnings += ["toc.not_readable"]
 
 # Tutorials.
 nb_execution_mode = "cache"

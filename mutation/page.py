@@ -80,8 +80,8 @@ This page is written by `python -m mutation` from `mutation/results.json` and `m
 
 A mutant is the source with one small mistake, made by a program: another operator, a constant off by one, a
 statement left out. It is killed when a test fails, ends in an error or hangs. The numerical core has
-{total["mutants"]} mutants; {drawn} of them were drawn at random (seed {results["seed"]}), about the same share
-of every file's, and {killed} of those are killed.
+{total["mutants"]} mutants; {drawn} of them were drawn at random (seed {results["seed"]}), about the same
+share of every file's, and {killed} of those are killed.
 
 **Score: {score}**, with a 95 % interval of {_range(killed, drawn)}. Without the survivors that
 compute the same thing it is {lean}.

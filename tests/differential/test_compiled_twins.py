@@ -24,6 +24,7 @@ from twin_kernels import Ledger, all_kernels, checking, unlike
 
 import rhocover as rc
 from rhocover.learning import shortest_paths, worst_rows
+from rhocover.oracles import best_response
 from rhocover.planning import multifrontal
 from rhocover.planning.ordering import nested_dissection
 
@@ -40,6 +41,7 @@ ROUNDED = {
     "rhocover.learning.worst_rows._fill_ball": 1e-12,  # exp of a sum over HALVINGS rounds
     "rhocover.learning.worst_rows._fill_intervals": 1e-13,  # sums of a row
     "rhocover.learning.worst_rows.interval_ends": 1e-12,  # exp and expm1
+    "rhocover.oracles.kernels.moved_visits": 1e-13,  # a sum over the states
     "rhocover.planning.multifrontal._backward": 1e-6,
 }
 
@@ -105,6 +107,15 @@ def walk_shortest_paths() -> None:
             shortest_paths.shortest_paths(onward, arrival, first)
 
 
+def sweep() -> None:
+    """Models that mix fast, of as many states as are swept rather than factorised."""
+    for seed in range(9):
+        mdp = rc.envs.garnet(num_states=60, seed=seed)
+        reward = np.random.default_rng(seed).random(mdp.num_pairs)
+        for members in (rc.Occupancies.average(mdp), rc.Occupancies.discounted(mdp, 0.9, start=0)):
+            best_response(members, reward)
+
+
 def find_interval_ends() -> None:
     rng = np.random.default_rng(5)
     for _ in range(20):
@@ -115,7 +126,7 @@ def find_interval_ends() -> None:
 
 WORK: tuple[Callable[[], None], ...] = (
     plan_sparsely, plan_in_large, explore_known_models, explore_unknown_models, explore_environments,
-    play_episodes, walk_shortest_paths, find_interval_ends,
+    play_episodes, walk_shortest_paths, find_interval_ends, sweep,
 )  # fmt: skip
 
 

@@ -13,9 +13,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted(
     path for path in DOCS.rglob("*.md") if not any(part.startswith(("_", ".")) for part in path.parts)
 )
-AWAITED = {"mutants.md"} - {
-    path.relative_to(DOCS).as_posix() for path in PAGES
-}  # written by the mutation tests
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 
 

@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from extensions import AWAITED, PAGES, cells, extension, name_of
+from extensions import PAGES, cells, extension, name_of
 
 NOTEBOOKS = {name_of(path): path for path in PAGES if cells(path.read_text("utf-8"))}
 
@@ -65,4 +65,4 @@ def test_a_cell_that_fails_is_noticed_with_its_line() -> None:
 
 def test_pages_that_need_more_than_the_library_exist() -> None:
     names = {name_of(path) for path in PAGES}
-    assert set(extension("tutorials").NEEDS) <= names | AWAITED
+    assert set(extension("tutorials").NEEDS) <= names

@@ -19,7 +19,7 @@ from rhocover.errors import SolverError
 
 dpotrf, dpotrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
 
-DENSE_ROWS = 200  # up to here a dense factorisation is no slower; at 400 a sparse one of a grid is twice as fast
+DENSE_ROWS = 200  # up to here a dense factorisation is no slower; at 400 a grid is twice as fast sparse
 DENSE_SHARE = 0.25  # a sparse factor with more of the dense triangle than this is slower than dense
 REGULARISATION = (1e-14, 1e-12, 1e-10, 1e-8)
 REFINEMENTS = 12

@@ -12,19 +12,26 @@ from numba import njit
 
 
 @njit(cache=True)
+def best_entry(indptr, indices, data, begin, end, reward, keep, h):
+    """Returns the largest of reward + keep (row @ h) over a run of entries, and the first that has it."""
+    most, best = -np.inf, begin
+    for i in range(begin, end):
+        total = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            total += data[p] * h[indices[p]]
+        if reward[i] + keep * total > most:
+            most, best = reward[i] + keep * total, i
+    return most, best
+
+
+@njit(cache=True)
 def best_values(indptr, indices, data, first, reward, keep, h, sweeps):
     """Returns h after so many sweeps h <- max over the entries of a node of reward + keep (row @ h)."""
     for _ in range(sweeps):
         after = np.empty_like(h)
         for s in range(first.size):
             last = first[s + 1] if s + 1 < first.size else reward.size
-            most = -np.inf
-            for i in range(first[s], last):
-                total = 0.0
-                for p in range(indptr[i], indptr[i + 1]):
-                    total += data[p] * h[indices[p]]
-                most = max(most, reward[i] + keep * total)
-            after[s] = most
+            after[s], _ = best_entry(indptr, indices, data, first[s], last, reward, keep, h)
         h = after
     return h
 
@@ -39,15 +46,8 @@ def improved_values(indptr, indices, data, first, reward, keep, h, sweeps):
     low, high = np.inf, -np.inf
     for s in range(first.size):
         last = first[s + 1] if s + 1 < first.size else reward.size
-        most = -np.inf
-        for i in range(first[s], last):
-            total = 0.0
-            for p in range(indptr[i], indptr[i + 1]):
-                total += data[p] * h[indices[p]]
-            if reward[i] + keep * total > most:
-                most, chosen[s] = reward[i] + keep * total, i
-        after[s] = most
-        low, high = min(low, most - h[s]), max(high, most - h[s])
+        after[s], chosen[s] = best_entry(indptr, indices, data, first[s], last, reward, keep, h)
+        low, high = min(low, after[s] - h[s]), max(high, after[s] - h[s])
     for _ in range(sweeps):
         h, after = after, np.empty_like(h)
         for s in range(first.size):

@@ -6,7 +6,6 @@ the user's counted, no file can say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,8 @@ def codes_of_data(data: str) -> tuple[Any, Any]:
 def stored(source: Any, name: str) -> Any:
     """Returns what the datasheet of an opened data set says of its `name`; None where there is none."""
     sheet = source.metadata.get("rhocover")
-    settings = sheet.get("settings") if isinstance(sheet, Mapping) else None
-    if not isinstance(settings, Mapping):
+    settings = sheet.get("settings") if isinstance(sheet, dict) else None
+    if not isinstance(sheet, dict) or not isinstance(settings, dict):
         return None
     check_version(f"the datasheet of {source.dataset_id}", sheet)
     return settings.get(name)
@@ -46,7 +45,7 @@ def stored(source: Any, name: str) -> Any:
 def stored_actions(source: Any) -> Any:
     """Returns the number of levels of each component, or the listed actions; None for other spaces."""
     document = stored(source, "actions")
-    kind = document.get("kind") if isinstance(document, Mapping) else None
+    kind = document.get("kind") if isinstance(document, dict) else None
     if kind not in ("levels", "listed"):
         return None
     try:

@@ -128,11 +128,14 @@ def _rows(sizes: Rows) -> Rows:
         if row["who"] == "ours":
             continue
         own = ours[row["kind"], row["states"], row["rho"]]
-        case = f"{row['kind']}, {row['states']:,} states, rho = {float(row['rho']):g}"
-        shared = {"case": case, "peer": PEER, "failure": row["failure"]}
+        shared = {"case": _case(row), "peer": PEER, "failure": row["failure"]}
         ratio = None if row["failure"] else row["seconds"] / own["seconds"]
         rows.append(shared | {"ours": own["seconds"], "theirs": row["seconds"], "ratio": ratio})
     return rows
+
+
+def _case(row: dict[str, Any]) -> str:
+    return f"{row['kind']}, {row['states']:,} states, rho = {float(row['rho']):g}"
 
 
 def _fits(sizes: Rows) -> list[dict[str, Any]]:
@@ -179,7 +182,7 @@ def section(result: dict[str, Any]) -> str:
         for fit in result["fits"]
     ]
     columns = ["model", "rho", "who", "sizes", "exponent"]
-    parts = [words, report.markdown_table(columns, fits, left=3), _table(result["sizes"])]
+    parts = [words, report.markdown_table(columns, fits, left=3), _table(result["sizes"], result["rows"])]
     return "\n\n".join([*parts, f"![Seconds over states](benchmarks/{PICTURE})"])
 
 
@@ -190,15 +193,17 @@ def _exponent(fit: dict[str, Any]) -> str:
     return f"{fit['exponent']:.2f}{error}"
 
 
-def _table(sizes: Rows) -> str:
-    theirs = {(row["kind"], row["states"], row["rho"]): row for row in sizes if row["who"] != "ours"}
+def _table(sizes: Rows, compared: Rows) -> str:
+    """Returns a line for each size of ours, with the row that compares it, if there is one."""
+    peak = {_case(row): row for row in sizes if row["who"] != "ours"}
+    theirs = {row["case"]: row | {"peak GB": peak[row["case"]]["peak GB"]} for row in compared}
     lines = []
     for row in sizes:
         if row["who"] == "ours":
-            other = theirs.get((row["kind"], row["states"], row["rho"]))
+            other = theirs.get(_case(row))
             lines.append([
                 row["kind"], f"{float(row['rho']):g}", f"{row['states']:,}", report.seconds(row["seconds"]),
-                f"{row['steps']}", report.number(row["gap"], 2), _memory(row), *_other(row, other),
+                f"{row['steps']}", report.number(row["gap"], 2), _memory(row), *_other(other),
             ])  # fmt: skip
     columns = [
         "model",
@@ -221,14 +226,13 @@ def _memory(row: dict[str, Any]) -> str:
     return f"{row['peak GB']:.1f} GB" if row["peak GB"] >= 1 else f"{1024 * row['peak GB']:.0f} MB"
 
 
-def _other(row: dict[str, Any], other: dict[str, Any] | None) -> list[str]:
+def _other(other: dict[str, Any] | None) -> list[str]:
     if other is None:
         return ["", "", ""]
     if other["failure"]:
         return [f"failed: {other['failure']}", _memory(other), ""]
-    ratio = other["seconds"] / row["seconds"]
-    bold = "**" if ratio < 1 else ""
-    return [report.seconds(other["seconds"]), _memory(other), f"{bold}{report.times(ratio)}{bold}"]
+    bold = "**" if other["ratio"] < 1 else ""
+    return [report.seconds(other["theirs"]), _memory(other), f"{bold}{report.times(other['ratio'])}{bold}"]
 
 
 def draw(result: dict[str, Any], folder: Path) -> None:

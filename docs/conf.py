@@ -13,6 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ["PATH"] = os.pathsep.join(
+    [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+)  # `rhocover`
 
 from tutorials import NEEDS, missing, quiet_kernels
 

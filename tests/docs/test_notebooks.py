@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -23,6 +25,7 @@ def test_every_cell_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pytest.skip(f"needs {', '.join(missing)}: make test-all")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     run(NOTEBOOKS[page].read_text("utf-8"), page)
 

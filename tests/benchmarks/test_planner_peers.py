@@ -8,12 +8,10 @@ from functools import partial
 import numpy as np
 import pytest
 from benchmarks.peers.growth import slope
+from benchmarks.peers.solvers import INF, Solved, forms, judged, solve
 from benchmarks.peers.workers import Clock, Worker
 
 import rhocover as rc
-
-cvxpy = pytest.importorskip("cvxpy")
-from benchmarks.peers.solvers import INF, Solved, forms, judged, solve  # noqa: E402
 
 RIVER = rc.envs.river_swim()
 MU = np.linspace(0.5, 1.0, RIVER.num_pairs)

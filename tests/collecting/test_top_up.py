@@ -16,6 +16,7 @@ from gymnasium.vector import SyncVectorEnv
 from toy_environments import CAR, Failing, Ring, contents, limited, nested_ring, place
 
 import rhocover as rc
+from frames import Frame
 from rhocover.adapters.minari_files import open_minari
 from rhocover.collecting import extending, log, seeding
 from rhocover.collecting.adding import SHARE, SHORTEST, Adding
@@ -168,17 +169,6 @@ def test_the_same_data_in_any_clothes_gives_the_same_policy(walked, tmp_path):
         check_promise(found)
         assert found.policy == pytest.approx(bare.policy, abs=1e-12)
         assert found.promise.divergence == pytest.approx(bare.promise.divergence, abs=1e-12)
-
-
-class Frame:
-    """What a data frame is to this library: columns by name, as items and as attributes."""
-
-    def __init__(self, **columns) -> None:
-        self.__dict__.update(columns)
-        self.columns = list(columns)
-
-    def __getitem__(self, name: str):
-        return self.__dict__[name]
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 import scipy.sparse as sp
 
+from frames import Frame
 from rhocover import MDP, Coverage, Occupancies, audit, budget, explore, plan, weights
-
-pandas = pytest.importorskip("pandas")
 
 QUARTERS = np.array(  # exact in every floating-point type
     [[[0.25, 0.75, 0.0], [0.0, 0.5, 0.5]], [[0.5, 0.0, 0.5], [1.0, 0.0, 0.0]], [[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]]
@@ -143,10 +144,10 @@ DATA_FORMS: dict[str, Callable[[Any], Any]] = {
     "small types": lambda folder: (STATES.astype(np.int8), ACTIONS.astype(np.uint8), NEXT.astype(np.uint64), DONE.astype(int)),
     "five columns": lambda folder: (STATES, ACTIONS, NEXT, DONE, np.zeros(10, bool)),
     "a mapping": lambda folder: _columns(),
-    "a data frame": lambda folder: pandas.DataFrame(_columns()),
+    "a data frame": lambda folder: Frame(**_columns()),
     "NPZ": lambda folder: _saved(folder / "data.npz", lambda path: np.savez(path, **_columns())),
     "CSV": lambda folder: _saved(folder / "data.csv", _write_csv),
-    "Parquet": lambda folder: _saved(folder / "data.parquet", lambda path: pandas.DataFrame(_columns()).to_parquet(path)),
+    "Parquet": lambda folder: _saved(folder / "data.parquet", lambda path: parquet.write_table(pa.table(_columns()), path)),
 }  # fmt: skip
 
 

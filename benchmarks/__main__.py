@@ -16,7 +16,7 @@ from benchmarks.peers import NAMES as PEERS
 
 BARS = (
     "imports", "right", "fast", "large", "explorers", "worst_case", "acting", "unknown", "learning",
-    "discovery", "model_error", "certificates", "audit_speed", "collecting", "environments",
+    "discovery", "model_error", "certificates", "near_reducible", "audit_speed", "collecting", "environments",
 )  # fmt: skip
 BY_NAME = ("ppo", "rlberry_yardstick")  # the first needs torch, the second is a search: run when named
 SHORT = Path("out/benchmarks/short")

@@ -56,6 +56,10 @@ class NotConvergedError(RhocoverError, RuntimeError):
         self.plan = plan
 
 
+class GapWarning(UserWarning):
+    """A plan's certified gap is larger than usual, and small enough to be handed over."""
+
+
 class SolverError(RhocoverError, RuntimeError):
     """A numerical back end failed; nothing it left behind is used."""
 

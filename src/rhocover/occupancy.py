@@ -239,11 +239,18 @@ class Occupancies:
         return f"state {state}" + (f" at step {self.step[entry]}" if self.num_steps else "")
 
     def _discounted_states(self, policy: FloatArray) -> FloatArray:
-        from scipy.sparse.linalg import spsolve
+        """Returns the mass of each state, that of the chain that restarts.
 
-        chain = chains.policy_chain(self.mdp, policy)
-        system = sp.eye_array(self.mdp.num_states, format="csc") - self.discount * chain.T.tocsc()
-        return np.maximum(np.asarray(spsolve(system, self.inflow)), 0.0)
+        With probability 1 - discount a run goes to a place of its own, and from there to the start. So each
+        mass is right to its own digits, however near 1 the discount is.
+        """
+        assert self.discount is not None
+        assert self.start is not None
+        chain, n = chains.policy_chain(self.mdp, policy), self.mdp.num_states
+        ends, begins = np.full((n, 1), 1 - self.discount), sp.csr_array(self.start[None, :])
+        restarting = sp.block_array([[self.discount * chain, sp.csr_array(ends)], [begins, None]])
+        weight = chains.stationary_distribution(sp.csr_array(restarting))[:n]
+        return weight / weight.sum()
 
     def _states_over_time(self, policy: FloatArray) -> FloatArray:
         """Returns the mass of each (step, state); rows come step by step, so one sweep fills all."""
@@ -273,6 +280,18 @@ class Occupancies:
             return self.flow, self.inflow
         ones = sp.csr_array(np.ones((1, self.num_pairs)))
         return sp.vstack([self.flow, ones], format="csr"), np.append(self.inflow, 1.0)
+
+    def flow_of_parts(self, part: IntArray) -> Matrix:
+        """Returns the flow equations summed over the states of each part, `[parts, n]`.
+
+        Computed from the moves that leave a part, so that nothing cancels. A horizon has no parts: there
+        the rows are those of each step and state.
+        """
+        if self.criterion == "horizon" or int(part.max()) + 1 == part.size:
+            return self.flow
+        flow = _flow_matrix(self.mdp, 1.0 if self.discount is None else self.discount, part).copy()
+        flow.eliminate_zeros()  # pairs that stay inside
+        return flow
 
     def unit_potential(self) -> FloatArray:
         """Returns h with F'h = 1 for every pair, for the criteria that imply the mass."""
@@ -319,20 +338,24 @@ def _all_pairs(mdp: MDP) -> tuple[IntArray, IntArray]:
     return np.arange(mdp.num_pairs), np.zeros(mdp.num_pairs, np.int64)
 
 
-def _flow_matrix(mdp: MDP, discount: float) -> Matrix:
+def _flow_matrix(mdp: MDP, discount: float, part: IntArray | None = None) -> Matrix:
     """Returns F `[S, n]`: what each pair takes out of its own state, and puts into others.
 
-    The entry of the own state is 1 - discount P(s|i), written as 1 - discount plus what leaves: a pair
-    that stays with probability 1 - 1e-15 keeps its digits.
+    With `part`, the part that each state belongs to, the rows are those of the parts. The entry of the own
+    part is 1 - discount P(stays|i), written as 1 - discount plus what leaves: a pair that stays with
+    probability 1 - 1e-15 keeps its digits.
     """
     n, P = mdp.num_pairs, mdp.transitions
+    part = np.arange(mdp.num_states) if part is None else part
     pair = np.repeat(np.arange(n), np.diff(P.indptr))
-    leaves = P.indices != mdp.pair_state[pair]
+    own, target = part[mdp.pair_state], part[P.indices]
+    leaves = target != own[pair]
     out = 1 - discount + discount * np.bincount(pair[leaves], weights=P.data[leaves], minlength=n)
-    rows = np.concatenate([mdp.pair_state, P.indices[leaves]])
+    rows = np.concatenate([own, target[leaves]])
     columns = np.concatenate([np.arange(n), pair[leaves]])
     values = np.concatenate([out, -discount * P.data[leaves]])
-    return frozen_matrix(sp.csr_array((values, (rows, columns)), shape=(mdp.num_states, n)))
+    flow = sp.csr_array((values, (rows, columns)), shape=(int(part.max()) + 1, n))
+    return frozen_matrix(flow)
 
 
 def _row_of_pairs(mdp: MDP, pair: IntArray, step: IntArray) -> IntArray:

@@ -31,17 +31,42 @@ class Equations:
 
 
 def exact_equations(members: Occupancies, number=mp.mpf) -> Equations:
-    """Returns the equations the planner sees: one redundant flow row dropped, the mass row kept."""
+    """Returns the equations of the set: one redundant flow row dropped, the mass row kept.
+
+    The moves to other states are as given; what a pair takes out of its own state is their exact sum. A
+    float of that sum would make the rows add up to 1e-17 instead of 0, a wrong exchange between parts that
+    exchange little.
+    """
     matrix, right = members.equations()
-    if members.criterion == "average":
-        keep = np.arange(matrix.shape[0]) != matrix.shape[0] - 2
-        matrix, right = matrix[keep], right[keep]
     columns = matrix.tocsc()
     entries = [
-        [(int(columns.indices[p]), number(float(columns.data[p]))) for p in range(low, high)]
+        {int(columns.indices[p]): number(float(columns.data[p])) for p in range(low, high)}
         for low, high in zip(columns.indptr[:-1], columns.indptr[1:], strict=True)
     ]
-    return Equations(entries, [number(float(b)) for b in right], number(members.floor))
+    if members.criterion != "horizon":
+        _set_exact_moves(members, entries, number)
+    if members.criterion == "average":
+        last = members.mdp.num_states - 1
+        entries = [{row - (row > last): v for row, v in column.items() if row != last} for column in entries]
+        right = np.delete(right, last)
+    return Equations(
+        [list(column.items()) for column in entries], [number(float(b)) for b in right], number(members.floor)
+    )
+
+
+def _set_exact_moves(members: Occupancies, entries: list[dict], number) -> None:
+    mdp, one = members.mdp, number(1)
+    discount = one if members.discount is None else number(float(members.discount))
+    P = mdp.transitions
+    for i, column in enumerate(entries):
+        state = int(mdp.pair_state[i])
+        moves = {
+            int(P.indices[p]): discount * number(float(P.data[p]))
+            for p in range(P.indptr[i], P.indptr[i + 1])
+            if P.indices[p] != state
+        }
+        column.update({target: -share for target, share in moves.items()})
+        column[state] = one - discount + sum(moves.values(), number(0))
 
 
 def exact_weights(coverage: Coverage, number=mp.mpf) -> list:

@@ -57,8 +57,9 @@ def exact_bound(program, given: Multipliers):
     rho = program.rho
     if rho == 0:
         return -total - mp.log(mp.fsum(m * mp.exp(-one) for m, one in zip(bar, y, strict=True)))
-    most = total + max(mp.mpf(0), -min(y))
-    weighted = [(m, max(one, mp.mpf(0)) / most) for m, one in zip(bar, y, strict=True) if m > 0]
+    raised = max(mp.mpf(0), -min(y))
+    most = total + raised
+    weighted = [(m, (one + raised) / most) for m, one in zip(bar, y, strict=True) if m > 0]
     if rho == 1:
         return mp.fsum(m * mp.log(one) for m, one in weighted)
     power = mp.mpf(1) if rho == INF else 1 - 1 / mp.mpf(rho)
@@ -97,10 +98,10 @@ def test_the_allowances_count_every_term(options):
     assert total == pytest.approx(program.k0 @ given.nu + given.alpha - floored, rel=1e-14, abs=0.0)
     size = np.abs(program.k0 * given.nu).sum() + abs(given.alpha) + floored
     assert error == pytest.approx((12 + np.log2(n)) * EPSILON * size, rel=1e-14, abs=0.0)
-    size = program.moving.max() * np.abs(given.nu).max() + 1.3 + 0.7
+    size = np.abs(program.K).T @ np.abs(given.nu) + 1.3 + 0.7
     for alpha in (1.3, -1.3):
         found = module._rounding(program, given.nu, alpha, 0.7)
-        assert found == pytest.approx((program.terms + 3) * EPSILON * size, rel=1e-14, abs=0.0)
+        np.testing.assert_allclose(found, (program.terms + 3) * EPSILON * size, rtol=1e-14)
     smallest = np.log(program.mu_bar.min())
     assert module._digits(program) == pytest.approx(
         12 + np.log2(n) + np.log(n) - 2 * smallest, rel=1e-14, abs=0.0

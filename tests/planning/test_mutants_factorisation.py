@@ -320,7 +320,8 @@ def test_a_program_is_the_set_in_the_solvers_form(options):
     np.testing.assert_array_equal(program.k0, members.inflow[: expected.shape[0]])
     assert program.has_mass_row == (not options)
     np.testing.assert_allclose(program.moving, np.abs(expected).sum(axis=0), rtol=1e-14)
-    assert program.terms == (expected != 0).sum(axis=0).max()
+    levels = 1 if options else 2  # the whole and its states; under a discount or a horizon the states
+    assert program.terms == 2 * (flow != 0).sum(axis=0).max() + levels
     assert not program.has_floor
     assert program.num_pairs == members.num_pairs
     d = np.random.default_rng(0).random(members.num_pairs)

@@ -46,13 +46,14 @@ def test_the_tolerance_shrinks_with_a_small_rho_but_not_below_rounding(monkeypat
     seen = []
     solve, checked = module._solve, module._checked
     monkeypatch.setattr(
-        module, "_solve", lambda p, m, tol, *rest: seen.append(tol) or solve(p, m, tol, *rest)
+        module, "_solve", lambda p, m, limits, *rest: seen.append(limits) or solve(p, m, limits, *rest)
     )
     monkeypatch.setattr(
-        module, "_checked", lambda p, f, m, tol, b: seen.append(tol) or checked(p, f, m, tol, b)
+        module, "_checked", lambda p, f, m, limits: seen.append(limits) or checked(p, f, m, limits)
     )
     rc.plan(random_model(3), rho, tol=tol, throw=False)
-    assert seen == pytest.approx([aim, aim], rel=1e-12, abs=0.0)
+    assert [limits.tol for limits in seen] == pytest.approx([aim, aim], rel=1e-12, abs=0.0)
+    assert [limits.acceptable for limits in seen] == pytest.approx([aim, aim], rel=1e-12, abs=0.0)
 
 
 def test_the_solver_aims_at_half_of_the_tolerance(monkeypatch):
@@ -69,22 +70,31 @@ def test_a_tolerance_must_be_positive(tol):
         rc.plan(random_model(3), 2.0, tol=tol)
 
 
+def limits_of(tol: float, acceptable: float | None = None) -> module._Limits:
+    return module._Limits(tol, tol if acceptable is None else acceptable, 200, 0.0, INF)
+
+
 def test_a_plan_below_the_proven_bound_is_not_believed():
     problem = problem_of()
     d = problem.members.from_policy(1 / np.bincount(problem.members.node)[problem.members.node])
     found = module._Found(d, 5.0, Multipliers(np.zeros(problem.program.K.shape[0]), 1.0), 3, False)
-    plan = module._checked(problem, found, "interior_point", 1e-8, 0.0)
+    plan = module._checked(problem, found, "interior_point", limits_of(1e-8))
     assert plan.gap == INF
     assert plan.status is PlanStatus.STALLED
     assert (
-        module._checked(problem, replace(found, is_out_of_steps=True), "x", 1e-8, 0.0).status
+        module._checked(problem, replace(found, is_out_of_steps=True), "x", limits_of(1e-8)).status
         is PlanStatus.OUT_OF_STEPS
     )
     own = replace(found, lower_bound=problem.program.coverage.divergence(d) - 1e-3)
-    plan = module._checked(problem, own, "interior_point", 1e-2, 0.0)
+    plan = module._checked(problem, own, "interior_point", limits_of(1e-2))
     assert plan.gap == pytest.approx(1e-3, rel=1e-6)
     assert plan.status is PlanStatus.SOLVED
-    assert module._checked(problem, own, "interior_point", 9e-4, 0.0).status is PlanStatus.STALLED
+    assert module._checked(problem, own, "interior_point", limits_of(9e-4)).status is PlanStatus.STALLED
+    nearly = module._checked(problem, own, "interior_point", limits_of(9e-4, 2e-3))
+    assert nearly.status is PlanStatus.NEARLY
+    assert nearly.is_good
+    late = replace(limits_of(9e-4), deadline=-INF)
+    assert module._checked(problem, own, "interior_point", late).status is PlanStatus.OUT_OF_TIME
 
 
 @pytest.mark.parametrize("rho", [0.0, 1e-3, 1.0])
@@ -120,9 +130,9 @@ def test_a_warm_potential_is_read_relative_to_its_last_state():
 def test_a_warm_start_that_fails_is_followed_by_a_cold_one(monkeypatch):
     starts, real = [], module._solve
 
-    def solve(problem, method, tol, max_steps, warm):
+    def solve(problem, method, limits, warm):
         starts.append(warm is not None)
-        found = real(problem, method, tol, max_steps, None)
+        found = real(problem, method, limits, None)
         return replace(found, lower_bound=-1.0) if warm is not None else found
 
     monkeypatch.setattr(module, "_solve", solve)
@@ -150,34 +160,54 @@ def test_a_share_of_the_uniform_policy_links_parts_only_where_some_pairs_have_no
     assert module._linked(restarting, d, 0.25) is d
 
 
-def test_an_occupancy_is_replaced_by_what_its_policy_visits_only_beyond_rounding():
-    members = Occupancies.average(random_model(3))
+def found_at(problem, d) -> module._Found:
+    return module._Found(d, -1.0, Multipliers(np.zeros(problem.program.K.shape[0]), 1.0), 3, False)
+
+
+@pytest.mark.parametrize("options", [{}, {"discount": 0.9}, {"horizon": 3}], ids=str)
+def test_what_is_handed_out_is_what_its_policy_visits(options):
+    problem = problem_of(**options)
+    members = problem.members
     d = members.from_policy(1 / np.bincount(members.node)[members.node])
-    assert module._occupancy_of_policy(members, d) is d
-    near = d * (1 + 1e-11 * np.arange(d.size))
-    assert module._occupancy_of_policy(members, near) is near
-    off = d * (1 + 1e-6 * np.arange(d.size))
-    repaired = module._occupancy_of_policy(members, off)
-    np.testing.assert_allclose(repaired, members.from_policy(members.to_policy(off)), rtol=1e-12)
-    assert members.flow_error(repaired) < 1e-13
-    rooms = Occupancies.average(MDP(np.eye(2)[:, None, :]))
-    stuck = np.array([0.3, 0.7])
-    assert module._occupancy_of_policy(rooms, stuck) is stuck
+    for size in (0.0, 1e-12, 1e-6):
+        off = d * (1 + size * np.arange(d.size))
+        plan = module._checked(problem, found_at(problem, off / off.sum()), "x", limits_of(1e-8))
+        visits = members.from_policy(members.to_policy(off))
+        np.testing.assert_allclose(members.flatten(plan.occupancy, "d"), visits, rtol=1e-13)
+        np.testing.assert_allclose(members.from_policy(plan.policy), visits, rtol=1e-13)
+        assert plan.divergence == pytest.approx(problem.program.coverage.divergence(visits), abs=1e-14)
 
 
-def test_a_point_off_the_flow_is_handed_out_as_what_its_policy_visits():
+def test_a_large_model_is_evaluated_only_where_its_flow_does_not_hold_to_rounding(monkeypatch):
     problem = problem_of()
     members = problem.members
     d = members.from_policy(1 / np.bincount(members.node)[members.node])
     off = d * (1 + 1e-6 * np.arange(d.size))
-    found = module._Found(
-        off / off.sum(), -1.0, Multipliers(np.zeros(problem.program.K.shape[0]), 1.0), 3, False
-    )
-    plan = module._checked(problem, found, "interior_point", 1e-8, 0.0)
-    assert plan.residuals.flow < 1e-15
-    np.testing.assert_allclose(
-        members.flatten(plan.occupancy, "d"), members.from_policy(plan.policy), rtol=1e-12
-    )
+    calls, real = [], module._evaluated
+    monkeypatch.setattr(module, "_evaluated", lambda *a: calls.append(1) or real(*a))
+    module._visits_of_policy(problem, found_at(problem, d), 1e-8)
+    assert calls == [1]
+    monkeypatch.setattr(module, "EVALUATED_STATES", 1)
+    calls.clear()
+    kept, slack = module._visits_of_policy(problem, found_at(problem, d), 1e-8)
+    np.testing.assert_array_equal(kept, d)
+    assert calls == []
+    assert slack < 1e-13
+    module._visits_of_policy(problem, found_at(problem, off / off.sum()), 1e-8)
+    assert calls == [1]
+    worst = problem_of(INF)  # the worst ratio has no first order to go by
+    module._visits_of_policy(worst, found_at(worst, d), 1e-8)
+    assert calls == [1, 1]
+
+
+def test_a_policy_with_several_classes_is_joined_by_a_share_of_the_uniform_one():
+    """Two states, each with a way to stay and a way over: staying only is no one occupancy."""
+    mdp = MDP(np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]))
+    problem = read_problem(mdp, 2.0, None, None, None, None, 0.0, False)
+    stay = np.array([0.3, 0.0, 0.7, 0.0])
+    visits = module._evaluated(problem, stay, 1e-6)
+    assert problem.members.contains(visits, tol=1e-14)
+    assert (visits > 0).all()
 
 
 def test_a_plan_counts_its_own_seconds(monkeypatch):
@@ -204,7 +234,7 @@ def test_the_ratio_of_a_plan_is_its_weight_over_its_visits():
 def test_too_few_steps_name_the_limit_and_being_stuck_names_the_tolerance():
     with pytest.raises(NotConvergedError, match="more than max_steps=1"):
         rc.plan(envs.river_swim(), 2.0, max_steps=1)
-    with pytest.raises(NotConvergedError, match="Raise tol"):
+    with pytest.raises(NotConvergedError, match=r"pass tol=\de-1\d to accept it"):
         rc.plan(envs.river_swim(), 2.0, tol=1e-30)
 
 
@@ -241,7 +271,7 @@ def test_a_level_that_rounding_makes_infeasible_is_tried_with_more_slack(monkeyp
 def test_the_multipliers_of_the_first_level_prove_the_minimax_optimum(options):
     problem = problem_of(INF, **options)
     found = leximin(problem.members, problem.program.mu_bar)
-    bound = dual_bound(problem.program, leximin_multipliers(problem.members, found.potential))
+    bound = dual_bound(problem.program, leximin_multipliers(problem.members, problem.rows, found.potential))
     assert problem.program.coverage.divergence(found.d) == pytest.approx(bound, abs=1e-8)
     # Levels rise: what is held first is the worst.
     assert found.level.min() == pytest.approx(np.exp(-bound), rel=1e-8)

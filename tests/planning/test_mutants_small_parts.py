@@ -6,6 +6,7 @@ import io
 import sys
 from types import SimpleNamespace
 
+import pytest
 from threadpoolctl import ThreadpoolController
 
 from rhocover.planning.progress import progress_line
@@ -45,9 +46,27 @@ def test_after_two_seconds_one_line_is_written_over_and_wiped_at_the_end(monkeyp
     report, close = progress_line(2.0)
     assert report is not None
     report(state(2.5))
-    assert sys.stderr.shown == "\r\x1b[Kplanning rho = 2: step 7, gap 3.0e-04, flow 2.0e-05, 2 s"
+    line = "planning rho = 2: step 7, gap 3.0e-04, flow 2.0e-05, 2 s"
+    assert sys.stderr.shown == f"\r{line}\r{line}"
     close()
-    assert sys.stderr.shown.endswith(" s\r\x1b[K")
+    assert sys.stderr.shown.endswith(f"\r{line}\r{' ' * len(line)}\r")
+
+
+def test_a_notebook_sees_the_line_too(monkeypatch):
+    class Cell(io.StringIO):
+        __module__ = "ipykernel.iostream"
+
+    monkeypatch.setattr(sys, "stderr", Cell())
+    report, _ = progress_line(2.0)
+    assert report is not None
+    report(state(3.0))
+    assert "step 7" in sys.stderr.getvalue()
+
+
+@pytest.mark.parametrize("stream", [None, object()])
+def test_without_a_stream_there_is_no_line(monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert progress_line(2.0)[0] is None
 
 
 def test_off_a_terminal_there_is_no_line(monkeypatch):

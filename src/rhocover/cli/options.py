@@ -111,7 +111,22 @@ Method = Annotated[
     ),
 ]
 Tol = Annotated[
-    float, Option(parser=number, metavar="T", help="The certified gap to reach.", rich_help_panel=SOLVE)
+    float | None,
+    Option(
+        parser=number,
+        metavar="T",
+        help="The certified gap to reach. Left out: 1e-8 is aimed at, and up to 1e-6 is accepted.",
+        rich_help_panel=SOLVE,
+    ),
+]
+TimeLimit = Annotated[
+    float | None,
+    Option(
+        parser=number,
+        metavar="SECONDS",
+        help="Stop planning each rho after this time.",
+        rich_help_panel=SOLVE,
+    ),
 ]
 MaxSteps = Annotated[
     int | None,

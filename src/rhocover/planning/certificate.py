@@ -8,9 +8,10 @@ Y = k0'nu + alpha - floor sum z. By Hölder's inequality every such d has
 sum mubar log y - log Y at rho = 1, log sum mubar y - log Y at rho = inf. At rho = 0 Gibbs' variational
 inequality gives KL(d || mubar) >= -Y - log sum mubar exp(-y), y of any sign.
 
-Floating point: y is computed with an error of at most `_rounding`, and negative entries are raised to 0.
-Both make <y, d> at most that much larger, because d sums to 1, so they are added to Y. After division by
-Y, so that the scale of the multipliers does not matter, what the logarithms and sums lose is subtracted.
+Floating point: the exact y of these multipliers is no smaller than what is computed minus `_rounding`,
+entry by entry, and the bounds grow with y; so they are taken at that lower end. Where it is negative all of
+y is raised to 0, which makes <y, d> larger by just that, because d sums to 1. After division by Y, so that
+the scale of the multipliers does not matter, what the logarithms and sums lose is subtracted.
 """
 
 from __future__ import annotations
@@ -37,24 +38,25 @@ class Multipliers:
 
 def dual_bound(program: Program, multipliers: Multipliers) -> float:
     """Returns a number that no achievable divergence is below; -inf when the multipliers prove nothing."""
-    nu, alpha, z, largest = multipliers.nu, multipliers.alpha, 0.0, 0.0
+    nu, alpha, z = multipliers.nu, multipliers.alpha, 0.0
     if program.has_floor:
         z = np.maximum(multipliers.z, 0.0)
-        largest = float(z.max())
-    if not np.isfinite(nu).all():
+    if not (np.isfinite(nu).all() and np.isfinite(alpha)):
         return -np.inf
-    y = program.KT @ nu + (alpha - z)
     total, error = _total(program, multipliers)
-    error += _rounding(program, nu, alpha, largest)
+    y = program.KT @ nu + (alpha - z) - _rounding(program, nu, alpha, z)
     if not np.isfinite(total + y.sum()):
         return -np.inf
     if program.rho == 0:
         log_sum = log_sum_exp(program.coverage.log_mu_bar - y)
-        return -total - log_sum - 2 * error - EPSILON * (_digits(program) + abs(log_sum))
-    most = total + max(0.0, -float(y.min())) + error
-    if most <= 0:
+        return -total - log_sum - error - EPSILON * (_digits(program) + abs(log_sum))
+    raised = max(0.0, -float(y.min()))
+    if program.rho <= 1:  # a y of exactly 0 proves nothing there
+        raised *= 2
+    if total <= 0:
         return -np.inf
-    mean, error = _power_mean_log(program, np.maximum(y, 0.0) / most)
+    most = total + raised + error
+    mean, error = _power_mean_log(program, (y + raised) / most)
     return mean - error - 4 * EPSILON
 
 
@@ -106,11 +108,13 @@ def _total(program: Program, multipliers: Multipliers) -> tuple[float, float]:
     return total, depth * EPSILON * size
 
 
-def _rounding(program: Program, nu: FloatArray, alpha: float, z: float) -> float:
-    """Returns a bound on the error of an entry of K'nu + alpha - z: `moving` are the columns' 1-norms."""
-    terms = program.terms + 3
-    size = float(program.moving.max()) * float(np.abs(nu).max(initial=0.0)) + abs(alpha) + z
-    return terms * EPSILON * size
+def _rounding(program: Program, nu: FloatArray, alpha: float, z: FloatArray | float) -> FloatArray:
+    """Returns a bound on the error of each entry of K'nu + alpha - z, `[n]`.
+
+    Each entry by its own terms: between parts that hardly exchange anything multipliers are large, and the
+    entries of K that they meet are as small.
+    """
+    return (program.terms + 3) * EPSILON * (abs(program.KT) @ np.abs(nu) + (abs(alpha) + z))
 
 
 def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) -> float:
@@ -126,5 +130,9 @@ def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) ->
     repair = scale * float(np.abs(multipliers.nu) @ np.abs(program.K @ d - program.k0))
     repair += max(1.0, scale * abs(multipliers.alpha)) * off_mass
     repair += scale * float(np.sum(z * np.maximum(program.floor - d, 0.0)))
-    size = 1 + abs(program.coverage.divergence(d))
-    return repair + _digits(program) * EPSILON * size
+    return repair + rounding_of_point(program, d)
+
+
+def rounding_of_point(program: Program, d: FloatArray) -> float:
+    """Returns what rounding in d's own digits and in the sums may change of D(d)."""
+    return _digits(program) * EPSILON * (1 + abs(program.coverage.divergence(d)))

@@ -24,6 +24,8 @@ alone says nothing about the others.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -60,6 +62,16 @@ class FrankWolfeResult:
         return self.divergence - self.lower_bound
 
 
+@dataclass(frozen=True)
+class Step:
+    """Where the method stands after some steps."""
+
+    steps: int
+    seconds: float
+    gap: float
+    flow: float = 0.0  # a mixture of members is a member
+
+
 def frank_wolfe(
     members: Occupancies,
     coverage: Coverage,
@@ -67,12 +79,16 @@ def frank_wolfe(
     variant: str = "away",
     tol: float = 1e-6,
     max_steps: int = 10_000,
+    report: Callable[[Step], None] | None = None,
+    deadline: float = np.inf,
 ) -> FrankWolfeResult:
     """Returns the member of the set with the smallest D_rho, up to a certified gap of `tol`.
 
-    `coverage` has weights per entry, or a table of the set's shape. If `max_steps` are not enough, or
-    float64 allows no further progress, `converged` is False and the gap is what was reached.
+    `coverage` has weights per entry, or a table of the set's shape. If `max_steps` or the time until
+    `deadline` (a reading of `time.perf_counter`) are not enough, or float64 allows no further progress,
+    `converged` is False and the gap is what was reached. `report` is called after each step.
     """
+    began = time.perf_counter()
     coverage = _checked(members, coverage, variant)
     oracle = make_oracle(members)
     mixture = _Mixture(_start(members, coverage, oracle), coverage.support)
@@ -83,9 +99,11 @@ def frank_wolfe(
         answer = oracle.respond(reward, warm=answer)
         divergence = coverage.divergence(mixture.d)
         lower = max(lower, divergence - certified_gap(coverage.rho, reward, mixture.d, answer))
-        if divergence - lower <= tol or steps >= max_steps or not moved:
+        if divergence - lower <= tol or steps >= max_steps or not moved or time.perf_counter() >= deadline:
             break
         steps += 1
+        if report is not None:
+            report(Step(steps, time.perf_counter() - began, divergence - lower))
         moved = _advance(mixture, coverage, reward, answer.occupancy, variant, steps)
     return FrankWolfeResult(frozen(mixture.d), divergence, lower, steps, divergence - lower <= tol)
 

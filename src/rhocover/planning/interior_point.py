@@ -28,8 +28,10 @@ from rhocover.planning.floored import FlooredNewton, floored_start
 from rhocover.planning.newton import Iterate, Newton, point_of, products_of, starting_point, warm_point
 from rhocover.planning.program import Program
 from rhocover.planning.shifted import ShiftedNewton
+from rhocover.planning.small_order import SmallOrderNewton, is_small_order, small_order_start
 
 PATIENCE = 25  # steps without a better point after which float64 has given what it can
+FAR = 1e-6  # a gap above which a rising bound is progress; below it may be rounding
 NEAR = 1e-5  # a flow residual that a projection may end
 ROUNDING = 1e-15  # a flow residual that no projection improves
 FLOW_TOLERANCE = 1e-10  # the last projection takes the flow residual from here to rounding
@@ -81,19 +83,26 @@ def interior_point(
     max_steps: int,
     report: Callable[[Progress], None] | None = None,
     warm: FloatArray | None = None,
+    deadline: float = np.inf,
 ) -> Progress:
-    """Returns the best point found: gap and flow within `tol`, or whatever `max_steps` allowed.
+    """Returns the best point found: gap and flow within `tol`, or whatever `max_steps` and time allowed.
+
+    `deadline` is a reading of `time.perf_counter`.
 
     `warm` is nu of a similar program; programs with a floor or an inflow begin cold all the same.
     """
     began = time.perf_counter()
     newton, point = _prepared(program, warm)
-    best = state = _measure(program, point, 0, 0.0)
+    best = state = proved = _measure(program, point, 0, 0.0)
     since = taken = 0  # when the distance last fell; how many steps were taken
     for steps in range(1, max_steps + 1):
         state = _finished(program, newton, state, tol)
-        if _is_done(state, tol) or steps > since + PATIENCE:
+        if _is_done(state, tol) or time.perf_counter() >= deadline:
             break
+        if steps > since + PATIENCE:
+            if not _proves_more(state, proved):
+                break
+            since, proved = steps, state
         try:
             with np.errstate(all="ignore"):  # what leaves float64 is caught by its value
                 point = newton.step(point)
@@ -108,6 +117,12 @@ def interior_point(
     state = _finished(program, newton, state if _is_done(state, tol) else best, tol)
     end = state if _is_done(state, tol) else _projected(program, newton, best)
     return replace(end, stages=newton.stages, taken=taken, seconds=time.perf_counter() - began)
+
+
+def _proves_more(state: Progress, before: Progress) -> bool:
+    """Whether the bound has risen by something since: far from the optimum the flow may be late to fall."""
+    risen = state.lower_bound - before.lower_bound
+    return bool(abs(state.gap) > FAR and risen > 0.01 * abs(state.gap))
 
 
 def _finished(program: Program, newton: Newton, state: Progress, tol: float) -> Progress:
@@ -127,6 +142,8 @@ def _prepared(program: Program, warm: FloatArray | None) -> tuple[Newton, Iterat
         return FlooredNewton(program), floored_start(program)
     if program.has_mass_row and program.k0.any():
         return ShiftedNewton(program), starting_point(program)
+    if is_small_order(program):
+        return SmallOrderNewton(program), small_order_start(program)
     if warm is not None and program.has_mass_row and program.rho > 0:
         return Newton(program), warm_point(program, warm)
     return Newton(program), starting_point(program)

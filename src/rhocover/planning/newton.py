@@ -31,6 +31,7 @@ from rhocover.planning.program import Program
 STEP_TO_BOUNDARY = 0.99
 LARGEST_LOG_STEP = 2.0  # at rho < 1/2 no entry of d grows by more than e^2 in a step
 WARM = 0.1  # of tau, at a warm start; less saves a step more near the optimum and loses many away from it
+ROUGH = 1e-13  # a flow residual after projection that is more than rounding
 SMALLEST_X, LARGEST_X = 0.1, 10.0  # how far x may leave its own step to keep the flow linear
 
 
@@ -127,10 +128,27 @@ class Newton:
         return moved
 
     def project(self, d: FloatArray) -> FloatArray:
-        """Returns d moved onto K d = k0 sum d by the last factorisation, and divided by its mass."""
-        program = self._program
+        """Returns d moved onto K d = k0 sum d by the last factorisation, and divided by its mass.
+
+        At large rho the last W runs over so many digits that this leaves more than rounding. Then the move
+        is the least in proportion to d itself, which takes one more factorisation.
+        """
         if not self._is_factorised:
             return d
+        moved = self._projected(d)
+        if self._program.missed(moved) <= ROUGH or not moved.min() > 0:
+            return moved
+        try:
+            self._factorise(moved)
+        except SolverError:
+            return moved
+        again = self._projected(moved)
+        return (
+            again if again.min() > 0 and self._program.missed(again) < self._program.missed(moved) else moved
+        )
+
+    def _projected(self, d: FloatArray) -> FloatArray:
+        program = self._program
         for _ in range(self.PROJECTIONS):
             residual = program.K @ d - program.k0 * d.sum()
             d = d - self._W * self._equations.solve(residual).lift

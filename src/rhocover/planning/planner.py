@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from rhocover import checks
 from rhocover.checks import FloatArray, frozen
-from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, unknown_name
+from rhocover.errors import GapWarning, InvalidArgumentError, NotConvergedError, RhocoverError, unknown_name
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
-from rhocover.planning.certificate import Multipliers, dual_bound, slack_of_point
+from rhocover.planning.certificate import Multipliers, dual_bound, rounding_of_point, slack_of_point
 from rhocover.planning.interior_point import interior_point
 from rhocover.planning.problem import Problem, leximin_multipliers, read_problem
 from rhocover.planning.progress import progress_line
@@ -29,10 +31,13 @@ FRANK_WOLFE = {
 METHODS = ("interior_point", *FRANK_WOLFE, "leximin")
 DEFAULT_STEPS = {"interior_point": 200, "leximin": 0}
 FRANK_WOLFE_STEPS = 20_000
+DEFAULT_TOLERANCE = 1e-8
+ACCEPTABLE = 1e-6  # without an explicit tol, a plan is handed over up to this gap
 AIM = 0.5  # the solver aims below tol, because the check afterwards adds its own rounding
 LARGEST_WARM = 1e6  # a potential beyond this is no plan's of this model
 MEMBERSHIP_TOLERANCE = 1e-9
-FLOW_ROUNDING = 1e-10  # of a row, relative to what flows through it
+EVALUATED_STATES = 100_000  # up to here evaluating the policy takes less time than planning did
+FLOW_ROUNDING = 1e-13  # of a row, relative to what flows through it
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +63,9 @@ def plan(
     eta: float = 0.0,
     restrict: bool = False,
     method: str = "interior_point",
-    tol: float = 1e-8,
+    tol: float | None = None,
     max_steps: int | None = None,
+    time_limit: float | None = None,
     throw: bool = True,
     warm: Any = None,
 ) -> Plan:
@@ -77,34 +83,73 @@ def plan(
     minimax optima, the limit of the optima for growing rho. `warm` is the `potential` of a plan for a similar
     model; without restarts and floor the interior point then needs fewer steps.
 
-    Raises `NotConvergedError` if the gap is above `tol` (below rho = 1: `tol * rho`, because D_rho is of
-    that order there) at the end; `throw=False` returns the plan.
-    Causes and remedies: pairs that are almost unreachable (give them less weight), exact ties among the
-    weights at rho = inf (use a large finite rho), a floor almost as large as possible (lower eta), too
-    few steps for a Frank-Wolfe method (raise max_steps).
+    The occupancy is what the policy visits, computed from the policy itself, and the gap is that of this
+    occupancy. An explicit `tol` that is missed raises `NotConvergedError` (below rho = 1 `tol * rho` is
+    meant, because D_rho is of that order there). Without `tol` the aim is 1e-8; a gap above it, up to 1e-6,
+    is handed over with a `GapWarning`, and only a larger one raises. `throw=False` returns the plan in any
+    case.
+    `time_limit` in seconds is looked at after each step; what was reached by then counts. Planning that
+    takes longer than two seconds shows a line of progress on a terminal or in a notebook.
+    Causes of a large gap and remedies: exact ties among the weights at rho = inf (use a large finite
+    rho), a floor almost as large as possible (lower eta), too few steps for a Frank-Wolfe method (raise
+    max_steps).
 
     >>> import rhocover as rc
     >>> best = rc.plan(rc.envs.river_swim(), rho=2)
     >>> round(best.divergence, 6), best.gap < 1e-8
     (0.293001, True)
     """
-    began = time.perf_counter()
     if not isinstance(method, str) or method not in METHODS:
         raise unknown_name("method", method, METHODS)
-    tol = checks.number(tol, "tol")
-    if not tol > 0:
-        raise InvalidArgumentError(f"`tol` must be positive, got {tol:g}.")
+    limits = _read_limits(method, tol, max_steps, time_limit)
     problem = read_problem(mdp, rho, mu, discount, horizon, start, eta, restrict)
-    max_steps = _step_limit(method, max_steps)
     # D_rho is near rho KL(d || mu) for small rho, so the tolerance shrinks with it.
-    aim = max(tol * min(1.0, problem.program.rho or 1.0), min(tol, 1e-12))
+    limits = limits.scaled(min(1.0, problem.program.rho or 1.0))
     nu = _read_warm(problem, warm)
-    result = _checked(problem, _solve(problem, method, aim, max_steps, nu), method, aim, began)
-    if nu is not None and result.status is not PlanStatus.SOLVED:  # the wrong start, perhaps
-        result = _checked(problem, _solve(problem, method, aim, max_steps, None), method, aim, began)
-    if throw and result.status is not PlanStatus.SOLVED:
-        raise NotConvergedError(_explain(result, aim), result)
+    result = _checked(problem, _solve(problem, method, limits, nu), method, limits)
+    if nu is not None and not result.is_good:  # the wrong start, perhaps
+        result = _checked(problem, _solve(problem, method, limits, None), method, limits)
+    if result.status is PlanStatus.NEARLY and throw:
+        warnings.warn(_describe_nearly(result, limits), GapWarning, stacklevel=2)
+    if throw and not result.is_good:
+        raise NotConvergedError(_explain(result, limits), result)
     return result
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What to reach, what is still handed over, and when to give up."""
+
+    tol: float
+    acceptable: float
+    max_steps: int
+    began: float
+    deadline: float
+
+    def scaled(self, unit: float) -> _Limits:
+        """Returns the limits with both tolerances in this unit; below 1e-12 float64 has nothing to say."""
+        least = min(self.tol, 1e-12)
+        return replace(self, tol=max(self.tol * unit, least), acceptable=max(self.acceptable * unit, least))
+
+    @property
+    def is_out_of_time(self) -> bool:
+        return time.perf_counter() >= self.deadline
+
+
+def _read_limits(method: str, tol: Any, max_steps: Any, time_limit: Any) -> _Limits:
+    began, deadline = time.perf_counter(), np.inf
+    if time_limit is not None:
+        deadline = began + _positive(time_limit, "time_limit")
+    acceptable = ACCEPTABLE if tol is None else _positive(tol, "tol")
+    aim = DEFAULT_TOLERANCE if tol is None else acceptable
+    return _Limits(aim, acceptable, _step_limit(method, max_steps), began, deadline)
+
+
+def _positive(value: Any, name: str) -> float:
+    value = checks.number(value, name)
+    if not value > 0:
+        raise InvalidArgumentError(f"`{name}` must be positive, got {value:g}.")
+    return value
 
 
 def _step_limit(method: str, max_steps: Any) -> int:
@@ -122,35 +167,37 @@ def _read_warm(problem: Problem, warm: Any) -> FloatArray | None:
     nu = potential[problem.states]
     if potential.dtype.kind not in "fiu" or not np.isfinite(nu).all():
         raise InvalidArgumentError("`warm` must be finite: pass the potential of a plan, or leave it out.")
-    nu = nu.astype(float)
-    nu = nu[:-1] - nu[-1]
+    nu = problem.rows.multipliers(nu.astype(float))
     return nu if float(np.abs(nu).max(initial=0.0)) <= LARGEST_WARM else None
 
 
-def _solve(problem: Problem, method: str, tol: float, max_steps: int, warm: FloatArray | None) -> _Found:
+def _solve(problem: Problem, method: str, limits: _Limits, warm: FloatArray | None) -> _Found:
     if method == "leximin":
         return _solve_leximin(problem)
-    if method in FRANK_WOLFE:
-        return _solve_frank_wolfe(problem, FRANK_WOLFE[method], tol, max_steps)
     report, close = progress_line(problem.program.rho)
     try:
+        if method in FRANK_WOLFE:
+            return _solve_frank_wolfe(problem, FRANK_WOLFE[method], limits, report)
         with one_blas_thread():
             end = interior_point(
-                problem.program, tol=AIM * tol, max_steps=max_steps, report=report, warm=warm
-            )
+                problem.program, tol=AIM * limits.tol, max_steps=limits.max_steps, report=report, warm=warm,
+                deadline=limits.deadline,
+            )  # fmt: skip
     finally:
         close()
-    return _Found(end.d, end.lower_bound, end.multipliers, end.taken, end.taken >= max_steps, end.stages)
+    is_out = end.taken >= limits.max_steps
+    return _Found(end.d, end.lower_bound, end.multipliers, end.taken, is_out, end.stages)
 
 
-def _solve_frank_wolfe(problem: Problem, variant: str, tol: float, max_steps: int) -> _Found:
+def _solve_frank_wolfe(problem: Problem, variant: str, limits: _Limits, report: Any) -> _Found:
     from rhocover.planning.frank_wolfe import frank_wolfe
 
     end = frank_wolfe(
-        problem.members, problem.program.coverage, variant=variant, tol=tol, max_steps=max_steps
-    )
+        problem.members, problem.program.coverage, variant=variant, tol=limits.tol,
+        max_steps=limits.max_steps, report=report, deadline=limits.deadline,
+    )  # fmt: skip
     nowhere = Multipliers(np.zeros(problem.program.K.shape[0]), 0.0)
-    return _Found(end.d, end.lower_bound, nowhere, end.steps, end.steps >= max_steps)
+    return _Found(end.d, end.lower_bound, nowhere, end.steps, end.steps >= limits.max_steps)
 
 
 def _solve_leximin(problem: Problem) -> _Found:
@@ -161,25 +208,21 @@ def _solve_leximin(problem: Problem) -> _Found:
     if problem.program.has_floor:
         raise InvalidArgumentError("method='leximin' takes no floor: pass eta=0.")
     end = leximin(problem.members, problem.program.mu_bar)
-    multipliers = leximin_multipliers(problem.members, end.potential)
+    multipliers = leximin_multipliers(problem.members, problem.rows, end.potential)
     return _Found(end.d, dual_bound(problem.program, multipliers), multipliers, end.num_levels, False)
 
 
-def _checked(problem: Problem, found: _Found, method: str, tol: float, began: float) -> Plan:
-    """Returns the plan with every number computed again from the occupancy itself."""
+def _checked(problem: Problem, found: _Found, method: str, limits: _Limits) -> Plan:
+    """Returns the plan with every number computed again from what its policy visits."""
     members, coverage = problem.members, problem.program.coverage
-    d = _linked(problem, np.maximum(found.d, 0.0), 0.25 * tol)
-    d = _occupancy_of_policy(members, d)
+    d, slack = _visits_of_policy(problem, found, limits.tol)
     divergence = coverage.divergence(d)
-    slack = slack_of_point(problem.program, found.multipliers, d)
     gap = max(divergence - found.lower_bound, 0.0) + slack
     if divergence < found.lower_bound - slack or not np.isfinite(gap):
         gap = np.inf  # below the proven bound: the point is not an occupancy
     residuals = members.membership(d)
-    is_member = max(residuals.flow, residuals.mass, residuals.floor_shortage) <= MEMBERSHIP_TOLERANCE
-    status = PlanStatus.SOLVED if gap <= tol and is_member else (
-        PlanStatus.OUT_OF_STEPS if found.is_out_of_steps else PlanStatus.STALLED
-    )  # fmt: skip
+    if max(residuals.flow, residuals.mass, residuals.floor_shortage) > MEMBERSHIP_TOLERANCE:
+        gap = np.inf
     return Plan(
         mdp=problem.mdp,
         coverage=coverage,
@@ -192,13 +235,57 @@ def _checked(problem: Problem, found: _Found, method: str, tol: float, began: fl
         value=coverage.value(d),
         potential=frozen(problem.potential_table(found.multipliers)),
         residuals=residuals,
-        status=status,
+        status=_status(gap, found, limits),
         method=method,
         steps=found.steps,
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - limits.began,
         stages=found.stages,
         restriction=problem.restriction,
     )
+
+
+def _status(gap: float, found: _Found, limits: _Limits) -> PlanStatus:
+    if gap <= limits.tol:
+        return PlanStatus.SOLVED
+    if gap <= limits.acceptable:
+        return PlanStatus.NEARLY
+    if limits.is_out_of_time:
+        return PlanStatus.OUT_OF_TIME
+    return PlanStatus.OUT_OF_STEPS if found.is_out_of_steps else PlanStatus.STALLED
+
+
+def _visits_of_policy(problem: Problem, found: _Found, tol: float) -> tuple[FloatArray, float]:
+    """Returns what the policy of the solver's point visits, and what to add to the gap for d's own errors.
+
+    The policy amplifies what the point misses of the flow equations by as much as its chain mixes slowly:
+    1e-10 can become nats. So the policy's own visits are computed, entry by entry to 14 digits. Above
+    100,000 states that takes longer than planning; there, for a finite rho, the point stands as it is if
+    the flow of every state and of every nearly closed part holds to rounding. Its residual times the
+    potentials is what evaluation would change, to first order, and is added to the gap.
+    """
+    program, members = problem.program, problem.members
+    d = _linked(problem, np.maximum(found.d, 0.0), 0.25 * tol)
+    is_large = d.size > 0 and members.flow.shape[0] > EVALUATED_STATES and program.rho < np.inf
+    if not (is_large and program.row_error(d) <= FLOW_ROUNDING):
+        visits = _evaluated(problem, d, 0.25 * tol)
+        if visits is not None and not program.has_floor:
+            return visits, rounding_of_point(program, visits)
+        d = d if visits is None else visits  # a policy's visits may be below a floor by rounding
+    return d, slack_of_point(program, found.multipliers, d)
+
+
+def _evaluated(problem: Problem, d: FloatArray, share: float) -> FloatArray | None:
+    """Returns the occupancy of d's policy; None where no method finds it.
+
+    A policy with several recurrent classes has no one occupancy; a share of the uniform policy's visits
+    joins them.
+    """
+    members = problem.members
+    with suppress(RhocoverError):
+        return members.from_policy(members.to_policy(d))
+    with suppress(RhocoverError):
+        return members.from_policy(members.to_policy(_joined(members, d, share)))
+    return None
 
 
 def _linked(problem: Problem, d: FloatArray, share: float) -> FloatArray:
@@ -210,31 +297,38 @@ def _linked(problem: Problem, d: FloatArray, share: float) -> FloatArray:
     members, coverage = problem.members, problem.program.coverage
     if coverage.support.all() or members.criterion != "average":
         return d
+    return _joined(members, d, share)
+
+
+def _joined(members: Occupancies, d: FloatArray, share: float) -> FloatArray:
+    """Returns d with a share of the uniform policy's visits."""
     count = np.bincount(members.node)
     return (1 - share) * d + share * members.from_policy(1 / count[members.node])
 
 
-def _occupancy_of_policy(members: Occupancies, d: FloatArray) -> FloatArray:
-    """Returns d, or what its policy really visits where d misses the flow equations by more than rounding.
-
-    A policy amplifies what d misses by as much as its chain mixes slowly: 1e-10 can become 1e-6.
-    """
-    if members.flow_error(d) <= FLOW_ROUNDING:
-        return d
-    try:
-        return members.from_policy(members.to_policy(d))
-    except RhocoverError:  # a policy with several recurrent classes visits what its start decides
-        return d
-
-
-def _explain(result: Plan, tol: float) -> str:
+def _explain(result: Plan, limits: _Limits) -> str:
     """Returns the message of a plan that missed its tolerance: what was reached, and what to do."""
+    accept = f"pass tol={_above(result.gap)} to accept it" if np.isfinite(result.gap) else "it proves nothing"
     remedy = {
-        PlanStatus.OUT_OF_STEPS: f"Allow more than max_steps={result.steps}, or a larger tol.",
-        PlanStatus.STALLED: "Raise tol, or the smallest weights: see the docstring of `plan`.",
+        PlanStatus.OUT_OF_STEPS: f"Allow more than max_steps={result.steps}, or {accept}.",
+        PlanStatus.OUT_OF_TIME: f"Allow a longer time_limit, or {accept}.",
+        PlanStatus.STALLED: f"Here {accept}; the docstring of `plan` lists causes.",
     }
     return (
-        f"tol={tol:g} was not reached at rho={result.rho:g}: {result.status.value}. Reached: gap "
-        f"{result.gap:.2g}, flow residual {result.residuals.flow:.2g} after {result.steps} steps of "
-        f"{result.method}. {remedy.get(result.status, '')} throw=False returns this plan."
+        f"tol={limits.acceptable:g} was not reached at rho={result.rho:g}: {result.status.value}. "
+        f"Reached: gap {result.gap:.2g}, flow residual {result.residuals.flow:.2g} after {result.steps} "
+        f"steps of {result.method}. {remedy.get(result.status, '')} throw=False returns this plan."
     )
+
+
+def _describe_nearly(result: Plan, limits: _Limits) -> str:
+    return (
+        f"the certified gap at rho={result.rho:g} is {result.gap:.2g}, above the usual {limits.tol:g}. "
+        f"The plan is right to that gap; pass tol={_above(result.gap)} to accept it without this warning."
+    )
+
+
+def _above(gap: float) -> str:
+    """Returns the next number of one digit above a gap, as one would type it."""
+    digits = 10.0 ** np.floor(np.log10(max(gap, 1e-300)))
+    return f"{np.ceil(1.0001 * gap / digits) * digits:.0e}"

@@ -19,6 +19,7 @@ from rhocover.mdp import MDP, check_mdp
 from rhocover.occupancy import Occupancies
 from rhocover.planning.certificate import Multipliers
 from rhocover.planning.program import Program, make_program
+from rhocover.planning.rows import Rows, flow_rows
 from rhocover.structure import Structure, average_structure, horizon_structure, reachable_structure
 
 
@@ -29,6 +30,7 @@ class Problem:
     mdp: MDP
     members: Occupancies
     program: Program
+    rows: Rows
     states: IntArray
     kept: BoolArray
     restriction: str
@@ -55,10 +57,9 @@ class Problem:
     def potential_table(self, multipliers: Multipliers) -> FloatArray:
         """Returns the potential of each state, `[S]` or `[H, S]`; nan where the problem has none."""
         members = self.members
-        if members.criterion == "average":
-            nu = np.append(multipliers.nu, 0.0)  # the dropped row's potential is the reference
-        else:
-            nu = multipliers.nu + multipliers.alpha * members.unit_potential()
+        nu = self.rows.potential(multipliers.nu)
+        if members.criterion != "average":
+            nu = nu + multipliers.alpha * members.unit_potential()
         shape = (*members.shape[:-2], self.mdp.num_states)
         result = np.full(shape, np.nan)
         states = self.states[members.mdp.pair_state[members.pair]]
@@ -87,8 +88,9 @@ def read_problem(
             "Give every pair some weight, or use a small rho such as 0.05."
         )
     members.check_floor()
-    program = make_program(members, coverage)
-    return Problem(mdp, members, program, states, structure.kept, structure.describe(mdp))
+    rows = flow_rows(members)
+    program = make_program(members, coverage, rows)
+    return Problem(mdp, members, program, rows, states, structure.kept, structure.describe(mdp))
 
 
 def _read_weights(mdp: MDP, mu: Any) -> FloatArray:
@@ -121,9 +123,8 @@ def _kept(
     return members, weights[structure.kept], states
 
 
-def leximin_multipliers(members: Occupancies, dual: FloatArray) -> Multipliers:
+def leximin_multipliers(members: Occupancies, rows: Rows, dual: FloatArray) -> Multipliers:
     """Returns a linear program's row multipliers in the form of a certificate."""
     if members.criterion != "average":
-        return Multipliers(dual, 0.0)
-    flow, alpha = dual[:-1], float(dual[-1])
-    return Multipliers(flow[:-1] - flow[-1], alpha)  # the rows of the flow add up to zero
+        return Multipliers(rows.multipliers(dual), 0.0)
+    return Multipliers(rows.multipliers(dual[:-1]), float(dual[-1]))

@@ -1,33 +1,56 @@
-"""A line on the terminal for planning that takes longer than two seconds."""
+"""A line of progress for planning that takes longer than two seconds, on a terminal or in a notebook."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-
-from rhocover.planning.interior_point import Progress
+from typing import Protocol
 
 PATIENCE = 2.0  # seconds without a word
 
 
-def progress_line(rho: float) -> tuple[Callable[[Progress], None] | None, Callable[[], None]]:
-    """Returns (report, close): what to call after each step and at the end; silent off a terminal."""
-    if not sys.stderr.isatty():
-        return None, lambda: None
-    shown = [False]
+class Standing(Protocol):
+    """What a method says of itself after a step."""
 
-    def report(state: Progress) -> None:
+    @property
+    def steps(self) -> int: ...  # noqa: D102
+    @property
+    def seconds(self) -> float: ...  # noqa: D102
+    @property
+    def flow(self) -> float: ...  # noqa: D102
+    @property
+    def gap(self) -> float: ...  # noqa: D102
+
+
+def progress_line(rho: float) -> tuple[Callable[[Standing], None] | None, Callable[[], None]]:
+    """Returns (report, close): what to call after each step and at the end; silent where nobody looks."""
+    if not _is_watched():
+        return None, lambda: None
+    width = [0]
+
+    def report(state: Standing) -> None:
         if state.seconds > PATIENCE:
-            shown[0] = True
-            sys.stderr.write(
-                f"\r\x1b[Kplanning rho = {rho:g}: step {state.steps}, gap {abs(state.gap):.1e}, "
-                f"flow {state.flow:.1e}, {state.seconds:.0f} s"
+            _write(
+                f"planning rho = {rho:g}: step {state.steps}, gap {abs(state.gap):.1e}, "
+                f"flow {state.flow:.1e}, {state.seconds:.0f} s",
+                width,
             )
-            sys.stderr.flush()
 
     def close() -> None:
-        if shown[0]:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        if width[0]:
+            _write("", width)
 
     return report, close
+
+
+def _is_watched() -> bool:
+    """Whether somebody sees stderr as it is written: a terminal, or a notebook's cell."""
+    is_terminal = getattr(sys.stderr, "isatty", bool)()
+    return is_terminal or type(sys.stderr).__module__.startswith("ipykernel.")
+
+
+def _write(text: str, width: list[int]) -> None:
+    """Writes over the line before; spaces clear it, because notebooks know no escape codes."""
+    sys.stderr.write(f"\r{text}{' ' * (width[0] - len(text))}\r{text}")
+    sys.stderr.flush()
+    width[0] = len(text)

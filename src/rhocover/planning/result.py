@@ -21,6 +21,8 @@ class PlanStatus(enum.Enum):
     """How planning ended."""
 
     SOLVED = "the certified gap is within the tolerance"
+    NEARLY = "the certified gap is above the usual tolerance and at most 1e-6"
+    OUT_OF_TIME = "the time limit was reached before the tolerance"
     OUT_OF_STEPS = "the step limit was reached before the tolerance"
     STALLED = "no further progress is possible in float64"
 
@@ -56,6 +58,11 @@ class Plan:
     def rho(self) -> float:
         """The order that was planned for."""
         return self.coverage.rho
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the plan is within its tolerance, or near enough to be handed over without one."""
+        return self.status in (PlanStatus.SOLVED, PlanStatus.NEARLY)
 
     @property
     def ratio(self) -> FloatArray:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.planning import Plan, PlanStatus
+from rhocover.planning import Plan
 from rhocover.report.figures import frontier_figure
 from rhocover.report.page import KeyNumber, Page, Picture, Section, Table, Verdict, section, sections
 from rhocover.report.page_visits import Visits, least_section, visits_section
@@ -79,7 +79,7 @@ def counted_visits(discount: float | None = None, horizon: int | None = None) ->
 
 def _verdict(plans: Sequence[Plan], seen: Visits) -> Verdict:
     main = plans[-1]
-    missed = [plan for plan in plans if plan.status is not PlanStatus.SOLVED]
+    missed = [plan for plan in plans if not plan.is_good]
     if missed:
         worst = max(missed, key=lambda plan: plan.gap)
         return Verdict(

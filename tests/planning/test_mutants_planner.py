@@ -307,9 +307,7 @@ def test_a_union_is_solved_to_its_tolerance_times_the_share_of_new_visits(rho):
         )
 
 
-def test_an_excess_whose_policy_has_several_classes_is_taken_as_it_is():
-    rooms = Occupancies.average(MDP(np.eye(2)[:, None, :]))
-    np.testing.assert_allclose(_occupancy(rooms, np.array([1.0, 3.0])), [0.25, 0.75], rtol=1e-15)
+def test_the_occupancy_of_an_addition_is_what_its_policy_visits():
     members = Occupancies.average(random_model(3))
     uniform = members.from_policy(1 / np.bincount(members.node)[members.node])
     np.testing.assert_allclose(_occupancy(members, 7 * uniform), uniform, rtol=1e-12)

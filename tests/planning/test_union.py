@@ -347,30 +347,26 @@ def test_a_ten_millionth_more_is_spent_in_the_best_direction():
     assert max(errors) <= 1e-6
 
 
-FAR = pytest.mark.xfail(
-    strict=True, reason="the interior point stops before it is near, and says so in its gap"
-)
-
-
-@pytest.mark.parametrize(
-    ("rho", "most"),
-    [
-        *((rho, 10**6) for rho in RHOS),
-        (0, 10**9),
-        (0.5, 10**9),
-        (8, 10**9),
-        (INF, 10**9),
-        pytest.param(1, 10**9, marks=FAR),
-        pytest.param(2, 10**9, marks=FAR),
-    ],
-)
+@pytest.mark.parametrize("most", [10**6, 10**9])
+@pytest.mark.parametrize("rho", [*RHOS, 32, 1000])
 def test_few_steps_are_many_for_pairs_that_have_hardly_any(rho, most):
     """A hundredth more or far less, but ten thousand times as much for two of the pairs: they share it."""
     members, coverage = Occupancies.average(MDP(np.ones((1, 3, 1)))), Coverage(rho, np.ones(3))
     found = best_addition(members, coverage, np.array([most, 1, 1]), 10**4)
     even = coverage.divergence(np.array([most, 5001, 5001]) / (most + 10_002))
-    assert found.divergence == pytest.approx(even, abs=1e-5)
-    assert found.gap <= 1e-4
+    assert found.divergence == pytest.approx(even, abs=1e-6)
+    assert found.gap <= 1e-6
+
+
+@pytest.mark.parametrize("rho", [*RHOS, 32, 1000])
+def test_a_pair_that_is_full_gets_none_of_the_new_steps(rho):
+    """3,000,000 visits of one pair dwarf 300 new steps; at rho = 1 it used to get 97 % of them."""
+    members, coverage = Occupancies.average(MDP(np.ones((1, 3, 1)))), Coverage(rho, np.ones(3))
+    found = best_addition(members, coverage, np.array([3_000_000, 1, 1]), 300)
+    assert found.psi == pytest.approx([0, 0.5, 0.5], abs=1e-6)
+    assert found.gap <= 1e-6
+    if rho == 1:
+        assert found.divergence == pytest.approx(5.4993837, abs=1e-6)
 
 
 def test_psi_is_an_occupancy_however_uneven_the_visits_are():

@@ -128,6 +128,7 @@ def _advance(
     """Moves the mixture, and says whether that changed anything."""
     if variant == "away":
         promise = float(reward @ (target - mixture.d))
+        mixture.earn(reward)  # notes the worst, from which weight goes first
         return _blend(mixture, coverage, mixture.add(target), promise)
     way = target - mixture.d
     length = 2 / (step + 2) if variant == "plain" else line_search(coverage, mixture.d, way, 1.0)

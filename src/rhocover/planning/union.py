@@ -3,17 +3,16 @@
 After N visits T there is a budget of m more. Whatever policy collects them, in the long run its visits are m
 psi with psi an occupancy, so the union's shares are
 
-    d = (1 - w) T/N + w psi,      w = m/(N + m),   psi in D,
+    d = (1 - w) T/N + w psi,      w = m/(N + m),   psi in D.
 
-an affine image of the occupancies: with before = (1 - w) T/N it is {B d = B before, 1'd = 1, d >= before}, a
-flow residual and a floor for each pair, which the interior point takes. At rho = inf it is a linear program.
-Either way the best response of D certifies how far the result is from the best there is: no union earns more
-of a reward r than <r, before> + w max <r, psi>.
+At a finite rho psi is found by `barrier`, at rho = inf by a linear program. Either way the best response of D
+certifies how far the result is from the best there is: no union earns more of a reward r than
+<r, before> + w max <r, psi>, with before = (1 - w) T/N.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,13 +24,10 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.linear_program import LinearProgram
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import Oracle, make_oracle
+from rhocover.planning.barrier import best_psi
 from rhocover.planning.frank_wolfe import gradient_reward
-from rhocover.planning.interior_point import interior_point
 from rhocover.planning.program import make_program
 from rhocover.planning.threads import one_blas_thread
-
-MAX_STEPS = 200
-LINEAR = 1e-4  # of the thinnest pair: so few new visits change no ratio by much
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,44 +46,36 @@ def best_addition(
     """Returns the occupancy whose `num_steps` visits make the best union with `visits` `[n]`."""
     if members.criterion != "average":
         raise InvalidArgumentError("`members` must be of the average criterion: data has no other.")
-    total = float(np.sum(visits)) + num_steps
-    before, share = np.asarray(visits, float) / total, num_steps / total
+    visits = np.asarray(visits, float)
+    total = float(visits.sum()) + num_steps
+    before, share = visits / total, num_steps / total
     oracle = make_oracle(members)
     with one_blas_thread():
         if coverage.rho == np.inf:
             return _worst_case(members, coverage, before, share, oracle)
-        if share < LINEAR * before[coverage.support].min():
-            answer = oracle.respond(gradient_reward(coverage, before))
-            return _certified(coverage, answer.occupancy, before, share, oracle, -np.inf)
+        start = members.from_policy(1 / np.bincount(members.node)[members.node])
         program = make_program(members, coverage)
-        program = replace(program, k0=program.K @ before, floor=before)
-        end = interior_point(program, tol=tol * share, max_steps=MAX_STEPS)
-    psi = _occupancy(members, np.maximum(end.d - before, 0.0))
-    return _certified(coverage, psi, before, share, oracle, end.lower_bound)
+        psi = best_psi(program, start, visits / num_steps, share, tol=0.5 * tol * share)
+    return _certified(coverage, _occupancy(members, psi), before, share, oracle)
 
 
-def _occupancy(members: Occupancies, excess: FloatArray) -> FloatArray:
-    """Returns the occupancy of the policy that `excess` shows: what rounding left in its flow is gone.
-
-    Divided by a small share of new visits that rounding would count. A policy with several recurrent classes
-    has no one occupancy; then the excess itself is taken.
-    """
-    psi = excess / excess.sum()
-    try:
-        return members.from_policy(members.to_policy(psi))
-    except InvalidArgumentError:
-        return psi
+def _occupancy(members: Occupancies, psi: FloatArray) -> FloatArray:
+    """Returns what the policy of psi visits: what rounding left in its flow is gone."""
+    return members.from_policy(members.to_policy(np.maximum(psi, 0.0)))
 
 
 def _certified(
-    coverage: Coverage, psi: FloatArray, before: FloatArray, share: float, oracle: Oracle, lower: float
+    coverage: Coverage, psi: FloatArray, before: FloatArray, share: float, oracle: Oracle
 ) -> Addition:
-    """Returns the addition with its certified gap; no union has a divergence below `lower`."""
+    """Returns the addition with its certified gap: what the best response earns more than psi does.
+
+    As a difference, because the new visits' part of the reward may have few digits in all of it.
+    """
     d = before + share * psi
     reward, divergence = gradient_reward(coverage, d), coverage.divergence_unchecked(d)
-    upper = float(reward @ before) + share * oracle.respond(reward).upper_bound
-    gap = upper - float(reward @ d) if coverage.rho == 0 else float(np.log(upper))
-    return Addition(frozen(psi), frozen(d), divergence, max(min(gap, divergence - lower), 0.0))
+    more = share * max(oracle.respond(reward).upper_bound - float(reward @ psi), 0.0)
+    gap = more if coverage.rho == 0 else float(np.log1p(more))
+    return Addition(frozen(psi), frozen(d), divergence, gap)
 
 
 def _worst_case(

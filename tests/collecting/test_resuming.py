@@ -16,13 +16,13 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from toy_environments import ANGLE, CAR, Failing, Ring, contents, limited, nested_ring, place
 
 import rhocover as rc
+from patience import PATIENCE
 from rhocover import files
 from rhocover.collecting import log, seeding
 from rhocover.errors import CheckpointError, CheckpointWarning, EnvironmentFailedError, InvalidArgumentError
 
 LEARNED = {"model": "learned"}
 HERE = Path(__file__).parent
-PATIENCE = 110  # seconds that all the copies of one child may take
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ NUMERICAL_TESTS = tests/planning tests/chains tests/theory tests/learning tests/
 	tests/exploring/test_trace.py tests/test_project.py::test_everything_in_a_page_runs \
 	tests/test_project.py::test_docstring_examples_run
 WAITING_TESTS = tests/exploring/test_survival.py tests/experiments/test_pool.py tests/test_page.py \
-	tests/test_cli_explore.py tests/benchmarks/test_planner_peers.py
+	tests/benchmarks/test_planner_peers.py
 
 INSTALL = -m pip --disable-pip-version-check install --quiet
 

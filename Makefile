@@ -7,7 +7,7 @@ PYTHON ?= python3
 LOCK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sb3 test-release test-oldest check coverage docs bench bench-short bars \
+.PHONY: help demo test test-all test-sb3 test-release test-oldest test-kernels check coverage docs bench bench-short bars \
 	soak fuzz mutate dist sbom lock clean
 
 # Packages come from .venv alone, whatever the caller's shell adds.
@@ -22,6 +22,19 @@ OLDEST_TESTS = -W ignore::DeprecationWarning -k "not Taxi and not CliffWalking" 
 	tests/exploring/test_survival.py tests/collecting/test_collect.py tests/adapters/test_minari_files.py \
 	tests/data/test_minari_audit.py tests/data/test_reading_data.py
 
+# What computes is repeated with the last bits of other processors, and what waits for other processes beside
+# other work: make test-kernels.
+NUMERICAL_TESTS = tests/planning tests/chains tests/theory tests/learning tests/differential tests/metamorphic \
+	tests/test_coverage.py tests/test_occupancy.py tests/test_occupancy_mutants.py tests/test_oracles.py \
+	tests/test_oracles_mutants.py tests/test_oracle_sweeps.py tests/test_linear_program.py \
+	tests/test_frank_wolfe.py tests/test_lemmas.py tests/test_weights.py tests/test_structure.py \
+	tests/exploring/test_algorithm1.py tests/exploring/test_explorers.py tests/exploring/test_learned.py \
+	tests/exploring/test_run_certificates.py tests/exploring/test_simulator.py tests/exploring/test_stopping.py \
+	tests/exploring/test_trace.py tests/test_project.py::test_everything_in_a_page_runs \
+	tests/test_project.py::test_docstring_examples_run
+WAITING_TESTS = tests/exploring/test_survival.py tests/experiments/test_pool.py tests/test_page.py \
+	tests/benchmarks/test_planner_peers.py
+
 INSTALL = -m pip --disable-pip-version-check install --quiet
 
 help:  ## print this list
@@ -35,7 +48,7 @@ demo: .venv/.run  ## run the demonstration and write it to out/demo
 test: check  ## run every check, and every test but those that need torch
 	.venv/bin/python -m pytest -n 2 --dist worksteal
 
-test-all: test test-sb3 test-release test-oldest  ## run those, too, and the next three
+test-all: test test-sb3 test-release test-oldest test-kernels  ## run those, too, and the next four
 
 test-sb3: .venv/.sb3  ## run only the tests that need torch: installs its CPU build and Stable-Baselines3
 	.venv/bin/python -m pytest tests/sb3
@@ -45,6 +58,9 @@ test-release: .venv/.test  ## build archive and wheel, install each into an empt
 
 test-oldest: .venv-oldest/.run  ## run the tests of the core with the lowest versions that are allowed
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/numba .venv-oldest/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider $(OLDEST_TESTS)
+
+test-kernels: .venv/.test  ## repeat what computes as other processors would, and what waits beside other work
+	.venv/bin/python tests/kernels --numerical $(NUMERICAL_TESTS) --waiting $(WAITING_TESTS)
 
 check: .venv/.test  ## run the linter, the formatter and the type checker
 	.venv/bin/ruff check .

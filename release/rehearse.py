@@ -19,7 +19,7 @@ from pathlib import Path
 
 from release.build import ROOT, build
 
-MOST = 600  # seconds that one command may take
+MOST = 1800  # seconds that one command may take: a machine may be busy, only a hang is ended
 
 
 def main() -> None:

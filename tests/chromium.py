@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
@@ -25,7 +27,6 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--virtual-time-budget=2000",
 )  # fmt: skip
 NOT_CHECKED = "the report page was NOT checked in a browser: there is no Chromium or Chrome on this machine"
-PATIENCE = 60  # seconds
 
 
 @functools.cache

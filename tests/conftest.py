@@ -6,12 +6,19 @@ import shlex
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from chromium import NOT_CHECKED, find_browser
 from rhocover.cli import app
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: Ctrl-C would never arrive
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Examples are the same each time, and none is refused for the time that it took: a machine may be busy.
+settings.register_profile(
+    "project", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("project")
 
 
 class Outcome:

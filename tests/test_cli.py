@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import rhocover as rc
+from patience import PATIENCE
 from rhocover.cli import app, inputs, outputs, pictures, request, scenes
 from rhocover.errors import SolverError
 from rhocover.files import load_tensors
@@ -391,7 +392,7 @@ def test_the_signal_of_ctrl_c_exits_with_130():
         "request.plan = lambda *_, **__: (os.kill(os.getpid(), signal.SIGINT), time.sleep(60))\n"
         "main(['plan', 'river_swim', '--rho', '2'])"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "interrupted\n")
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import rhocover as rc
+from patience import PATIENCE, waited_for
 from rhocover.cli import clearing, data_inputs, environments, progress
 from rhocover.data import read_tally
 from rhocover.files import load_tensors
@@ -209,7 +210,7 @@ def stopped_at_its_first_report(line: str, name: str) -> subprocess.CompletedPro
         "main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", code, *line.split()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("more", ["", " --model learned --num-envs 2"])
@@ -748,13 +749,13 @@ def test_something_turns_after_a_second_where_somebody_looks(monkeypatch):
 
     shown = io.StringIO()
     monkeypatch.setattr(progress, "Console", lambda **_: Console(force_terminal=True, file=shown))
+    monkeypatch.setattr(progress, "PATIENCE", 10.0 * PATIENCE)
     with progress.waiting("counting"):
         pass
     assert shown.getvalue() == ""
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     with progress.waiting("counting"):
-        time.sleep(0.3)
-    assert "counting" in shown.getvalue()
+        assert waited_for(lambda: "counting" in shown.getvalue())
 
 
 def test_nothing_turns_where_nobody_looks(capsys, monkeypatch):

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import rhocover as rc
+from patience import PATIENCE
 from rhocover.cli import knowledge, progress, runs
 from rhocover.experiments import answering
 from rhocover.exploring import explorer_names
@@ -263,7 +264,7 @@ def stopped_at_its_first_report(line: str) -> subprocess.CompletedProcess:
         "main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", code, *line.split()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_ctrl_c_says_how_to_go_on_and_resume_ends_as_if_nothing_had_been(rhocover):
@@ -639,7 +640,7 @@ def test_a_comparison_in_several_processes_works_from_the_shell(tmp_path):
         "rhocover",
         *shlex.split("compare wheel --steps 100 --seeds 2 --workers 2 --json"),
     ]
-    result = subprocess.run(line, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    result = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
     found = rc.compare({"wheel": "wheel"}, num_steps=100, seeds=2, workers=1)
     assert read(result.stdout)["rows"] == [row.summary() for row in found.table()]

@@ -51,7 +51,6 @@ def test_every_command_is_in_a_group():
     assert sorted(name for group in GROUPS for name in group) == sorted(COMMANDS)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[0])
 def test_the_examples_in_the_help_run(rhocover, monkeypatch, group):
     monkeypatch.setattr(scenes, "ORDERS", scenes.TABLE)  # the demonstration itself has its own test

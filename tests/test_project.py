@@ -287,7 +287,6 @@ def run_blocks(text: str) -> int:
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES)
 def test_everything_in_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -60,7 +60,11 @@ some_spaces = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(some_spaces, some_spaces, st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(0, 99))
 def test_every_space_comes_back_to_the_bit_through_both_readers(tmp_path, seen, done, lengths, seed):
     flat = random_flat(seen, done, lengths, seed)

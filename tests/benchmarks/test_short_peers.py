@@ -18,7 +18,6 @@ from benchmarks.peers.explorer_systems import OURS, SYSTEMS
 import rhocover as rc
 from benchmarks import page, report
 
-pytestmark = pytest.mark.timeout(900)  # whichever test comes first waits for all measurements
 MODULES = {"simulator": simulator, "audit": audit, "explorers": explorers}
 
 

@@ -16,7 +16,6 @@ from extensions import PAGES, cells, extension, name_of
 NOTEBOOKS = {name_of(path): path for path in PAGES if cells(path.read_text("utf-8"))}
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # files and folders that a reader leaves open
 @pytest.mark.parametrize("page", NOTEBOOKS)
 def test_every_cell_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from functools import partial
 
 import numpy as np
 import pytest
 
 import rhocover as rc
+from patience import PATIENCE, waited_for
 from rhocover.errors import (
     FileFormatError,
     InvalidArgumentError,
@@ -526,7 +527,7 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path):
         "    sys.exit(130)\n"
     )
     line = [sys.executable, "-c", code, str(tmp_path / "out")]
-    result = subprocess.run(line, capture_output=True, text=True, timeout=60, start_new_session=True)
+    result = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE, start_new_session=True)
     assert (result.returncode, result.stderr) == (130, "")
     workers = [int(pid) for pid in result.stdout.split()]
     assert len(workers) == 2
@@ -543,14 +544,10 @@ def test_workers_end_when_their_parent_is_killed():
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "rc.compare('river_swim', 'feedback', num_steps=300, seeds=1000, workers=2, report=report)\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=PATIENCE)
     assert result.returncode == -signal.SIGKILL
     for pid in map(int, result.stdout.split()):
-        for _ in range(200):
-            if is_gone(pid):
-                break
-            time.sleep(0.05)
-        assert is_gone(pid)
+        assert waited_for(partial(is_gone, pid))
 
 
 def is_gone(pid: int) -> bool:
@@ -565,6 +562,6 @@ def is_gone(pid: int) -> bool:
 def test_a_script_without_its_guard_is_told_about_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import rhocover as rc\nrc.compare('river_swim', num_steps=100, seeds=2, workers=2)\n")
-    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode == 1
     assert 'outside of `if __name__ == "__main__":`' in result.stderr.strip().splitlines()[-1]

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import rhocover as rc
+from patience import PATIENCE
 
-RIVER = rc.envs.river_swim()
+RIVER, INF = rc.envs.river_swim(), float("inf")
 CASES = {
     "feedback": {"rho": 2.0, "num_steps": 400_000, "explorer": "feedback"},
     "feedback, worst case": {"rho": float("inf"), "num_steps": 60_000, "explorer": "feedback"},
@@ -24,10 +25,9 @@ SHORT = {
     "trace_points": 2,
 }
 TINY = {"rho": 2.0, "num_steps": 1200, "explorer": "tracking", "trace_points": 1}
-PATIENCE = 100  # seconds that a child may take; one that needs more hangs
 
 CHILD = """
-import json, os, signal, sys, tempfile, time
+import json, os, signal, sys, tempfile
 import rhocover as rc
 from rhocover import files
 from rhocover.exploring import checkpoints, simulator
@@ -51,7 +51,8 @@ files.tempfile.mkstemp = counted(tempfile.mkstemp)
 
 def report(steps, num_steps):
     print(steps, flush=True)
-    time.sleep(options["pause"])
+    if steps >= options["until"]:
+        signal.pause()  # so that no child ends before it is stopped, however late that comes
 
 options["run"]["rho"] = float(options["run"]["rho"])
 print("ready", flush=True)
@@ -69,12 +70,15 @@ def child(
     operations: int = -1,
     seconds: float = 0.0,
     stretch: int = 5000,
-    pause: float = 0.0,
+    until: float = INF,
 ):
-    """Returns a process that explores or resumes in `out`; it says "ready", and then where it is."""
+    """Returns a process that explores or resumes in `out`; it says "ready", and then where it is.
+
+    From step `until` on it waits for the signal that stops it.
+    """
     run = case | {"rho": repr(case["rho"])}
     options = {
-        "run": run, "operations": operations, "seconds": seconds, "stretch": stretch, "pause": pause
+        "run": run, "operations": operations, "seconds": seconds, "stretch": stretch, "until": until
     }  # fmt: skip
     return subprocess.Popen(
         [sys.executable, "-c", CHILD, str(out), json.dumps(options)],

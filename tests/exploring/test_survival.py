@@ -52,13 +52,13 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_bits_of_one_that_was
         finish(process)
         killed += process.returncode == -signal.SIGKILL
     for _ in range(2):
-        process = child(out, CASES[case])
+        process = child(out, CASES[case], until=CASES[case]["num_steps"] / 2)
         assert process.stdout.readline() == "ready\n"
         time.sleep(rng.uniform(0.0, 0.4))
         process.kill()
         finish(process)
-        killed += process.returncode == -signal.SIGKILL
-    assert killed >= 3, "the children ended before they were killed"
+        assert process.returncode == -signal.SIGKILL
+    assert killed >= 1, "both wrote fewer files than that"
     run = rc.resume(out) if (out / SETTINGS).exists() else rc.explore(RIVER, **CASES[case], out=out)
     same_run(run, reference(CASES[case]))
     assert temporary(out) == []
@@ -86,7 +86,7 @@ def test_a_kill_before_the_settings_are_written_leaves_a_folder_that_can_be_used
 def test_ctrl_c_ends_a_run_at_once_with_a_whole_checkpoint(case, tmp_path, reference):
     """Without Ctrl-C there would be no checkpoint for an hour."""
     out = tmp_path / "out"
-    process = child(out, CASES[case], seconds=3600.0, stretch=500, pause=0.05)
+    process = child(out, CASES[case], seconds=3600.0, stretch=500, until=CASES[case]["num_steps"] / 2)
     assert process.stdout.readline() == "ready\n"
     reached = int(process.stdout.readline())
     process.send_signal(signal.SIGINT)

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="copies of a process 
 HERE = Path(__file__).parent
 
 
-@pytest.mark.timeout(600)  # on a busy machine; alone some seconds
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_disk_that_breaks_anywhere_loses_nothing(verb):
     done = subprocess.run(

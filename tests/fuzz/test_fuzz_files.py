@@ -27,7 +27,6 @@ def test_at_least_six_thousand_files_are_tried():
     assert sum(LEAST.values()) >= 6000  # each group tries at least so many, see below
 
 
-@pytest.mark.timeout(600)  # a machine may be busy; alone a group takes some ten seconds
 @pytest.mark.parametrize("group", ROUNDS)
 def test_damaged_files_are_refused_by_name_or_read_rightly(group, capsys):
     done = subprocess.run(

@@ -14,6 +14,8 @@ from mutation.__main__ import all_mutants, sample
 from mutation.grafting import graft
 from mutation.mutants import mutants_of
 
+from patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -219,7 +221,12 @@ def test_a_mutant_is_killed_by_a_failure_or_a_hang_and_else_survives(tmp_path):
     )
     path = {"PYTHONPATH": f"{ROOT}:{tmp_path}", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        [sys.executable, "-c", DRIVER], cwd=tmp_path, env=path, capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", DRIVER],
+        cwd=tmp_path,
+        env=path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert "1 tests do not pass without a mutant" in done.stdout, done.stdout + done.stderr
     rows = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]

@@ -176,7 +176,7 @@ def unrelaxed(monkeypatch):
         monkeypatch.setattr(symbolic, name, 0)
 
 
-@settings(reproducible, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(reproducible, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(patterns(), st.booleans())
 def test_without_relaxation_the_shape_is_that_of_elimination_by_hand(unrelaxed, pattern, is_dissected):
     """Column counts and rows, column by column: an off-by-one count or a lost row would show."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -211,8 +212,9 @@ def test_a_policy_with_several_classes_is_joined_by_a_share_of_the_uniform_one()
 
 
 def test_a_plan_counts_its_own_seconds(monkeypatch):
+    began = time.perf_counter()
     plan = rc.plan(random_model(3), 2.0)
-    assert 0 < plan.seconds < 60
+    assert 0 < plan.seconds <= time.perf_counter() - began  # its own, and not more than went by
     assert sum(plan.stages.values()) <= plan.seconds
     assert plan.lower_bound == plan.divergence - plan.gap
     assert plan.rho == 2.0

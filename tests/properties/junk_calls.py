@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import rhocover as rc
+from patience import PATIENCE
 from rhocover.data import read_tally
 from rhocover.errors import NotConvergedError, RhocoverError
 from rhocover.learning import (
@@ -35,7 +36,6 @@ from rhocover.learning import (
 from rhocover.oracles import best_response
 from rhocover.theory import measured_exponent, theorem_constants
 
-PATIENCE = 20  # seconds; the slowest call that is allowed to succeed takes a tenth of one
 RIVER = rc.envs.river_swim()
 UNIFORM = rc.weights.uniform(RIVER)
 MEMBERS = rc.Occupancies.average(RIVER)
@@ -326,12 +326,13 @@ def patience(seconds: float) -> Iterator[None]:
         raise TooLongError
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    waiting = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *waiting)  # that of the test around it begins anew
 
 
 def trouble(call: Call, argument: str, value: Any) -> str:

@@ -26,7 +26,6 @@ from release import rehearse
 
 WHEEL = f"rhocover-{rhocover.__version__}-py3-none-any.whl"
 ARCHIVE = f"rhocover-{rhocover.__version__}.tar.gz"
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,6 @@ def _is_beside(path: str, where: str) -> bool:
     return path == parent or re.fullmatch(hidden, path) is not None
 
 
-@pytest.mark.timeout(600)  # on a busy machine; alone a quarter of a minute
 @pytest.mark.parametrize("kind", ["verbs", "commands"])
 def test_every_call_writes_below_the_place_it_was_given_and_nowhere_else(kind, tmp_path):
     """And begins no process, asks no network, and leaves nothing elsewhere that Python does not know of."""

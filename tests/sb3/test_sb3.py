@@ -62,7 +62,6 @@ class Recorded(KVWriter):
         self.rows.append(dict(key_values))
 
 
-@pytest.mark.timeout(600)  # a minute on an idle core
 def test_ppo_visits_at_least_twice_as_many_pairs_with_the_coverage_reward():
     """Same steps, settings and seeds, added up over two seeds, because PPO without a reward drifts about.
 
@@ -73,7 +72,6 @@ def test_ppo_visits_at_least_twice_as_many_pairs_with_the_coverage_reward():
     assert sum(learn(CoverageReward(sparse_grid()), seed) for seed in range(2)) >= 2 * without
 
 
-@pytest.mark.timeout(600)  # a minute on an idle core
 def test_dqn_learns_from_it_as_well():
     def visited(env: gym.Env) -> int:
         model = DQN(
@@ -107,7 +105,6 @@ def test_the_callback_logs_what_was_visited():
     assert {f"rhocover/{name}" for name in names} <= set(recorded.rows[-1])
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("vector", [DummyVecEnv, SubprocVecEnv])
 def test_the_callback_adds_up_the_sub_environments(vector):
     envs = vector([lambda: Monitor(CountVisits(sparse_grid(8)))] * 2)
@@ -143,7 +140,6 @@ def test_the_environment_checker_of_stable_baselines3_is_content(wrapper):
     check_env(wrapper(gym.make("MountainCar-v0"), states=Bins((12, 11))))
 
 
-@pytest.mark.timeout(600)
 def test_the_tutorial_runs_with_a_real_learner(tmp_path, monkeypatch):
     """All blocks of the page in one namespace, those with Stable-Baselines3 too."""
     page = Path(__file__).resolve().parents[2] / "docs" / "rewards.md"

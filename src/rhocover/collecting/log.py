@@ -141,7 +141,8 @@ class Log:
                 raise EnvironmentFailedError(
                     f"the collection cannot go on: `{name}` at step {self._first + int(wrong[0])} is not "
                     "what it was. The environment does not repeat itself for the same seed and actions, or "
-                    "a library changed. Begin anew in another folder."
+                    "a library or the processor is another one. Finish it where it was begun, or begin anew "
+                    "in another folder."
                 )
 
 

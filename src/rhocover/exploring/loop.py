@@ -62,6 +62,8 @@ def explore(
     once and share the counts; `num_steps` counts over all of them. The trace has `trace_points` rows for
     each factor of ten. `out` is a new folder for checkpoints: `resume(out)` goes on after any
     interruption. `report(steps, num_steps)` is called now and then.
+    The same `seed` gives the same bits on one machine with the same versions. Another processor, BLAS or
+    target of Numba rounds last bits differently: there it is another run of the same law.
 
     >>> import rhocover as rc
     >>> run = rc.explore(rc.envs.river_swim(), rho=2, num_steps=30_000, seed=0)

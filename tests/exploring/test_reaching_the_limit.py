@@ -8,13 +8,14 @@ above that, leaves the mean as it is and takes nearly all of the scatter. 60 run
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
 from exploring_models import problem_of, random_model
-from many_runs import energy_of_a_step, exponent, many_runs, mean_and_error, residual_form
 
 import rhocover as rc
+from many_runs import energy_of_a_step, exponent, many_runs, mean_and_error, residual_form
 from rhocover.exploring import Block, Feedback
 from rhocover.exploring.behaviours import Sampled
 
@@ -78,6 +79,19 @@ def test_explorers_that_miss_the_limit_are_told_from_feedback(explorer):
     ratio, error = scaled_bregman(problem_of(rc.envs.river_swim(), 2), explorer)
     assert not is_at_the_limit(ratio, error, 1.1)
     assert ratio - ERRORS * error > 1.1, f"{ratio:.3f} ± {error:.3f}"
+
+
+def test_on_a_larger_model_the_limit_is_approached_later():
+    """A grid of 100 states: the two numbers of docs/limit.md, by 10 other runs, within 5 errors of the difference."""
+    problem, steps = problem_of(rc.envs.grid_world(), 2), np.array([STEPS, 10 * STEPS])
+    runs = many_runs(problem, "feedback", steps.tolist(), range(1000, 1010))
+    scaled = steps * runs.bregman - runs.centred_energy(residual_form(problem)) / (2 * steps)
+    mean, error = mean_and_error(scaled / problem.limits.kappa_min)
+    text = (Path(__file__).resolve().parents[2] / "docs" / "limit.md").read_text("utf-8")
+    for found, own, page in zip(mean, error, [(1.24, 0.01), (1.023, 0.002)], strict=True):
+        assert "{} ± {} times".format(*page) in text
+        assert abs(found - page[0]) <= ERRORS * np.hypot(own, page[1])
+    assert (error < 0.04).all()
 
 
 # --- the steps of the proof, docs/limit.md ------------------------------------------------------------

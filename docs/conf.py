@@ -1,7 +1,8 @@
 """How the site is built: `sphinx-build -W --keep-going -b html docs out/docs`.
 
 Everything a page needs is in the site: no script, style, font or picture comes over the network.
-Mathematics is written in Unicode, so that there is nothing to typeset. Tutorials are executed when they
+Mathematics is written in Unicode; a page that needs more says so at its top, writes LaTeX, and is shown
+as MathML (see `_ext/mathml.py`). Tutorials are executed when they
 changed; a page whose packages are missing is shown without its results rather than not at all.
 """
 
@@ -26,7 +27,8 @@ author = "The rhocover developers"
 copyright = "The rhocover developers, Apache-2.0"
 version = release = rhocover.__version__
 
-extensions = ["myst_nb", "sphinx_copybutton", "docstrings", "generated", "linked_names"]
+extensions = ["myst_nb", "sphinx_copybutton", "docstrings", "generated", "linked_names", "mathml"]
+html_math_renderer = "mathml"
 source_suffix = {".md": "myst-nb"}
 exclude_patterns = ["_ext", "_static", "_build", "**/.ipynb_checkpoints"]
 highlight_language = "text"  # a block without a language is an equation or a listing

@@ -156,7 +156,7 @@ def test_docstrings_show_no_markup_of_their_own(site: Path) -> None:
 
 
 @needs_browser
-@pytest.mark.parametrize("name", ["index.html", "reference/planning.html", "inside.html"])
+@pytest.mark.parametrize("name", ["index.html", "reference/planning.html", "inside.html", "limit.html"])
 def test_a_browser_without_a_network_has_nothing_to_complain_about(site: Path, name: str) -> None:
     shown, console = rendered(site / name)
     assert "</article>" in shown

@@ -16,7 +16,7 @@ SECTIONS = dict(re.findall(r"^### (.+)\n((?:(?!^##).*\n?)*)", PAGE, re.MULTILINE
 NUMBERED = (
     *(f"emma {k}" for k in range(1, 7)), "Theorem 1", "Algorithm 1", *(f"({k})" for k in range(1, 14)),
 )  # fmt: skip
-LABELS = ("E1", "E3", "E4", "E6", "E8", "E9", "E10", "E11", "E12", "E13", "E15", "E16", "E18")
+LABELS = tuple(f"E{k}" for k in range(1, 19))
 
 
 def named(kind: str, text: str = PAGE) -> list[str]:

@@ -73,7 +73,8 @@ def _cell_table(rows: Sequence[Row], found: Comparison) -> Group:
     table.add_row(Text("possible", "italic"), *possible, "" if is_known else "0")
     title = f"{first.env} at rho = {first.rho:g}: {found.num_steps:,} steps, {first.num_seeds} seeds"
     title += f"; {found.conditions}" if found.conditions else ""
-    note = f"The theorem's exponent for {' and '.join(theorem)} is -1/3, up to a logarithm, or faster."
+    named = " and ".join(theorem)
+    note = f"Theorem: U* - U of {named} is at most of order t^(-1/3), up to a logarithm; so is the regret."
     return Group(Text(title, "bold"), table, *([Text(note)] if theorem else []))
 
 

@@ -6,7 +6,7 @@
 | scaled_bregman, n times the Bregman part | kappa_min, which no explorer stays below on average |
 | worst_ratio | that of the best plan |
 | excess, divergence - D* | 0 in the long run; of either sign in a finite run |
-| exponent of the regret, over the last two decades of steps | the theorem's -1/3, for Algorithm 1 |
+| exponent of the regret, over the last two decades of steps | the theorem's: at most -1/3 for Algorithm 1 |
 | model_error, the mean L1 error of rows estimated from the transitions seen | 0 in the long run |
 
 Means are over all seeds, or nan if a seed never saw every pair: a mean over the others would flatter. The

@@ -8,12 +8,14 @@ psi(s,a)/sum_b psi(s,b) for tau_k steps; count. What differs from the paper, and
   The reward is computed in logs and divided by its maximum. The first episode does not depend on eps.
 - E10, E11: 2 eta = 0.9 min(min d*, t*) unless given. A larger floor than min d* keeps the optimum out of
   D_eta, a permanent bias; one above t* leaves D_eta empty and is refused.
+- E17: so the default knows d*, the answer. `eta="without_plan"` takes a lower bound on it in its place that
+  one linear program gives (see `least_shares`): a smaller floor, and no plan is solved.
 - E13: the last episode is cut where the budget ends.
 
 The direction comes from a linear program over D_eta (`oracle="lp"`), or from policy iteration over the
 inner approximation (1-alpha) D + alpha d0 (`oracle="fixed_point"`), d0 the occupancy of the largest
 smallest entry t*: a floor couples the states, so D_eta itself is no MDP. alpha t* is 2 eta, or less where
-that would shut out d*.
+that would shut out d*; with `eta="without_plan"`, the lower bound on it.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.exploring.behaviours import Sampled
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, State, initial_state
+from rhocover.exploring.least_shares import least_shares
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.schedules import LineSearch, Quadratic, Schedule, check_schedule
 from rhocover.exploring.simulator import Visits
@@ -38,16 +41,21 @@ from rhocover.oracles import make_oracle
 from rhocover.planning.frank_wolfe import line_search
 
 ORACLES = ("lp", "fixed_point")
+WITHOUT_PLAN = "without_plan"
 SHARE = 0.9  # of the largest floor that keeps the optimum inside
 NO_FLOOR = 1e-12  # a floor below this is none: weights of zero leave d* at zero
 
 
 @dataclass(frozen=True)
 class Algorithm1:
-    """The paper's explorer; `count_floor` is its epsilon, `schedule` its episode lengths."""
+    """The paper's explorer; `count_floor` is its epsilon, `schedule` its episode lengths.
+
+    `eta` is half of the floor of D_eta. None takes the largest that the best occupancy allows, so it needs
+    the plan; "without_plan" takes one that is known to be smaller, from one linear program.
+    """
 
     schedule: Schedule = field(default_factory=Quadratic)
-    eta: float | None = None
+    eta: float | str | None = None
     count_floor: float = 0.5
     oracle: str = "lp"
 
@@ -55,8 +63,7 @@ class Algorithm1:
         object.__setattr__(self, "schedule", check_schedule(self.schedule))
         count_floor = checks.probability(self.count_floor, "count_floor", open_ends=True)
         object.__setattr__(self, "count_floor", count_floor)
-        if self.eta is not None:
-            object.__setattr__(self, "eta", checks.number(self.eta, "eta"))
+        object.__setattr__(self, "eta", _checked_eta(self.eta))
         if not isinstance(self.oracle, str) or self.oracle not in ORACLES:
             raise unknown_name("oracle", self.oracle, ORACLES)
 
@@ -92,22 +99,41 @@ class Algorithm1:
 
     def _make_direction(self, problem: Problem) -> Any:
         t_star, d0 = problem.members.max_floor()
-        eta = default_eta(problem, t_star) if self.eta is None else self.eta
+        eta = self.eta if isinstance(self.eta, float) else _half_floor(self._least(problem, d0), t_star)
         members = Occupancies.average(problem.mdp, eta=eta)
         members.check_floor()
         if self.oracle == "lp":
             oracle = make_oracle(members, "lp")
             return lambda reward: oracle.respond(reward).occupancy
         with np.errstate(divide="ignore"):
-            alpha = min(2 * eta / t_star, SHARE * float((problem.d_star / d0).min()))
+            alpha = min(2 * eta / t_star, SHARE * float((self._least(problem, d0) / d0).min()))
         free = make_oracle(problem.members)
         return lambda reward: (1 - alpha) * free.respond(reward).occupancy + alpha * d0
+
+    def _least(self, problem: Problem, d0: FloatArray) -> FloatArray:
+        """Returns the best occupancy, or without the plan what it is not below."""
+        return least_shares(problem.coverage, d0) if self.eta == WITHOUT_PLAN else problem.d_star
 
 
 def default_eta(problem: Problem, t_star: float) -> float:
     """Returns the floor of erratum E11, 2 eta = 0.9 min(min d*, t*); 0 where d* has zeros."""
-    floor = SHARE * min(float(problem.d_star.min()), t_star)
+    return _half_floor(problem.d_star, t_star)
+
+
+def _half_floor(least: FloatArray, t_star: float) -> float:
+    floor = SHARE * min(float(least.min()), t_star)
     return floor / 2 if floor > NO_FLOOR else 0.0
+
+
+def _checked_eta(eta: Any) -> float | str | None:
+    if eta is None or (isinstance(eta, str) and eta == WITHOUT_PLAN):
+        return eta
+    if isinstance(eta, str):
+        raise InvalidArgumentError(
+            f"`eta` must be a number, got {eta!r}. None chooses one from the plan, "
+            f'"{WITHOUT_PLAN}" without it.'
+        )
+    return float(checks.number(eta, "eta"))
 
 
 def frank_wolfe_gap(coverage: Coverage, d: FloatArray, psi: FloatArray) -> float:

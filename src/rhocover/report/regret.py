@@ -5,6 +5,8 @@ Both axes are logarithmic, so a power of t is a straight line. Two guides help t
 - kappa_min/t. The Bregman part cannot stay below it on average. The pathwise regret can: it has the world's
   own noise taken out, and kappa_min/t is what that noise costs anyone, so regret below it no longer matters.
 - t^(-1/3), the rate of the theorem for Algorithm 1: a stroke to lay a line's slope against, not a bound.
+  The theorem is about U* - U(d_hat); that is above the regret but for noise of order t^(-1/2), so the rate
+  holds for the regret, too.
 """
 
 from __future__ import annotations

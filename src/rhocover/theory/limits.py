@@ -14,7 +14,8 @@ prices. For visits d_hat of n steps <A'h, d_hat> telescopes, whatever was played
 M_n is a martingale that no behaviour can steer: xi fluctuates by sigma/sqrt(n), sigma^2 = sum_i d*_i
 Var_{P_i}(h), and is negative half of the time for a good explorer. Breg is what can be controlled (at
 finite rho it is the Bregman distance of d_hat from d*), and it, too, has a floor, because the flow
-residual of d_hat is a random walk: liminf n E[Breg] >= kappa_min,
+residual of d_hat is a random walk: liminf n E[Breg] >= kappa_min for every behaviour, if all weights are
+positive and rho is finite (docs/limit.md has the proof),
 
     kappa_min = 1/2 tr[(B H^-1 B')^-1 Sigma_W],   H = diag(rho mubar^rho / d*^(rho+1)),
     Sigma_W = sum_i d*_i (diag P_i - P_i P_i').

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
+from rhocover.coverage import thinnest_first
 from rhocover.mdp import MDP
 from rhocover.report.figures import summary_figure
 from rhocover.report.page import Cell, Fold, Picture, Section, Share, Table, section
@@ -22,7 +23,6 @@ from rhocover.report.page_words import fraction_words, ratio_words, share_words
 
 SHOWN, ALL, LONGEST = 10, 16, 100  # pairs in a table, in one that is whole, behind the fold
 MOST_UNPLACED = 100  # states without a layout whose map in reading order still tells something
-DIGITS = 6  # of a logarithm: pairs that differ by rounding alone keep their own order
 SHARES = (
     "Each cell is a state, divided among its actions. Bright pairs have many visits, dark ones few; all maps "
     "have one scale."
@@ -60,9 +60,7 @@ class Visits:
     @cached_property
     def order(self) -> IntArray:
         """The pairs with a weight, as positions in the flat table, the least covered first."""
-        weighted = np.flatnonzero(self.target.ravel() > 0)
-        height = np.round(np.log(self.ratio.ravel()[weighted]), DIGITS)
-        return weighted[np.argsort(-height, kind="stable")]
+        return thinnest_first(self.target, self.share)
 
     @property
     def num_unvisited(self) -> int:

@@ -230,13 +230,15 @@ def checked_weights(mu: Any, name: str) -> FloatArray:
 def thinnest_first(target: FloatArray, share: FloatArray) -> IntArray:
     """Returns the places of all pairs with a weight, flat, those with the least of their target first.
 
-    The one order of pairs in sentences, tables and pages. Equals keep their own order.
+    The one order of pairs in sentences, tables and pages; both are `[..., S, A]`. Of the pairs without a
+    visit those come first whose state was acted in: it can be reached. Equals keep their own order.
     """
+    is_far = np.repeat(share.sum(axis=-1) == 0, share.shape[-1])
     target, share = target.ravel(), share.ravel()
     weighted = np.flatnonzero(target > 0)
     with np.errstate(divide="ignore"):
         height = np.round(np.log(share[weighted]) - np.log(target[weighted]), DIGITS)
-    return weighted[np.argsort(height, kind="stable")]
+    return weighted[np.lexsort((is_far[weighted], height))]
 
 
 def log_sum_exp(values: FloatArray) -> float:

@@ -132,7 +132,7 @@ def audit_tally(
         num_missing=missing,
         is_exact=target.model is not None,
         layout=tally.layout if target.model is None else target.model.layout,
-        observed_note=f"{found.note} {unmet_words(met, missing)}".strip(),
+        observed_note=f"{found.note} {unmet_words(met) if not met_only else ''}".strip(),
         verdict=sentence(num_pairs, missing, thin, worst_ratio, found.worst_ratio, coverage.rho, met)
         + suspicion(gap),
     )
@@ -197,11 +197,14 @@ def _certificate(
 def _thin(target: Target, coverage: Coverage, d_hat: FloatArray, best: Best) -> tuple[ThinPair, ...]:
     """Returns the pairs with the smallest share of their due, thinnest first."""
     tally = target.tally
-    if target.num_unlisted:
-        return tuple(ThinPair(name, 0, 0.0, math.nan) for name in unmet_pairs(tally, NUM_THIN))
-    pairs = thinnest_first(coverage.mu_bar, d_hat)[:NUM_THIN]
+    table = tally.visits.shape
+    pairs = thinnest_first(coverage.mu_bar.reshape(table), d_hat.reshape(table))[:NUM_THIN]
     share, possible = d_hat[pairs] / coverage.mu_bar[pairs], best.shares(coverage.mu_bar)
-    return tuple(
+    listed = [
         ThinPair(tally.pair_name(pair), int(tally.visits.ravel()[pair]), float(part), float(possible[pair]))
         for pair, part in zip(pairs.tolist(), share.tolist(), strict=True)
-    )
+    ]
+    if not target.num_unlisted:
+        return tuple(listed)
+    others = [ThinPair(name, 0, 0.0, math.nan) for name in unmet_pairs(tally, NUM_THIN)]
+    return tuple([*(pair for pair in listed if pair.count == 0), *others][:NUM_THIN])

@@ -174,7 +174,7 @@ def _over_the_same_keys(a: Tally, b: Tally) -> tuple[Tally, Tally]:
     layout = a.layout
     if a.layout is not None and b.layout is not None and fresh:
         places = np.vstack([a.layout.positions, b.layout.positions[fresh]])
-        layout = Layout(places, a.layout.directions)
+        layout = Layout(places, a.layout.directions, a.layout.rulers)
     elif fresh:
         layout = None
     return replace(a.over(keys, names), layout=layout), b.over(keys, names)

@@ -63,9 +63,9 @@ def sentence(
     return f"{said}{possible} (worst ratio {_ratios(worst_ratio, best_ratio, rho)}){where}."
 
 
-def unmet_words(met: Met | None, num_missing: int) -> str:
-    """Returns how to judge data by what it met, where it is judged by more; "" where it is not."""
-    if met is None or not num_missing:
+def unmet_words(met: Met | None) -> str:
+    """Returns how to judge data by what it met; "" where it met everything."""
+    if met is None:
         return ""
     return (
         f"{met.total - met.number:,} {met.noun} were never met. If nothing leads there, met_only=True judges "

@@ -47,7 +47,7 @@ def page_of_audit(audit: Audit, *, command: str = "") -> Page:
     seen = visits_of_audit(audit)
     shares = {"in the data": audit.occupancy}
     if audit.best_occupancy is not None:
-        shares["best plan"] = audit.best_occupancy
+        shares["best plan" if audit.is_best_of_all else "best of what was seen"] = audit.best_occupancy
     return Page(
         "An audit of a data set",
         f"{audit.tally.source}, rho = {order_words(audit.rho)}",
@@ -70,7 +70,15 @@ def visits_of_audit(audit: Audit) -> Visits:
     target = audit.weights / audit.weights.max()
     target = target / target.sum()
     canvas = canvas_of(audit.tally, audit.layout, (target > 0) | (audit.counts > 0))
-    return Visits(canvas, target, audit.occupancy, audit.counts, audit.best_occupancy)
+    return Visits(canvas, target, audit.occupancy, audit.counts, _known_best(audit))
+
+
+def _known_best(audit: Audit) -> FloatArray | None:
+    """Returns what the best gives each pair; nan where what the data shows lacks the pair."""
+    best = audit.best_occupancy
+    if best is None or audit.is_exact:
+        return best
+    return np.where((best == 0) & (audit.counts == 0), np.nan, best)
 
 
 def canvas_of(tally: Tally, layout: Layout | None, kept: BoolArray) -> MDP:

@@ -71,6 +71,13 @@ def test_a_rule_without_a_say_on_what_is_not_listed_gives_no_number(most_listed:
     assert audit(RING, 2.0, "model_error", num_states=6).divergence == math.inf
 
 
+def test_what_a_met_state_lacks_comes_before_states_that_may_be_out_of_reach(most_listed: int) -> None:
+    """Action 1 was never tried in state 2, state 0 was never met: the first can be had, of the other nobody knows."""
+    found = audit(([1, 1, 2], [0, 1, 0], [1, 2, 1], [False] * 3), num_states=3)
+    assert [pair.name for pair in found.thin[:3]] == ["(2, 1)", "(0, 0)", "(0, 1)"]
+    assert found.verdict.endswith("3 were never tried: collect (2, 1), (0, 0), (0, 1) first.")
+
+
 def test_only_what_was_met_is_judged_where_that_is_asked_for() -> None:
     found = audit(RING, num_states=6, met_only=True)
     assert found.is_complete
@@ -117,7 +124,7 @@ def test_bins_are_counted_n_of_all() -> None:
     assert (found.num_pairs, found.num_missing) == (8, 5)
     assert "(2 of 4 bins were met)" in found.verdict
     assert [pair.name for pair in found.thin[:3]] == [
-        "((speed 0.25..0.50), 0)", "((speed 0.25..0.50), 1)", "((speed 0.50..0.75), 1)",
+        "((speed 0.50..0.75), 1)", "((speed 0.25..0.50), 0)", "((speed 0.25..0.50), 1)",
     ]  # fmt: skip
     assert found.layout is not None
     assert len(found.layout.positions) == 4

@@ -40,16 +40,17 @@ def ruler_ticks(ruler: Ruler) -> tuple[FloatArray, list[str]]:
     """
     edges = np.array(ruler.edges)
     ends = np.flatnonzero(np.isfinite(edges))
+    sides = ends.astype(np.float64) - 0.5
     if ends.size < 2:
-        return ends - 0.5, [f"{edge:.3g}" for edge in edges[ends]]
+        return sides, [f"{edge:.3g}" for edge in edges[ends]]
     known, widths = edges[ends], np.diff(edges[ends])
     if np.ptp(widths) > EVEN * widths.max():
         few = slice(None, None, math.ceil(ends.size / MOST_TICKS))
-        return ends[few] - 0.5, [f"{edge:.3g}" for edge in known[few]]
+        return sides[few], [f"{edge:.3g}" for edge in known[few]]
     is_whole = bool(widths[0] == 1 and known[0] % 1 == 0.5)  # cells around whole numbers
     ticks = np.array(MaxNLocator(MOST_TICKS, integer=is_whole).tick_values(known[0], known[-1]))
     ticks = ticks[(ticks >= known[0]) & (ticks <= known[-1])]
-    places = ends[0] - 0.5 + (ticks - known[0]) / widths.mean()
+    places = sides[0] + (ticks - known[0]) / widths.mean()
     return places, [f"{tick + 0.0:.3g}" for tick in np.round(ticks, 12)]
 
 

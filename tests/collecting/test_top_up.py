@@ -774,7 +774,7 @@ def lucky_rows(times: int = 50):
     return s, a, np.where(a == 0, np.maximum(s - 1, 0), s), np.zeros(s.size, bool)
 
 
-LUCKY = "worse than now, because the data is luckier than any policy's visits in the long run"
+LUCKY = "the whole becomes worse, because the data is luckier than any policy's visits in the long run"
 
 
 def test_data_that_an_addition_makes_worse_is_told_why(walked):

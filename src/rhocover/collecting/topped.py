@@ -197,8 +197,8 @@ def _luck(found: TopUp, old: float, new: float) -> str:
     if not old < min(new, _fresh_figure(found)):
         return ""
     return (
-        "; that is worse than now, because the data is luckier than any policy's visits in the long run, and "
-        "more steps make it more like those"
+        "; the whole becomes worse, because the data is luckier than any policy's visits in the long run, "
+        "and more steps make it more like those"
     )
 
 

@@ -122,9 +122,13 @@ def _numbers(audit: Audit) -> tuple[KeyNumber, ...]:
         covered,
         KeyNumber(worst, "worst ratio", f"The worst-served pair has 1/{worst} of its share.{possible}"),
         KeyNumber(small_words(audit.gap), "gap to the best",
-                  f"Nats of divergence above the best policy {model}; 0 is as good as possible."),
+                  f"Nats of divergence above the best policy {model}; {_good(audit.gap)}."),
         steps,
     )  # fmt: skip
+
+
+def _good(gap: float) -> str:
+    return "below 0 by luck, as no policy is in the long run" if gap < 0 else "0 is as good as possible"
 
 
 def _episodes(tally: Tally) -> str:

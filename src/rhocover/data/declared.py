@@ -14,7 +14,7 @@ from typing import Any
 
 from rhocover.data.tally import Tally
 
-MOST_LISTED = 2**18  # pairs: to name and to place more than these takes longer than reading the data
+MOST_LISTED = 2**16  # pairs: to name and to place so many takes a second, more would be waited for
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def unmet_pairs(tally: Tally, number: int) -> list[str]:
         return []
     known = {*tally.met_keys, *tally.end_keys}
     keys = list(islice((key for key in found.keys if key not in known), number))
-    some = _listed(replace(tally, end_keys=()), found, [*tally.keys, *keys])
-    rows = range(tally.num_states * tally.num_actions, some.num_states * some.num_actions)
-    return [some.pair_name(row) for row in rows[:number]]
+    states = [str(key) if found.code is None else found.code.name(key) for key in keys]
+    actions = tally.action_names or range(tally.num_actions)
+    return [f"({state}, {action})" for state in states for action in actions][:number]
 
 
 def over_declared(tally: Tally) -> tuple[Tally, int]:

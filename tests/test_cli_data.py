@@ -341,6 +341,9 @@ def test_an_environment_that_fails_is_told_and_what_was_before_is_kept(rhocover,
         ("--rho inf --delta 0.2", {"rho": np.inf, "delta": 0.2}),
         ("--mu model_error --rho 1.5", {"mu": "model_error", "rho": 1.5}),
         ("--num-states 20 --num-actions 6", {"num_states": 20, "num_actions": 6}),
+        ("--num-states 20 --met-only", {"num_states": 20, "met_only": True}),
+        ("--certificate", {"certificate": True}),
+        ("--no-certificate", {"certificate": False}),
         ("--no-best", {"best": False}),
         ("--mu mu.npy", {"mu": np.arange(1.0, 65).reshape(16, 4)}),
         ("--mu mu.csv --best", {"mu": np.arange(1.0, 65).reshape(16, 4), "best": True}),
@@ -412,6 +415,31 @@ def test_a_requirement_that_is_not_met_exits_with_4_after_the_result(rhocover):
     assert read(rhocover("audit lake --require-worst-ratio 2 --json").out)["requirements"][
         "unmet"
     ].startswith("--require-worst")
+
+
+def test_states_that_were_declared_and_never_met_close_the_gate(rhocover):
+    rows = [[s, a, (s + 1) % 3, 0, 0] for a in (0, 1) for s in (0, 1, 2)]
+    write_steps(rows=np.array(rows))
+    for demand in ("--require-worst-ratio 1000", "--require-complete"):
+        assert rhocover(f"audit steps.csv {demand}").code == 0
+        result = rhocover(f"audit steps.csv --num-states 6 {demand}")
+        assert result.code == 4
+        assert "Covers 6 of 12 pairs (3 of 6 states were met)" in result.err
+        assert "--met-only judges the data by those that were" in " ".join(result.out.split())
+        assert rhocover(f"audit steps.csv --num-states 6 --met-only {demand}").code == 0
+        document = read(rhocover(f"audit steps.csv --num-states 6 --json {demand}").out)
+        assert document["requirements"]["unmet"].startswith(demand)
+        assert document["audit"]["worst_ratio"] == "inf"
+
+
+def test_a_certificate_can_be_left_out_and_one_that_proves_nothing_is_called_that(rhocover):
+    write_steps()
+    assert "The certificate proves nothing yet: " in rhocover("audit steps.csv").out
+    left_out = rhocover("audit steps.csv --no-certificate")
+    assert "Certified: nothing, because no certificate was asked for." in left_out.out
+    refused = rhocover("audit steps.csv --no-best --certificate")
+    assert refused.code == 2
+    assert "--certificate compares with the best, which --no-best leaves out" in refused.err
 
 
 def test_incomplete_data_is_refused_where_it_has_to_be_complete(rhocover):

@@ -439,14 +439,50 @@ def test_large_models_have_small_pages():
     assert 'alt="what it shows"' in drawn
 
 
-def test_states_that_lie_nowhere_have_a_curve_instead_of_a_map():
-    mdp = rc.envs.garnet(num_states=120)
-    page = page_of_run(rc.explore(mdp, 2.0, 100))
+@pytest.mark.parametrize("num_states", [6, 120])
+def test_states_that_lie_nowhere_have_a_curve_instead_of_a_map(num_states):
+    mdp = rc.envs.garnet(num_states=num_states)
+    page = page_of_run(rc.explore(mdp, 2.0, 2 * num_states))
     [picture] = page.sections[0].parts
     assert isinstance(picture, Picture)
     assert picture.caption.startswith("All pairs in order")
     assert "were never visited" in picture.caption
     assert is_legible(picture.figure)
+
+
+CELLS = rc.Bins((3, 2), low=(0, 0), high=(3, 2), names=("speed", "height"))
+
+
+def cell_rows():
+    """Returns rows over four of the six bins: there and back along the lower row, and up and down once."""
+    points = np.array(
+        [[0.5, 0.5], [1.5, 0.5], [0.5, 0.5], [1.5, 0.5], [1.5, 1.5], [0.5, 1.5], [0.5, 0.5]] * 9
+    )
+    return points[:-1], np.zeros(len(points) - 1, int), points[1:], np.zeros(len(points) - 1, bool)
+
+
+def test_the_page_of_binned_data_has_maps_with_named_axes():
+    found = audit(cell_rows(), states=CELLS)
+    page = page_of_audit(found)
+    maps = [part for part in page.sections[0].parts if isinstance(part, Picture)]
+    assert [axes.get_xlabel() for axes in maps[0].figure.axes[:3]] == ["", "speed", "speed"]  # two below one
+    assert is_legible(maps[0].figure)
+    assert maps[0].figure.axes[0].get_ylabel() == "height"
+    assert "logarithmic scale" in maps[0].caption
+    assert "Black ones were never visited." in maps[1].caption
+    assert "Grey" not in maps[1].caption
+    assert [axes.get_title() for axes in maps[1].figure.axes[:2]] == ["in the data", "best of what was seen"]
+    met = page_of_audit(audit(cell_rows(), states=CELLS, met_only=True)).sections[0].parts[1]
+    assert isinstance(met, Picture)
+    assert met.caption.endswith("Grey bins were never acted in, and nothing is asked of them.")
+    assert met.figure.axes[1].get_title() == "best plan"
+
+
+def test_the_best_of_what_was_seen_says_nothing_of_pairs_that_were_not():
+    least = page_of_audit(audit(cell_rows(), states=CELLS)).sections[1].parts[0]
+    assert isinstance(least, Table)
+    assert [row[-1] for row in least.rows[:2]] == ["-", "-"]
+    assert all(row[-1] not in ("-", "∞") for row in least.rows[2:])
 
 
 @pytest.mark.parametrize("low", [1e-9, 1e-3, 0.5, 1.0])
@@ -458,6 +494,12 @@ def test_curves_of_shares_can_be_read(low, unseen):
     assert heights[0] == pytest.approx(min(low, 0.5) / 2 if unseen else low, rel=1e-12)  # below all others
     assert len(heights) <= 2000
     assert is_legible(figure)
+    words = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert words.count("none") == bool(unseen)
+    if unseen:  # a line of its own: no share is written there, nor below
+        assert words[0] == "none"
+        assert figure.axes[0].get_yticks()[0] == pytest.approx(heights[0])
+        assert figure.axes[0].get_yticks()[1] > 1.5 * heights[0]
     assert is_legible(discovery_figure(np.array([1, 10, 100]), np.array([1, 5, 5]), 5 + unseen))
 
 

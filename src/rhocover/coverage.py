@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 
 from rhocover import checks
-from rhocover.checks import BoolArray, FloatArray, frozen
+from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
 from rhocover.errors import InvalidArgumentError
 
+DIGITS = 6  # of a logarithm: pairs that differ by rounding alone keep their own order
 LARGEST_RHO = 1e100  # beyond it rho log(mu/d) leaves float64, and there is no difference to inf
 
 
@@ -224,6 +225,20 @@ def checked_weights(mu: Any, name: str) -> FloatArray:
     if mu.size == 0 or mu.max() == 0:
         raise InvalidArgumentError(f"`{name}` must have a positive entry: all {mu.size} weights are zero.")
     return mu
+
+
+def thinnest_first(target: FloatArray, share: FloatArray) -> IntArray:
+    """Returns the places of all pairs with a weight, flat, those with the least of their target first.
+
+    The one order of pairs in sentences, tables and pages; both are `[..., S, A]`. Of the pairs without a
+    visit those come first whose state was acted in: it can be reached. Equals keep their own order.
+    """
+    is_far = np.repeat(share.sum(axis=-1) == 0, share.shape[-1])
+    target, share = target.ravel(), share.ravel()
+    weighted = np.flatnonzero(target > 0)
+    with np.errstate(divide="ignore"):
+        height = np.round(np.log(share[weighted]) - np.log(target[weighted]), DIGITS)
+    return weighted[np.lexsort((is_far[weighted], height))]
 
 
 def log_sum_exp(values: FloatArray) -> float:

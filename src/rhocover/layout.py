@@ -11,16 +11,29 @@ from rhocover.checks import FloatArray, any_array, float_array, frozen
 from rhocover.errors import InvalidArgumentError
 
 
+@dataclass(frozen=True)
+class Ruler:
+    """What a side of a grid of cells measures: a name, and where the n cells end, n + 1 rising numbers.
+
+    The first is -inf and the last inf where the outer cells are open.
+    """
+
+    name: str
+    edges: tuple[float, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Layout:
     """Positions `[S, 2]` (x to the right, y down, cells of side 1) and action directions `[A, 2]`.
 
     An action whose direction is (0, 0), or a layout without directions, is drawn as a bar of the cell;
-    the four compass directions are drawn as the four triangles of the cell.
+    the four compass directions are drawn as the four triangles of the cell. `rulers` say what a grid of
+    cells measures: across, where cell k is at x = k, and upwards, where cell k of n is at y = n - 1 - k.
     """
 
     positions: FloatArray
     directions: FloatArray | None = None
+    rulers: tuple[Ruler, ...] = ()
 
     def __post_init__(self) -> None:
         positions = float_array(self.positions, "positions", (None, 2))
@@ -35,7 +48,7 @@ class Layout:
         if states.ndim != 1 or states.dtype.kind not in "iub":
             raise InvalidArgumentError("`states` must be a list of state numbers, or marks of those to keep.")
         try:
-            return Layout(self.positions[states], self.directions)
+            return Layout(self.positions[states], self.directions, self.rulers)
         except IndexError as error:
             raise InvalidArgumentError(f"`states` must be states of the layout: {error}.") from error
 

@@ -20,7 +20,7 @@ from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.errors import InvalidArgumentError, InvalidModelError
 from rhocover.files import load_tensors, save_tensors, tensor_digest
-from rhocover.layout import Layout
+from rhocover.layout import Layout, Ruler
 from rhocover.plugins import ADAPTERS, load
 from rhocover.transitions import (
     check_each_state_once,
@@ -227,7 +227,7 @@ class MDP:
             "action_labels": self.action_labels,
             "name": self.name,
             "note": self.note,
-        }
+        } | self._rulers()
         save_tensors(path, "mdp", self._tensors() | self._layout_tensors(), document,
                      overwrite=overwrite)  # fmt: skip
 
@@ -249,7 +249,8 @@ class MDP:
         rows.check_format(full_check=True)
         layout = None
         if "positions" in tensors:
-            layout = Layout(tensors["positions"], tensors.get("directions"))
+            rulers = document.get("rulers", ())  # files of the first releases have none
+            layout = Layout(tensors["positions"], tensors.get("directions"), _rulers_from(rulers))
         return cls.from_pairs(
             rows, tensors["pair_state"], tensors["pair_action"],
             num_actions=document["num_actions"], start=tensors.get("start"),
@@ -267,6 +268,14 @@ class MDP:
         }
         return tensors if self.start is None else tensors | {"start": self.start}
 
+    def _rulers(self) -> dict[str, Any]:
+        rulers = () if self.layout is None else self.layout.rulers
+        parts = [
+            {"name": ruler.name, "edges": [edge if np.isfinite(edge) else None for edge in ruler.edges]}
+            for ruler in rulers
+        ]
+        return {"rulers": parts} if parts else {}
+
     def _layout_tensors(self) -> dict[str, np.ndarray]:
         if self.layout is None:
             return {}
@@ -274,6 +283,16 @@ class MDP:
         if self.layout.directions is not None:
             tensors["directions"] = self.layout.directions
         return tensors
+
+
+def _rulers_from(document: Any) -> tuple[Ruler, ...]:
+    """Returns what `MDP.save` wrote of the rulers of a layout; open ends are null."""
+    found = []
+    for part in document:
+        low, *inner, high = part["edges"]
+        edges = (-np.inf if low is None else low, *inner, np.inf if high is None else high)
+        found.append(Ruler(str(part["name"]), tuple(float(edge) for edge in edges)))
+    return tuple(found)
 
 
 def check_mdp(mdp: Any, name: str = "mdp") -> MDP:

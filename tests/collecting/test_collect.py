@@ -33,6 +33,7 @@ import rhocover as rc
 from rhocover.adapters.minari_files import open_minari
 from rhocover.adapters.tables import read_table
 from rhocover.collecting import log, seeding
+from rhocover.collecting.pages import page_of_collection
 from rhocover.errors import InvalidArgumentError, MissingExtraError
 
 LEARNED = {"model": "learned"}
@@ -400,3 +401,20 @@ def test_moves_by_hand_are_the_moves_of_the_data_set(tmp_path):
     assert ends == Counter(
         {(again.keys[p // A], p % A): int(again.ends[p]) for p in np.flatnonzero(again.ends)}
     )
+
+
+def test_a_collection_over_bins_says_how_many_of_them_it_met(tmp_path):
+    """MountainCar from the valley, 300 steps: most of 132 bins are never met, and nothing calls that complete."""
+    found = rc.collect(
+        gym.make("MountainCar-v0"), 2.0, 300, states=CAR, model="learned", out=tmp_path / "car"
+    )
+    assert found.audit.met is not None
+    assert found.audit.met.total == 132
+    assert found.audit.num_pairs == 3 * 132
+    assert not found.audit.is_complete
+    assert found.audit.worst_ratio == math.inf
+    said = f"({found.audit.met.number} of 132 bins were met)"
+    assert said in found.verdict
+    assert said in found.datasheet["verdict"]
+    assert page_of_collection(found).verdict.word == "Coverage is incomplete"
+    assert rc.audit(found.path).verdict == found.verdict

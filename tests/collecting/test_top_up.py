@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium as gym
@@ -21,6 +23,7 @@ from rhocover.adapters.minari_files import open_minari
 from rhocover.collecting import extending, log, seeding
 from rhocover.collecting.adding import SHARE, SHORTEST, Adding
 from rhocover.collecting.expedition import read_expedition
+from rhocover.collecting.topped_page import page_of_top_up
 from rhocover.data import audit_tally, read_tally
 from rhocover.errors import (
     EnvironmentFailedError,
@@ -31,6 +34,7 @@ from rhocover.errors import (
     UnknownNameError,
 )
 from rhocover.planning.union import best_addition
+from rhocover.report.page_html import page_html
 
 INF = float("inf")
 NAMES = ("s", "a", "s_next", "terminated", "truncated")
@@ -199,7 +203,7 @@ def test_a_collection_knows_how_its_observations_were_counted(tmp_path):
     old = rc.collect(env, 2.0, 400, out=tmp_path / "old", states=CAR, model="learned")
     found = rc.top_up(old, num_steps=300)
     check_promise(found)
-    assert found.before.tally.keys == old.tally.keys
+    assert found.before.tally.met_keys == old.tally.keys
     assert rc.top_up(old.path, num_steps=300, states=CAR).policy == pytest.approx(found.policy, abs=1e-12)
 
 
@@ -759,6 +763,59 @@ def test_the_sentence_counts_pairs_while_some_were_never_tried(walked, tmp_path)
         assert is_a_sentence(found.verdict)
         assert f"from {found.before.coverage_text} to {found.after.coverage_text}" in found.verdict
         assert ("divergence" in found.verdict) == found.after.is_complete
+
+
+RIVER = rc.envs.river_swim()
+
+
+def lucky_rows(times: int = 50):
+    """Returns rows with the same visits to all pairs of the river, which no policy makes in the long run."""
+    s, a = np.divmod(np.tile(np.arange(12), times), 2)
+    return s, a, np.where(a == 0, np.maximum(s - 1, 0), s), np.zeros(s.size, bool)
+
+
+LUCKY = "the whole becomes worse, because the data is luckier than any policy's visits in the long run"
+
+
+def test_data_that_an_addition_makes_worse_is_told_why(walked):
+    found = rc.top_up(lucky_rows(), RIVER, num_steps=3000)
+    assert found.before.divergence == pytest.approx(0, abs=1e-12)
+    assert found.before.divergence < found.promise.divergence < found.fresh_divergence
+    assert is_a_sentence(found.verdict)
+    assert LUCKY in found.verdict
+    assert html.escape(LUCKY) in page_html(page_of_top_up(found, ""))
+    assert LUCKY not in rc.top_up(walked, num_steps=300).verdict
+
+
+def test_what_was_added_to_lucky_data_is_told_why_it_is_worse():
+    """The same words for what was reached; an addition that was merely unlucky is not excused by them."""
+    found = rc.top_up(lucky_rows(), RIVER, num_steps=3000)
+    worse = replace(found.before, divergence=found.before.divergence + 0.1)
+    assert LUCKY in replace(found, after=worse).verdict
+    modest = replace(found.before, divergence=found.fresh_divergence + 0.1)
+    worse = replace(found.before, divergence=found.fresh_divergence + 0.2)
+    assert LUCKY not in replace(found, before=modest, after=worse).verdict
+
+
+@pytest.mark.parametrize("gap", [0.0, 3e-4, 2.9])
+def test_the_certified_gap_of_the_promise_is_told(walked, gap):
+    found = rc.top_up(walked, num_steps=300)
+    assert f"by more than {max(found.promise.gap, 1e-6):.2g} nats, certified." in found.verdict
+    found = replace(found, promise=replace(found.promise, gap=gap))
+    said = found.verdict.rpartition("; ")[2]
+    if gap > 1:
+        assert (
+            said
+            == "by what the data shows another addition may be better by up to 2.9 nats: no more is certified."
+        )
+    else:
+        assert said.endswith(
+            f"no other addition is better by more than {max(gap, 1e-6):.2g} nats, certified."
+        )
+    page = page_html(page_of_top_up(found, ""))
+    assert f"{max(gap, 1e-6):.2g} nats" in page
+    assert "certified gap, nats" in page
+    assert found.summary()["promise_gap"] == gap
 
 
 @pytest.mark.parametrize("rho", [0, 2, INF])

@@ -14,10 +14,14 @@ from rhocover import envs
 from rhocover.coverage import Coverage
 from rhocover.data import Audit, Tallier, Tally, audit, audit_tally
 from rhocover.data.certainty import _lift, lower_bound
+from rhocover.data.verdict import ThinPair, first_to_collect, sentence
 from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.exploring.certificates import Certificate
 from rhocover.files import load_tensors
 from rhocover.mdp import MDP
 from rhocover.planning import plan
+from rhocover.report.page_audit import page_of_audit, visits_of_audit
+from rhocover.report.page_html import page_html
 from small_models import random_model
 
 
@@ -187,6 +191,64 @@ def test_a_certificate_that_says_something() -> None:
     assert "if there are no states but those met" in str(found.certificate)
 
 
+def test_a_certificate_that_leaves_the_gap_at_the_divergence_is_said_to_prove_nothing() -> None:
+    """600 steps of RiverSwim rule out no model whose best divergence is 0; 60,000 do (above)."""
+    found = audit(walk(RIVER, plan(RIVER, 2).policy, 600, seed=3)[:])
+    sure = found.certificate
+    assert sure is not None
+    assert sure.lower_bound <= 0.01 * found.divergence
+    assert sure.proves_nothing
+    assert str(sure).startswith(
+        f"proves nothing yet: {sure.gap:.3g} nats above the best at most is about the"
+    )
+    assert found.summary()["certificate"]["proves_nothing"] is True
+    page = page_html(page_of_audit(found))
+    assert "nothing proved yet" in page
+    assert "The certificate proves nothing yet: " in page
+
+
+@pytest.mark.parametrize(
+    ("divergence", "plug_in", "gap", "delta", "proves_nothing"),
+    [
+        (0.5, 0.2, 0.5, 0.05, True),
+        (0.5, 0.2, 0.496, 0.05, True),
+        (0.5, 0.2, 0.49, 0.05, False),  # some of the divergence is shown to be needed
+        (0.5, 0.499, 0.5, 0.05, False),  # the best of the estimate is about 0, too: nothing more could be proved
+        (0.009, 0.001, 0.009, 0.05, False),  # near the best, whatever the best is
+        (0.5, 0.2, 0.5, 0.0, False),  # by the model
+        (0.5, 0.2, math.inf, 0.05, False),  # said in other words
+        (math.inf, math.inf, math.inf, 0.05, False),
+    ],
+)  # fmt: skip
+def test_what_is_certain_without_any_data_proves_nothing(
+    divergence, plug_in, gap, delta, proves_nothing
+) -> None:
+    sure = Certificate(
+        divergence, plug_in, gap, max(divergence - gap, 0.0) if math.isfinite(gap) else 0.0, delta
+    )
+    assert sure.proves_nothing == proves_nothing
+    assert str(sure).startswith("proves nothing") == proves_nothing
+
+
+def test_a_certificate_can_be_left_out_and_insisted_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = audit(RANDOM_RUN[:]).certificate
+    left_out = audit(RANDOM_RUN[:], certificate=False)
+    assert left_out.certificate is None
+    assert left_out.best is not None
+    assert "nothing, because no certificate was asked for" in str(left_out)
+    assert left_out.summary()["certificate"] is None
+    monkeypatch.setattr("rhocover.data.certainty.LARGEST", 5)
+    monkeypatch.setattr("rhocover.data.best.LARGEST_PLAN", 5)
+    small = audit(RANDOM_RUN[:], best=True).certificate
+    assert small is not None
+    assert small.gap == math.inf
+    assert "certificate=True insists" in str(small)
+    assert "certificate=True insists" in page_html(page_of_audit(audit(RANDOM_RUN[:], best=True)))
+    assert audit(RANDOM_RUN[:], certificate=True).certificate == asked
+    with pytest.raises(InvalidArgumentError, match="Leave one of them out"):
+        audit(RANDOM_RUN[:], certificate=True, best=False)
+
+
 def test_pairs_that_were_never_tried_make_it_incomplete() -> None:
     found = audit(([0, 1, 0, 1], [1, 0, 1, 1], [1, 0, 1, 1], [False] * 4))
     assert not found.is_complete
@@ -246,12 +308,37 @@ def test_the_thinnest_comes_first_and_shares_are_of_the_due(seen: Audit) -> None
     )
 
 
-def test_the_verdict_names_what_falls_shortest_of_the_best(seen: Audit) -> None:
+@pytest.mark.parametrize("options", [{}, {"best": False}, {"model": RIVER}])
+@pytest.mark.parametrize("rho", [0.5, 2.0, math.inf])
+def test_sentence_list_and_page_name_the_same_pairs_in_the_same_order(rho: float, options: dict) -> None:
+    found = audit(RANDOM_RUN[:], rho, **options)
+    names = [pair.name for pair in found.thin]
+    said = found.verdict.partition("collect more at ")[2].removesuffix(" first.")
+    assert said == ", ".join(names[:3])
+    assert f"the thinnest, {names[0]}, got" in found.verdict
+    assert [pair["name"] for pair in found.summary()["thin"]] == names
+    shown = visits_of_audit(found)
+    assert [shown.name(int(place)) for place in shown.order[: len(names)]] == names
+
+
+def test_the_verdict_says_what_the_best_would_give(seen: Audit) -> None:
     assert seen.verdict.startswith(f"Covers all {RIVER.num_pairs} pairs; the thinnest, ")
     assert f"the best plan at rho = 2: {seen.best_worst_ratio:.3g}" in seen.verdict
-    shortfall = seen.occupancy / seen.best_occupancy
-    worst = RIVER.pair_name(int(np.argmin(shortfall.ravel())))
-    assert f"collect more at {worst}" in seen.verdict
+
+
+def test_pairs_that_have_what_the_best_gives_end_the_list_of_what_to_collect() -> None:
+    """The third has more than the best policy would give it; the fourth has less, but it is not as thin."""
+    thin = [ThinPair(name, 1, share, best) for name, share, best in
+            (("a", 0.1, 0.5), ("b", 0.2, math.nan), ("c", 0.3, 0.25), ("d", 0.4, 0.9))]  # fmt: skip
+    assert first_to_collect(thin) == ["a", "b"]
+    said = sentence(4, 0, thin, 10.0, 4.0)
+    assert said.endswith("(worst ratio 10, best achievable 4): collect more at a, b first.")
+
+
+def test_equals_keep_their_order_however_many_there_are() -> None:
+    """60 pairs without a visit: the first 20 of them, as they are numbered."""
+    found = audit(([0], [0], [0], [False]), num_states=31, num_actions=2)
+    assert [pair.name for pair in found.thin] == [f"({k // 2}, {k % 2})" for k in range(1, 21)]
 
 
 def test_episodes_and_ends_are_told() -> None:

@@ -12,6 +12,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -40,11 +41,18 @@ class Axis:
         """How many bins there are."""
         return len(self.inner) + 1
 
+    @cached_property
+    def _ends(self) -> tuple[float, ...]:
+        return (self.low, *self.inner, self.high)
+
+    @cached_property
+    def _num_decimals(self) -> int:  # once for all bins: each asks about all ends
+        return _decimals(self._ends)
+
     def words(self, number: int) -> str:
         """Returns a bin in words: `position -0.30..-0.15`, or `below` and `from` where it is open."""
-        ends = (self.low, *self.inner, self.high)
-        low, high = ends[number], ends[number + 1]
-        decimals = _decimals(ends)
+        low, high = self._ends[number], self._ends[number + 1]
+        decimals = self._num_decimals
         if math.isinf(low) and math.isinf(high):
             return f"{self.name} any"
         if math.isinf(low):

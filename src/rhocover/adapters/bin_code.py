@@ -16,7 +16,7 @@ from rhocover.adapters.naming import ask, function_name, grid_layout
 from rhocover.adapters.state_code import OutsideSpaceError, check_number_of_keys
 from rhocover.checks import FloatArray, IntArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.layout import Layout
+from rhocover.layout import Layout, Ruler
 
 Features = Callable[[Any], Any] | Sequence[int] | int | None  # as a user may write them
 Components = Callable[[Any], Any] | tuple[int, ...] | None  # as they are kept
@@ -74,7 +74,8 @@ class BinCode:
 
     def layout(self, keys: Sequence[Hashable]) -> Layout | None:
         """Returns a place for each cell, the first dimension to the right and the second upwards."""
-        return grid_layout([axis.num_bins for axis in self.axes], [self._cell(key) for key in keys])
+        rulers = [Ruler(axis.name, (axis.low, *axis.inner, axis.high)) for axis in self.axes]
+        return grid_layout(rulers, [self._cell(key) for key in keys])
 
     def _cell(self, key: Hashable) -> tuple[int, ...]:
         if not isinstance(key, int) or key not in self.every_key:

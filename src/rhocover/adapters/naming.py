@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rhocover.errors import InvalidArgumentError
-from rhocover.layout import Layout
+from rhocover.layout import Layout, Ruler
 
 
 def function_name(function: Callable[..., Any]) -> str:
@@ -29,11 +29,13 @@ def ask(function: Callable[[Any], Any], observation: Any) -> Any:
         ) from error
 
 
-def grid_layout(shape: Sequence[int], cells: Sequence[tuple[int, ...]]) -> Layout | None:
+def grid_layout(rulers: Sequence[Ruler], cells: Sequence[tuple[int, ...]]) -> Layout | None:
     """Returns a place for each cell of a line or a plane, x to the right and y upwards; None beyond."""
-    if len(shape) == 1:
-        return Layout(np.array([(cell[0], 0) for cell in cells], float).reshape(-1, 2))
-    if len(shape) == 2:
-        places = [(cell[0], shape[1] - 1 - cell[1]) for cell in cells]
-        return Layout(np.array(places, float).reshape(-1, 2))
-    return None
+    if len(rulers) == 1:
+        places = [(cell[0], 0) for cell in cells]
+    elif len(rulers) == 2:
+        top = len(rulers[1].edges) - 2
+        places = [(cell[0], top - cell[1]) for cell in cells]
+    else:
+        return None
+    return Layout(np.array(places, float).reshape(-1, 2), rulers=tuple(rulers))

@@ -15,8 +15,10 @@ from rhocover.adapters.naming import grid_layout
 from rhocover.adapters.state_code import OutsideSpaceError, check_number_of_keys
 from rhocover.checks import IntArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.layout import Layout
+from rhocover.layout import Layout, Ruler
 
+ORDINALS = ("first", "second")
+WIDEST = 10_000  # cells a side: a picture of more has no room for any of them
 _WAY_OUT = "Correct the environment's space, or pass `states` as a function of an observation."
 
 
@@ -97,7 +99,11 @@ class WholeNumbers:
 
     def layout(self, keys: Sequence[Hashable]) -> Layout | None:
         """Returns a place for each key of one or two numbers, the second upwards."""
-        return grid_layout(self.counts, [self._cell(key) for key in keys])
+        if len(self.counts) > 2 or max(self.counts) > WIDEST:
+            return None
+        ends = zip(self.start, self.counts, ORDINALS, strict=False)
+        rulers = [Ruler(f"{name} number", _between(first, count)) for first, count, name in ends]
+        return grid_layout(rulers, [self._cell(key) for key in keys])
 
     def _cell(self, key: Hashable) -> tuple[int, ...]:
         if not isinstance(key, int) or key not in self.every_key:
@@ -107,6 +113,11 @@ class WholeNumbers:
     def document(self) -> dict[str, Any]:
         """Returns counts and starts."""
         return {"kind": "multi_discrete", "counts": list(self.counts), "start": list(self.start)}
+
+
+def _between(first: int, count: int) -> tuple[float, ...]:
+    """Returns the ends of cells of width 1 around `count` whole numbers."""
+    return tuple(first + k - 0.5 for k in range(count + 1))
 
 
 def whole_number(start: int, count: int, what: str = "an observation") -> Callable[[Any], int]:

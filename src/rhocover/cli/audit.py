@@ -26,6 +26,8 @@ SPELLED = {
     'It can be learned on the way: explore(env, ..., model="learned").': "Leave --env out: the best is then "
     "that of what the data shows.",
     "`model`": "`--env`",
+    "`certificate=True`": "--certificate",
+    "`best=False`": "--no-best",
 }
 
 
@@ -41,11 +43,13 @@ def audit(
     env: d.TheEnv = None,
     settings: d.Set = None,
     best: d.Best = None,
+    certificate: d.Certificate = None,
     delta: d.Doubt = 0.05,
     states: d.States = None,
     actions: d.Actions = None,
     num_states: d.NumStates = None,
     num_actions: d.NumActions = None,
+    met_only: d.MetOnly = False,
     require_worst_ratio: d.WorstRatio = None,
     require_complete: d.Complete = False,
     thin: d.Thin = 5,
@@ -76,8 +80,8 @@ def audit(
     place = read_env(env, settings or [])
     model = place and place.make()
     asked = {
-        "rho": rho, "mu": read_data_mu(mu), "delta": delta, "best": best, "num_states": num_states,
-        "num_actions": num_actions,
+        "rho": rho, "mu": read_data_mu(mu), "delta": delta, "best": best, "certificate": certificate,
+        "num_states": num_states, "num_actions": num_actions, "met_only": met_only,
     }  # fmt: skip
     with waiting(f"counting {data}"), spelled(SPELLED):
         where = find_data(data)
@@ -143,7 +147,7 @@ def check_demands(found: Audit, worst_ratio: float | None, is_whole: bool) -> No
     """Refuses to end well if the data is not what was demanded; by then it has been shown."""
     if is_whole and not found.is_complete:
         raise RequirementError(
-            f"--require-complete: {found.num_missing} of {found.num_pairs} pairs were never tried. "
+            f"--require-complete: {found.num_missing:,} of {found.num_pairs:,} pairs were never tried. "
             f"{found.verdict}"
         )
     if worst_ratio is not None and not found.meets(worst_ratio=worst_ratio):

@@ -171,7 +171,7 @@ NumStates = Annotated[
     Option(
         parser=whole,
         metavar="S",
-        help="States are 0 to S - 1; others are refused.",
+        help="States are 0 to S - 1: those that the data never met count as never tried, others are refused.",
         rich_help_panel=READ,
     ),
 ]
@@ -182,6 +182,23 @@ NumActions = Annotated[
         metavar="A",
         help="How many actions there are, also those that nobody took.",
         rich_help_panel=READ,
+    ),
+]
+MetOnly = Annotated[
+    bool,
+    Option(
+        "--met-only",
+        help="Judge the data by the states that it met, where bins, a space or --num-states name more.",
+        rich_help_panel=COVER,
+    ),
+]
+Certificate = Annotated[
+    bool | None,
+    Option(
+        "--certificate/--no-certificate",
+        help="Certify how far the data is from the best of any model that it allows, however long it takes, "
+        "or not at all. By itself only large data goes without.",
+        rich_help_panel=COVER,
     ),
 ]
 Best = Annotated[

@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from rhocover.collecting import Collection, TopUp
     from rhocover.data import Audit
 
-DIVERGENCE, RATIO, VISITS = ".6f", ".4f", ",.0f"
+DIVERGENCE, RATIO, VISITS, GAP = ".6f", ".4f", ",.0f", ".1e"
 LUCK = "The best is that of a run without end: a short one can be luckier."
+TYPED = {"best=True": "--best", "certificate=True": "--certificate", "met_only=True": "--met-only"}
 AS_STORED = "States and actions are counted as its datasheet says they were collected."
 
 
 def audit_table(found: Audit, num_thin: int, notes: Sequence[str] = ()) -> Group:
     """Returns what a data set covers beside the best achievable, its thinnest pairs, and the verdict."""
     title = f"Audit of {found.tally.source} at rho = {found.rho:g}: {_size(found)}"
-    return Group(Text(title, "bold"), _figures(found), *_below(found, num_thin, notes))
+    return Group(Text(title, "bold"), _figures(found), *_below(found, num_thin, notes, command="audit"))
 
 
 def collection_table(found: Collection, num_thin: int, notes: Sequence[str] = ()) -> Group:
@@ -48,9 +49,11 @@ def top_up_table(found: TopUp, num_thin: int, notes: Sequence[str] = ()) -> Grou
          math.nan if before.best is None else before.best.divergence, DIVERGENCE),
         ("worst ratio", before.worst_ratio, promise.worst_ratio, after and after.worst_ratio,
          found.fresh_worst_ratio, RATIO),
+        ("certified gap, nats", math.nan, promise.gap, math.nan, math.nan, GAP),
     ]  # fmt: skip
     covered = [audit.coverage_text.removesuffix(" pairs") for audit in (before, after) if audit is not None]
-    table.add_row("pairs covered", covered[0], "", *covered[1:], "")
+    planned = f"{promise.num_pairs:,} of {before.num_pairs:,}"
+    table.add_row("pairs covered", covered[0], planned, *covered[1:], planned)
     for name, old, promised, new, fresh, form in rows:
         cells = [old, promised, *[new] * is_there, fresh]
         table.add_row(name, *(_number(cell, form) for cell in cells))
@@ -67,13 +70,15 @@ def _size(found: Audit) -> str:
 def _figures(found: Audit, random: float | None = None) -> Table:
     """Returns the figures of an audit; `random` is the worst ratio of random actions, where that is told."""
     table = empty_table("", "in the data", "best", *["random actions"] * (random is not None))
-    best = math.nan if found.best is None else found.best.divergence
+    best = found.best.divergence if found.best is not None and found.is_best_of_all else math.nan
+    seen = math.nan if found.is_best_of_all else found.best_worst_ratio  # over what was tried alone
+    whole = found.best_worst_ratio if found.is_best_of_all else math.nan
     rows: list[tuple[str, float, float, str]] = [
         ("divergence", found.divergence, best, DIVERGENCE),
-        ("worst ratio", found.worst_ratio, found.best_worst_ratio, RATIO),
+        ("worst ratio", found.worst_ratio, whole, RATIO),
     ]
     if not found.is_complete:
-        rows += [("worst ratio, visited pairs", found.visited_worst_ratio, math.nan, RATIO)]
+        rows += [("worst ratio, visited pairs", found.visited_worst_ratio, seen, RATIO)]
     covered = found.coverage_text.removesuffix(" pairs")
     table.add_row("pairs covered", covered, *[""] * (len(table.columns) - 2))
     for name, here, possible, form in rows:
@@ -82,10 +87,12 @@ def _figures(found: Audit, random: float | None = None) -> Table:
     return table
 
 
-def _below(found: Audit, num_thin: int, notes: Sequence[str], verdict: str = "") -> list[Table | Text]:
+def _below(
+    found: Audit, num_thin: int, notes: Sequence[str], verdict: str = "", command: str = ""
+) -> list[Table | Text]:
     """Returns the thinnest pairs, the verdict, and how sure it is."""
-    best = "" if found.is_exact else " The best is that of what the data shows."
-    certified = f"{_certified(found)}.{best}" if found.certificate is not None else ""
+    best = "" if found.is_exact or found.best is None else " The best is that of what the data shows."
+    certified = f"{_certified(found)}.{best}"
     luck = LUCK if found.gap < 0 else ""
     said = [
         verdict or found.verdict,
@@ -94,14 +101,25 @@ def _below(found: Audit, num_thin: int, notes: Sequence[str], verdict: str = "")
         f"{_capital(found.mixing.statement)}.",
         found.observed_note,
     ]
-    texts = [Text(note.replace("best=True", "--best")) for note in [*said, *notes] if note]
+    texts = [Text(_typed(note, command)) for note in [*said, *notes] if note]
     return [*([_thin_table(found, num_thin)] if num_thin and found.thin else []), *texts]
 
 
+def _typed(note: str, command: str) -> str:
+    """Returns a note with arguments as they are typed; those that only `audit` has are said with it."""
+    for python, option in TYPED.items():
+        note = note.replace(python, option if command == "audit" else f"`rhocover audit {option}`")
+    return note
+
+
 def _certified(found: Audit) -> str:
-    assert found.certificate is not None
-    is_sure = math.isfinite(found.certificate.gap)
-    return f"Certified: {found.certificate}" if is_sure else _capital(str(found.certificate))
+    """Returns the certificate, or why there is none."""
+    certificate = found.certificate
+    if certificate is None:
+        return f"Certified: {found.no_certificate}"
+    if certificate.proves_nothing:
+        return f"The certificate {certificate}"
+    return f"Certified: {certificate}" if math.isfinite(certificate.gap) else _capital(str(certificate))
 
 
 def _capital(sentence: str) -> str:

@@ -69,6 +69,8 @@ class Knowledge:
         found = [RULE] if _is_by_rule(run) else []
         if self.certificate is None:
             found = [LEFT_OUT]
+        elif self.certificate.proves_nothing:
+            found = [*found, f"The certificate {self.certificate}."]
         elif not math.isfinite(self.certificate.gap):
             found = [f"{str(self.certificate).capitalize()}."]
         return [*found, str(self.evidence)] if is_lacking(self.evidence) else found

@@ -18,6 +18,9 @@ from rhocover.occupancy import Occupancies
 from rhocover.planning.problem import read_problem
 from rhocover.planning.union import Addition, best_addition
 
+LOOSE = 0.01  # nats, a hundredth of every share: an addition that may be worse by more is not called best
+TINY = 1e-6  # nats: a smaller gap is nothing that anyone could notice
+
 
 @dataclass(frozen=True, eq=False)
 class Promise:
@@ -161,9 +164,10 @@ def reached_words(found: TopUp, after: Audit) -> str:
     before, steps = found.before, f"{found.num_steps:,} more steps"
     if before.num_missing or after.num_missing:
         head = f"{steps} brought coverage from {before.coverage_text} to {after.coverage_text}"
-        return f"{head}." if after.num_missing else f"{head}; {_figure(found, after)}."
+        return f"{head}; {_visited(after)}." if after.num_missing else f"{head}; {_figure(found, after)}."
     old, new = _objective(before), _objective(after)
-    return f"{steps} brought the {_noun(before)} from {old:.3g} to {new:.3g}; {_fresh(found)}."
+    said = f"{steps} brought the {_noun(before)} from {old:.3g} to {new:.3g}; {_fresh(found)}"
+    return f"{said}{_luck(found, old, new)}."
 
 
 def promised_words(found: TopUp) -> str:
@@ -175,10 +179,27 @@ def promised_words(found: TopUp) -> str:
     said = f"{found.num_steps:,} more steps would bring the {_noun(before)} from {_number(old)} to {new:.3g}"
     missing = before.num_pairs - promise.num_pairs
     if missing > 0:
-        said += (
-            f" over the {promise.num_pairs} pairs that were tried; {missing} others have to be found first"
-        )
-    return f"{said}; {_fresh(found)}."
+        tried, others = f"{promise.num_pairs:,} pairs that were tried", f"{missing:,} others"
+        said += f" over the {tried}; {others} have to be found first"
+    return f"{said}; {_fresh(found)}{_luck(found, old, new)}; {certified_words(found)}."
+
+
+def certified_words(found: TopUp) -> str:
+    """Returns how far the addition is at most from the best one, and of which model that is said."""
+    gap, model = found.promise.gap, "the model" if found.before.is_exact else "what the data shows"
+    if gap > LOOSE:
+        return f"by {model} another addition may be better by up to {gap:.2g} nats: no more is certified"
+    return f"by {model} no other addition is better by more than {max(gap, TINY):.2g} nats, certified"
+
+
+def _luck(found: TopUp, old: float, new: float) -> str:
+    """Returns why the union is worse than the data, where the data is better than any policy's visits."""
+    if not old < min(new, _fresh_figure(found)):
+        return ""
+    return (
+        "; the whole becomes worse, because the data is luckier than any policy's visits in the long run, "
+        "and more steps make it more like those"
+    )
 
 
 def _objective(audit: Audit) -> float:
@@ -193,9 +214,17 @@ def _figure(found: TopUp, after: Audit) -> str:
     return f"the {_noun(after)} is {_objective(after):.3g} now, and {_fresh(found)}"
 
 
+def _visited(after: Audit) -> str:
+    return f"over the visited pairs the worst ratio is {after.visited_worst_ratio:.3g} now"
+
+
+def _fresh_figure(found: TopUp) -> float:
+    return found.fresh_worst_ratio if found.before.rho == np.inf else found.fresh_divergence
+
+
 def _fresh(found: TopUp) -> str:
-    best = found.fresh_worst_ratio if found.before.rho == np.inf else found.fresh_divergence
-    return f"a fresh collection as large as the union comes to {_number(best)} in the long run"
+    best = _number(_fresh_figure(found))
+    return f"a fresh collection as large as the union comes to {best} in the long run"
 
 
 def _number(value: float) -> str:

@@ -20,16 +20,17 @@ import numpy as np
 
 from rhocover import checks
 from rhocover.checks import FloatArray, frozen
-from rhocover.coverage import Coverage
+from rhocover.coverage import Coverage, thinnest_first
 from rhocover.data.audit_result import Audit
 from rhocover.data.best import Best, find_best
 from rhocover.data.certainty import certify_data
+from rhocover.data.declared import declared_of, num_unmet, unmet_pairs
 from rhocover.data.known_model import read_model
 from rhocover.data.mixing import find_mixing
 from rhocover.data.reading import read_tally
 from rhocover.data.tally import Tally
 from rhocover.data.targets import Target, read_target
-from rhocover.data.verdict import NAMED, ThinPair, sentence, suspicion
+from rhocover.data.verdict import Met, ThinPair, sentence, suspicion, unmet_words
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.certificates import OF_NOW, Certificate
 
@@ -46,20 +47,24 @@ def audit(
     actions: Any = None,
     num_states: int | None = None,
     num_actions: int | None = None,
+    met_only: bool = False,
     delta: float = 0.05,
     best: bool | None = None,
+    certificate: bool | None = None,
 ) -> Audit:
     """Returns what a data set covers, against the best achievable.
 
     `data` is a Minari data set (id, folder or opened), a Parquet, NPZ or CSV file of (s, a, s_next, done),
     such columns themselves, or a `Tally`. `rho` in [0, inf] says how much the worst pair counts. `mu` are
     weights `[S, A]` by state number, a rule's name or function as in `explore`; None is one for every pair
-    of every state met.
+    of every state.
 
     With `model`, an MDP or a Gymnasium environment with a table, the states and the best are the model's,
-    exactly; otherwise they are what the data shows. `states` and `actions` make numbers of observations and
-    actions, as in `collect`; `num_states` and `num_actions` say how many there are. `best=False` leaves
-    planning out, `best=True` insists where the data is very large.
+    exactly; otherwise the best is that of what the data shows. `states` and `actions` make numbers of
+    observations and actions, as in `collect`. Which states there are, `num_states` says, or else the bins or
+    the space of the observations: those never met count as never tried, unless `met_only=True`, for data
+    that cannot reach them. Where nobody says, they are those met. `best=False` leaves planning out,
+    `best=True` insists where the data is very large; `certificate` does the same for the certificate.
 
     >>> from rhocover.data import audit
     >>> seen = audit(([0, 1, 0, 1], [1, 0, 1, 1], [1, 0, 1, 1], [False] * 4))
@@ -73,7 +78,9 @@ def audit(
         data, states=states, actions=actions, num_states=num_states, num_actions=num_actions,
         spaces=None if known is None else known.spaces,
     )  # fmt: skip
-    return audit_tally(tally, rho, mu, model=known, delta=delta, best=best)
+    return audit_tally(
+        tally, rho, mu, model=known, met_only=met_only, delta=delta, best=best, certificate=certificate
+    )
 
 
 def audit_tally(
@@ -82,8 +89,10 @@ def audit_tally(
     mu: Any = None,
     *,
     model: Any = None,
+    met_only: bool = False,
     delta: float = 0.05,
     best: bool | None = None,
+    certificate: bool | None = None,
 ) -> Audit:
     """Returns the audit of counts at hand; the arguments are those of `audit`."""
     if not isinstance(tally, Tally):
@@ -91,16 +100,16 @@ def audit_tally(
             f"`tally` must be a Tally, got {type(tally).__name__}. `audit` reads data."
         )
     delta = checks.probability(delta, "delta", open_ends=True)
-    target = read_target(tally, mu, read_model(model))
+    target = read_target(tally, mu, read_model(model), met_only=met_only)
     tally = target.tally
     coverage = Coverage(rho, target.weights.ravel())
     d_hat = tally.visits.ravel() / tally.num_steps
-    found = find_best(target, coverage, best)
-    thin = _thin(tally, coverage, d_hat, found)
-    first = _first_to_collect(tally, coverage, d_hat, found) or [pair.name for pair in thin]
-    num_pairs = int(np.count_nonzero(coverage.support))
-    missing = int(np.count_nonzero(coverage.support & (d_hat == 0)))
-    worst_ratio = coverage.worst_ratio(d_hat)
+    found = find_best(target, coverage, _wanted_best(best, certificate))
+    thin = _thin(target, coverage, d_hat, found)
+    num_pairs = int(np.count_nonzero(coverage.support)) + target.num_unlisted
+    missing = int(np.count_nonzero(coverage.support & (d_hat == 0))) + target.num_unlisted
+    met = _met(target) if met_only or missing else None
+    divergence, worst_ratio = _figures(target, coverage, d_hat)
     visited, gap = _visited_figures(coverage, d_hat), found.gap(d_hat)
     return Audit(
         tally=tally,
@@ -108,24 +117,45 @@ def audit_tally(
         weights=target.weights,
         counts=tally.visits,
         occupancy=frozen(d_hat.reshape(tally.visits.shape)),
-        divergence=coverage.divergence(d_hat),
+        divergence=divergence,
         worst_ratio=worst_ratio,
         visited_divergence=visited[0],
         visited_worst_ratio=visited[1],
         best=found.plan,
         best_occupancy=None if found.occupancy is None else found.occupancy.reshape(tally.visits.shape),
         gap=gap,
-        certificate=_certificate(target, coverage, d_hat, found, delta),
+        certificate=_certificate(target, coverage, d_hat, found, delta, certificate),
+        met=met,
         mixing=find_mixing(tally, 1 - delta),
         thin=thin,
         num_pairs=num_pairs,
         num_missing=missing,
         is_exact=target.model is not None,
         layout=tally.layout if target.model is None else target.model.layout,
-        observed_note=found.note,
-        verdict=sentence(num_pairs, missing, thin, worst_ratio, found.worst_ratio, first, coverage.rho)
+        observed_note=f"{found.note} {unmet_words(met) if not met_only else ''}".strip(),
+        verdict=sentence(num_pairs, missing, thin, worst_ratio, found.worst_ratio, coverage.rho, met)
         + suspicion(gap),
     )
+
+
+def _met(target: Target) -> Met | None:
+    """Returns how many of the declared states were met; None where all were, or the model says which."""
+    declared, number = declared_of(target.tally), num_unmet(target.tally)
+    if target.model is not None or declared is None or not number:
+        return None
+    total = len(declared.keys)
+    return Met(total - number, total, declared.noun)
+
+
+def _figures(target: Target, coverage: Coverage, d_hat: FloatArray) -> tuple[float, float]:
+    """Returns divergence and worst ratio over all pairs; those that are not listed count as one, untried."""
+    weight = target.unlisted_weight
+    if not weight:
+        return coverage.divergence(d_hat), coverage.worst_ratio(d_hat)
+    if math.isnan(weight):
+        return math.inf if coverage.rho >= 1 else math.nan, math.inf
+    whole, d = Coverage(coverage.rho, np.append(coverage.mu, weight)), np.append(d_hat, 0.0)
+    return whole.divergence(d), whole.worst_ratio(d)
 
 
 def _visited_figures(coverage: Coverage, d_hat: FloatArray) -> tuple[float, float]:
@@ -137,14 +167,25 @@ def _visited_figures(coverage: Coverage, d_hat: FloatArray) -> tuple[float, floa
     return seen.divergence(d_hat), seen.worst_ratio(d_hat)
 
 
+def _wanted_best(best: bool | None, certificate: bool | None) -> bool | None:
+    """Returns whether the best is wanted: a certificate that is insisted on needs it."""
+    if certificate and best is False:
+        raise InvalidArgumentError(
+            "`certificate=True` compares with the best, which `best=False` leaves out. Leave one of them out."
+        )
+    return True if certificate else best
+
+
 def _certificate(
-    target: Target, coverage: Coverage, d_hat: FloatArray, best: Best, delta: float
+    target: Target, coverage: Coverage, d_hat: FloatArray, best: Best, delta: float, wanted: bool | None
 ) -> Certificate | None:
     """Returns how far the data is from the best: exactly where the model is given; None without a best."""
-    if best.plan is None or best.coverage is None:
+    if best.plan is None or best.coverage is None or wanted is False:
         return None
+    if target.num_unlisted:
+        return Certificate(math.inf, math.inf, math.inf, 0.0, delta)
     if target.model is None:
-        sure = certify_data(target.tally, coverage, best.gap(d_hat), delta)
+        sure = certify_data(target.tally, coverage, best.gap(d_hat), delta, is_wanted=bool(wanted))
         condition = f"{sure.condition}, {OF_NOW}".removeprefix(", ")
         return replace(sure, condition=condition) if target.is_rule else sure
     if not (d_hat[best.coverage.support] > 0).all():
@@ -153,30 +194,17 @@ def _certificate(
     return Certificate(divergence, gap, max(gap + best.plan.gap, 0.0), best.plan.lower_bound, 0.0)
 
 
-def _thin(tally: Tally, coverage: Coverage, d_hat: FloatArray, best: Best) -> tuple[ThinPair, ...]:
+def _thin(target: Target, coverage: Coverage, d_hat: FloatArray, best: Best) -> tuple[ThinPair, ...]:
     """Returns the pairs with the smallest share of their due, thinnest first."""
-    pairs = np.flatnonzero(coverage.support)
-    share = d_hat[pairs] / coverage.mu_bar[pairs]
-    few = _smallest(share, NUM_THIN)
-    possible = best.shares(coverage.mu_bar)
-    return tuple(
+    tally = target.tally
+    table = tally.visits.shape
+    pairs = thinnest_first(coverage.mu_bar.reshape(table), d_hat.reshape(table))[:NUM_THIN]
+    share, possible = d_hat[pairs] / coverage.mu_bar[pairs], best.shares(coverage.mu_bar)
+    listed = [
         ThinPair(tally.pair_name(pair), int(tally.visits.ravel()[pair]), float(part), float(possible[pair]))
-        for pair, part in zip(pairs[few].tolist(), share[few].tolist(), strict=True)
-    )
-
-
-def _first_to_collect(tally: Tally, coverage: Coverage, d_hat: FloatArray, best: Best) -> list[str]:
-    """Returns the pairs that fall shortest of what the best policy gives them."""
-    if best.occupancy is None:
-        return []
-    due = best.occupancy
-    pairs = np.flatnonzero(coverage.support & (d_hat < due))
-    few = _smallest(d_hat[pairs] / due[pairs], NAMED)
-    return [tally.pair_name(pair) for pair in pairs[few].tolist()]
-
-
-def _smallest(values: FloatArray, number: int) -> np.ndarray:
-    """Returns the places of the smallest values, in order."""
-    number = min(number, values.size)
-    few = np.argpartition(values, number - 1)[:number] if number < values.size else np.arange(values.size)
-    return few[np.argsort(values[few], kind="stable")]
+        for pair, part in zip(pairs.tolist(), share.tolist(), strict=True)
+    ]
+    if not target.num_unlisted:
+        return tuple(listed)
+    others = [ThinPair(name, 0, 0.0, math.nan) for name in unmet_pairs(tally, NUM_THIN)]
+    return tuple([*(pair for pair in listed if pair.count == 0), *others][:NUM_THIN])

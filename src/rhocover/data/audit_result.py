@@ -14,7 +14,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.data.mixing import Mixing
 from rhocover.data.tally import Tally
-from rhocover.data.verdict import ThinPair
+from rhocover.data.verdict import Met, ThinPair
 from rhocover.exploring.certificates import Certificate
 from rhocover.files import save_tensors
 from rhocover.layout import Layout
@@ -43,7 +43,8 @@ class Audit:
     best: Plan | None
     best_occupancy: FloatArray | None
     gap: float  # divergence minus the best's, over the pairs of `best`: negative by luck, nan without one
-    certificate: Certificate | None  # None where there is no best
+    certificate: Certificate | None  # None where there is no best, or none was wanted
+    met: Met | None  # how many of the declared states were met; None where all were, or nobody said
     mixing: Mixing
     thin: tuple[ThinPair, ...]  # the least covered pairs, thinnest first
     num_pairs: int  # with a weight
@@ -61,7 +62,7 @@ class Audit:
     @property
     def coverage_text(self) -> str:
         """How many pairs are covered, such as `212 of 212 pairs`."""
-        return f"{self.num_pairs - self.num_missing} of {self.num_pairs} pairs"
+        return f"{self.num_pairs - self.num_missing:,} of {self.num_pairs:,} pairs"
 
     @property
     def best_worst_ratio(self) -> float:
@@ -93,7 +94,8 @@ class Audit:
             "num_episodes": tally.num_episodes,
             "num_truncated": tally.num_truncated,
             "num_jumps": tally.num_jumps,
-            "num_states": tally.num_states,
+            "num_states": tally.num_states if self.met is None else self.met.total,
+            "num_states_met": len(tally.met_keys),
             "num_actions": tally.num_actions,
             "num_end_states": len(tally.end_keys),
             "num_pairs": self.num_pairs,
@@ -104,9 +106,10 @@ class Audit:
             "visited_worst_ratio": self.visited_worst_ratio,
             "best_divergence": math.nan if self.best is None else self.best.divergence,
             "best_worst_ratio": self.best_worst_ratio,
+            "best_num_pairs": None if self.best is None else int(np.count_nonzero(self.best.weights)),
             "best_is_exact": self.is_exact,
             "gap": self.gap,
-            "certificate": self.certificate and dataclasses.asdict(self.certificate),
+            "certificate": self._certificate_document,
             "certified": self.certificate and str(self.certificate),
             "autocorrelation_time": mixing.autocorrelation_time,
             "effective_steps": mixing.effective_steps,
@@ -139,7 +142,8 @@ class Audit:
             f"  {self.verdict}",
             f"  divergence  {self._beside(self.divergence, self._best_divergence, 'best achievable')}",
             f"  worst ratio {self._beside(self.worst_ratio, self.best_worst_ratio, self._best_words)}",
-            f"  certified   {self.certificate or 'nothing, because no best was planned'}",
+            *self._visited_lines,
+            f"  certified   {self.certificate or self.no_certificate}",
             f"  error bars  {self.mixing.statement}",
         ]
         if self.observed_note:
@@ -147,6 +151,32 @@ class Audit:
         return "\n".join([*lines, *(f"  thin        {pair}" for pair in self.thin[:3])])
 
     __repr__ = __str__
+
+    @property
+    def is_best_of_all(self) -> bool:
+        """Whether the best is about all pairs: what the data shows has none that were never tried."""
+        return self.best is not None and (self.is_exact or self.is_complete)
+
+    @property
+    def _certificate_document(self) -> dict[str, Any] | None:
+        if self.certificate is None:
+            return None
+        return dataclasses.asdict(self.certificate) | {"proves_nothing": self.certificate.proves_nothing}
+
+    @property
+    def no_certificate(self) -> str:
+        """Why there is no certificate, in words."""
+        why = "no best was planned" if self.best is None else "no certificate was asked for"
+        return f"nothing, because {why}"
+
+    @property
+    def _visited_lines(self) -> list[str]:
+        """The figures over what was visited, while something was not."""
+        if self.is_complete:
+            return []
+        best = "" if self.is_best_of_all else f"  (the best of what was seen: {self.best_worst_ratio:.6g})"
+        best = "" if self.best is None else best
+        return [f"  visited     worst ratio {self.visited_worst_ratio:.6g} over the visited pairs{best}"]
 
     @property
     def _best_divergence(self) -> float:
@@ -157,7 +187,7 @@ class Audit:
         return "best achievable" if self.rho == math.inf else "that of the best plan at this rho:"
 
     def _beside(self, value: float, best: float, words: str) -> str:
-        of = "" if math.isnan(best) else f"  ({words} {best:.6g})"
+        of = "" if math.isnan(best) or not self.is_best_of_all else f"  ({words} {best:.6g})"
         return f"{value:.6g}{of}"
 
 

@@ -31,7 +31,7 @@ from rhocover.planning.certificate import EPSILON
 
 LARGEST = 100_000  # pairs times states up to which a certificate is made unasked
 NO_OTHERS = "if there are no states but those met"
-TOO_LARGE = f"without much work for more than {LARGEST} pairs times states"
+TOO_LARGE = f"unasked where pairs times states are more than {LARGEST:,}: certificate=True insists"
 PLAN_TOLERANCE = 1e-8
 MAX_ROUNDS = 2  # of the search for the best potential: more take long and hardly raise the bound
 
@@ -48,14 +48,17 @@ def estimate_of(tally: Tally) -> Estimate:
 
 
 def certify_data(
-    tally: Tally, coverage: Coverage, plug_in_gap: float, delta: float, largest: int = LARGEST
+    tally: Tally, coverage: Coverage, plug_in_gap: float, delta: float, *, is_wanted: bool = False
 ) -> Certificate:
-    """Returns how far the data is from the best coverage; `coverage` has weights per pair `[S*A]`."""
+    """Returns how far the data is from the best coverage; `coverage` has weights per pair `[S*A]`.
+
+    Where that takes long, it is found only if it `is_wanted`.
+    """
     visits = tally.visits.ravel()
     if not (visits[coverage.support] > 0).all():
         return Certificate(np.inf, np.inf, np.inf, 0.0, delta)
     divergence = coverage.divergence(visits / visits.sum())
-    if visits.size * tally.num_states > largest:
+    if visits.size * tally.num_states > LARGEST and not is_wanted:
         return Certificate(divergence, plug_in_gap, np.inf, 0.0, delta, TOO_LARGE)
     bound = lower_bound(tally, coverage, delta)
     return Certificate(divergence, plug_in_gap, max(divergence - bound, 0.0), bound, delta, NO_OTHERS)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from rhocover import checks
 from rhocover.data.chunks import Numbers, chunks_of_table
 from rhocover.data.collections import find_data
 from rhocover.data.columns import find_columns, whole_numbers
+from rhocover.data.declared import Declared
 from rhocover.data.state_numbers import Ids, StateNumbers, make_state_numbers
 from rhocover.data.tables import READERS, Table, table_of_columns
 from rhocover.data.tally import Tally
@@ -41,8 +43,8 @@ def read_tally(
 
     `states` and `actions` say how observations become states and actions become numbers, as for `collect`
     (`rc.Bins`, a function); numbers need neither. `num_states` and `num_actions` say how many there are: ids
-    beyond are refused, and actions that nobody took count as uncovered. `spaces` are the observation and the
-    action space that a Minari data set must have.
+    beyond are refused, and states that nobody met and actions that nobody took count as uncovered. `spaces`
+    are the observation and the action space that a Minari data set must have.
     """
     num_states = None if num_states is None else checks.size(num_states, "num_states", least=1)
     num_actions = None if num_actions is None else checks.size(num_actions, "num_actions", least=1)
@@ -123,7 +125,8 @@ def _tally_of_table(
         tallier.add(
             chunk.states, chunk.actions, chunk.next_states, chunk.terminated, chunk.truncated, chunk.first
         )
-    return coder.named(tallier.tally(source=table.name, action_names=names))
+    tally = coder.named(tallier.tally(source=table.name, action_names=names))
+    return tally if states is None else _of_so_many(tally, num_states)
 
 
 def _state_numbers(states: Any, example: Any, num_states: int | None) -> StateNumbers:
@@ -169,13 +172,24 @@ def _checked(
             f"`num_actions` is {num_actions}, {tally.source} has {tally.num_actions}. Is it data of another "
             "environment?"
         )
-    beyond = [key for key in tally.keys if num_states is not None and not _is_below(key, num_states)]
+    return _of_so_many(tally, num_states)
+
+
+def _of_so_many(tally: Tally, num_states: int | None) -> Tally:
+    """Returns the tally with so many states declared; refuses states beyond them."""
+    if num_states is None:
+        return tally
+    beyond = [key for key in tally.keys if not _is_below(key, num_states)]
     if beyond:
         raise InvalidDataError(
-            f"`num_states` is {num_states}, so states are 0 to {(num_states or 0) - 1}; {tally.source} has "
+            f"`num_states` is {num_states}, so states are 0 to {num_states - 1}; {tally.source} has "
             f"{checks.name_some(beyond)}. Is it data of another environment?"
         )
-    return tally
+    if tally.keys == tuple(range(num_states)):
+        return tally
+    code = tally.declared and tally.declared.code
+    fits = code is not None and num_states - 1 in code.every_key
+    return replace(tally, declared=Declared(range(num_states), code if fits else None, True))
 
 
 def _is_below(key: Any, num_states: int) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from rhocover.checks import IntArray
 from rhocover.data.columns import whole_numbers
+from rhocover.data.declared import Declared
 from rhocover.data.tally import Tally
 
 
@@ -45,8 +46,9 @@ class Ids:
         return whole_numbers(values, name, first_row)
 
     def named(self, tally: Tally) -> Tally:
-        """Returns the tally as it is."""
-        return tally
+        """Returns the tally as it is; where their number was said, all of them are declared."""
+        declared = None if self.count is None else Declared(range(self.count), is_asked=True)
+        return replace(tally, declared=declared)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,9 @@ def _integers(keys: tuple[Hashable, ...]) -> list[int]:
 
 def _called(tally: Tally, keys: list[Any], code: Any, end_keys: tuple[Hashable, ...]) -> Tally:
     names = tuple(code.name(key) for key in keys)
-    return replace(tally, keys=tuple(keys), end_keys=end_keys, state_names=names, layout=code.layout(keys))
+    declared = None if code.every_key is None else Declared(code.every_key, code)
+    tally = replace(tally, keys=tuple(keys), end_keys=end_keys, state_names=names, declared=declared)
+    return replace(tally, layout=code.layout(keys))
 
 
 def make_state_numbers(code: Any) -> StateNumbers:

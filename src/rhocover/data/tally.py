@@ -45,6 +45,7 @@ class Tally:
     action_names: tuple[str, ...] | None = None
     layout: Layout | None = None
     source: str = "the data"  # what it is called in sentences
+    declared: Any = None  # data.declared.Declared: the states that there are; None where nobody said
 
     @classmethod
     def from_counts(
@@ -86,8 +87,15 @@ class Tally:
 
     @property
     def num_states(self) -> int:
-        """How many states were met, ends aside."""
+        """How many states have rows, ends aside: those that were met, unless `over` was asked for more."""
         return len(self.keys)
+
+    @cached_property
+    def met_keys(self) -> tuple[Hashable, ...]:
+        """The states that were met, as a place to act in, a start or where a move led."""
+        is_met = self.visits.any(axis=1) | (self.starts > 0)
+        is_met[self.moves.indices] = True
+        return tuple(self.keys[state] for state in np.flatnonzero(is_met))
 
     @cached_property
     def visits(self) -> IntArray:
@@ -150,6 +158,7 @@ class Tally:
             batches=frozen_matrix(batches),
             batch_length=length,
             end_keys=tuple(dict.fromkeys((*mine.end_keys, *theirs.end_keys))),
+            declared=_larger(mine.declared, theirs.declared),
         )
 
 
@@ -165,10 +174,15 @@ def _over_the_same_keys(a: Tally, b: Tally) -> tuple[Tally, Tally]:
     layout = a.layout
     if a.layout is not None and b.layout is not None and fresh:
         places = np.vstack([a.layout.positions, b.layout.positions[fresh]])
-        layout = Layout(places, a.layout.directions)
+        layout = Layout(places, a.layout.directions, a.layout.rulers)
     elif fresh:
         layout = None
     return replace(a.over(keys, names), layout=layout), b.over(keys, names)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    """Returns the larger of two sets of states that were declared; None is none."""
+    return b if a is None or (b is not None and len(b.keys) > len(a.keys)) else a
 
 
 def _moved(tally: Tally, new: IntArray, num_states: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 NEAR = 1.1  # a worst ratio within this factor of the best policy's is as good as it gets
 NAMED = 3  # pairs in a sentence
@@ -26,15 +27,31 @@ class ThinPair:
         return f"{self.name}: {visits}, {self.share:.2g} of its due{best}"
 
 
+@dataclass(frozen=True)
+class Met:
+    """How many of the states that there are were met, where somebody said how many there are."""
+
+    number: int
+    total: int
+    noun: str = "states"
+
+    def __str__(self) -> str:
+        return f"{self.number:,} of {self.total:,} {self.noun}"
+
+
 def sentence(
     num_pairs: int, num_missing: int, thin: Sequence[ThinPair], worst_ratio: float, best_ratio: float,
-    first: Sequence[str], rho: float = math.inf,
+    rho: float = math.inf, met: Met | None = None,
 ) -> str:  # fmt: skip
-    """Returns what is covered, what is thinnest, what would be possible, and where to collect first."""
+    """Returns what is covered, what is thinnest, what would be possible, and where to collect first.
+
+    `met` is None where every state was met that there is, or nobody knows which there are.
+    """
     if num_missing:
-        return _incomplete(num_pairs, num_missing, [pair.name for pair in thin if pair.count == 0])
-    head = f"Covers all {num_pairs} pairs" if num_pairs > 1 else "Covers the one pair there is"
-    worst = thin[0]
+        return _incomplete(num_pairs, num_missing, [pair.name for pair in thin if pair.count == 0], met)
+    head = f"Covers all {num_pairs:,} pairs" if num_pairs > 1 else "Covers the one pair there is"
+    head += f" of the {met} that were met" if met else ""
+    worst, first = thin[0], first_to_collect(thin)
     said = f"{head}; the thinnest, {worst.name}, got {_share(worst.share)} of the visits it should have"
     if math.isnan(best_ratio):
         return f"{said} (worst ratio {_ratio(worst_ratio)}): collect more at {_list(first)} first."
@@ -44,6 +61,16 @@ def sentence(
     possible = f" where the best policy would give {_share(worst.best_share)}" if worst.best_share > 0 else ""
     where = f": collect more at {_list(first)} first" if first else ""
     return f"{said}{possible} (worst ratio {_ratios(worst_ratio, best_ratio, rho)}){where}."
+
+
+def unmet_words(met: Met | None) -> str:
+    """Returns how to judge data by what it met; "" where it met everything."""
+    if met is None:
+        return ""
+    return (
+        f"{met.total - met.number:,} {met.noun} were never met. If nothing leads there, met_only=True judges "
+        "the data by those that were, and `mu` by those with a weight."
+    )
 
 
 def suspicion(gap: float) -> str:
@@ -56,16 +83,21 @@ def suspicion(gap: float) -> str:
     )
 
 
-def _incomplete(num_pairs: int, num_missing: int, names: Sequence[str]) -> str:
-    verb = "was" if num_missing == 1 else "were"
-    head = f"Covers {num_pairs - num_missing} of {num_pairs} pairs; {num_missing} {verb} never tried"
-    return f"{head}: collect {_list(names, num_missing)} first."
+def first_to_collect(thin: Sequence[ThinPair]) -> list[str]:
+    """Returns the thinnest pairs, up to the first that has what the best policy would give it."""
+    return [pair.name for pair in takewhile(lambda pair: not pair.share >= pair.best_share, thin)]
+
+
+def _incomplete(num_pairs: int, num_missing: int, names: Sequence[str], met: Met | None) -> str:
+    verb, seen = "was" if num_missing == 1 else "were", f" ({met} were met)" if met else ""
+    covered = f"Covers {num_pairs - num_missing:,} of {num_pairs:,} pairs{seen}"
+    return f"{covered}; {num_missing:,} {verb} never tried: collect {_list(names, num_missing)} first."
 
 
 def _list(names: Sequence[str], number: int | None = None) -> str:
     shown = list(names[:NAMED])
     rest = (len(names) if number is None else number) - len(shown)
-    return ", ".join(shown) + (f" and {rest} more" if number is not None and rest > 0 else "")
+    return ", ".join(shown) + (f" and {rest:,} more" if number is not None and rest > 0 else "")
 
 
 def _share(share: float) -> str:

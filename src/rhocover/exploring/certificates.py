@@ -29,6 +29,8 @@ from rhocover.planning import plan
 PLAN_TOLERANCE = 1e-8
 OF_NOW = "for the weights as they are estimated now"
 STATES_UNKNOWN = "where it is not known which states there are"
+NOTHING = 0.01  # of the divergence: a bound below this part of it leaves the gap as good as the divergence
+SMALL = 0.01  # nats, a hundredth of every share: so small a gap is worth knowing, whatever proves it
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,28 @@ class Certificate:
     delta: float
     condition: str = ""  # what it takes for granted
 
+    @property
+    def proves_nothing(self) -> bool:
+        """Whether the gap is about the divergence itself: no divergence is below 0, so that needs no data.
+
+        It says something all the same where the model is known, where the gap is small, and where the best of
+        the estimate has a divergence of about 0, too.
+        """
+        most = (1 - NOTHING) * self.divergence
+        is_trivial = np.isfinite(self.gap) and self.gap >= most and self.plug_in_gap < most
+        return bool(is_trivial and self.delta > 0 and self.gap > SMALL)
+
     def __str__(self) -> str:
         if not np.isfinite(self.plug_in_gap):
             return "not every pair with a weight was visited: there is nothing to certify yet"
         if not np.isfinite(self.gap):
             return f"nothing can be certified {self.condition} (plug-in estimate {self.plug_in_gap:.3g} nats)"
+        if self.proves_nothing:
+            return (
+                f"proves nothing yet: {self.gap:.3g} nats above the best at most is about the divergence "
+                f"itself, which holds without any data. More data narrows it (plug-in estimate "
+                f"{self.plug_in_gap:.3g})"
+            )
         condition = f" {self.condition}" if self.condition else ""
         return (
             f"{self.gap:.3g} nats above the best at most{condition}, with probability {1 - self.delta:g} "

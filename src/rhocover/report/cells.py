@@ -2,18 +2,19 @@
 
 Actions that point in different compass directions divide the cell by direction: two opposite ones take
 the two halves, otherwise each takes the triangle on its side. Actions without a direction are stacked
-as bars, the first on top. A model without a layout is put on a near-square grid in reading order.
+as bars, the first on top. A model without a layout has no map but a list (`ranked`).
 Only geometry here, x to the right and y down; colours are another file's business.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from rhocover.checks import FloatArray
+from rhocover.errors import InvalidArgumentError
+from rhocover.layout import Ruler
 from rhocover.mdp import MDP
 
 HALF = 0.5
@@ -28,7 +29,7 @@ class Cells:
     positions: FloatArray
     shapes: FloatArray
     directions: FloatArray | None
-    is_natural: bool
+    rulers: tuple[Ruler, ...] = ()
 
     @property
     def is_lattice(self) -> bool:
@@ -73,19 +74,14 @@ class Cells:
 
 
 def cells_of(mdp: MDP) -> Cells:
-    """Returns where the states and pairs of a model are painted."""
-    if mdp.layout is None:
-        return Cells(_reading_order(mdp.num_states), _bars(mdp.num_actions), None, is_natural=False)
-    directions = mdp.layout.directions
+    """Returns where the states and pairs of a model with a layout are painted."""
+    layout = mdp.layout
+    if layout is None:
+        raise InvalidArgumentError("`mdp` has no layout, so there is no map of it: pass layout=Layout(...).")
+    directions = layout.directions
     if directions is not None and _is_compass(directions):
-        return Cells(mdp.layout.positions, _by_direction(directions), directions, is_natural=True)
-    return Cells(mdp.layout.positions, _bars(mdp.num_actions), None, is_natural=True)
-
-
-def _reading_order(num_states: int) -> FloatArray:
-    num_columns = math.ceil(math.sqrt(num_states))
-    y, x = np.divmod(np.arange(num_states), num_columns)
-    return np.stack([x, y], axis=1).astype(float)
+        return Cells(layout.positions, _by_direction(directions), directions, layout.rulers)
+    return Cells(layout.positions, _bars(mdp.num_actions), None, layout.rulers)
 
 
 def _is_compass(directions: FloatArray) -> bool:

@@ -1,9 +1,10 @@
 """Pictures of coverage: where the visits go, which pairs get too few, what rho buys.
 
-A *map* paints one number per pair on the cells of the model's layout. A *summary* is several maps with
-one colour scale. A *frontier* shows divergence and worst ratio against rho from 0 to infinity. Every
-function takes plain values and returns a matplotlib figure that belongs to nobody: pyplot is never
-touched, so no window opens, no display is needed and nothing has to be closed.
+A *map* paints one number per pair on the cells of the model's layout; a model without one has a *ranked list*
+of its pairs instead. A *summary* is several of either with one scale. A *frontier* shows divergence and worst
+ratio against rho from 0 to infinity. Every function takes plain values and returns a matplotlib figure that
+belongs to nobody: pyplot is never touched, so no window opens, no display is needed and nothing has to be
+closed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rhocover.files import write_atomically
 from rhocover.mdp import MDP
 from rhocover.report.frontier import draw_frontier
 from rhocover.report.maps import is_split, map_figure
+from rhocover.report.ranked import ranked_figure
 from rhocover.report.scales import occupancy_scale, ratio_scale
 
 Quantity = Literal["occupancy", "ratio"]
@@ -58,7 +60,10 @@ def ratio_figure(mdp: MDP, ratio: Any, title: str = "") -> Figure:
 def summary_figure(
     mdp: MDP, panels: Mapping[str, Any], title: str = "", *, quantity: Quantity = "occupancy"
 ) -> Figure:
-    """Returns one map per entry, subtitle to values, side by side with one colour scale."""
+    """Returns one map per entry, subtitle to values, side by side with one colour scale.
+
+    A model without a layout has ranked lists instead, of the fewest visits or the largest ratios.
+    """
     if quantity not in _KINDS:
         raise InvalidArgumentError(f"`quantity` must be 'occupancy' or 'ratio', got {quantity!r}.")
     if not panels:
@@ -67,6 +72,8 @@ def summary_figure(
     values = {subtitle: read(mdp, table) for subtitle, table in panels.items()}
     with matplotlib.rc_context(STYLE):
         scale = choose(list(values.values()), "" if is_split(mdp) else merged)
+        if mdp.layout is None:
+            return ranked_figure(mdp, values, scale, title, largest_first=quantity == "ratio")
         return map_figure(mdp, values, scale, title)
 
 

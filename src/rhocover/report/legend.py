@@ -73,11 +73,12 @@ def _colour_bar(
 
 def _name_ends(axes: Axes, scale: Scale, is_wide: bool) -> None:
     """Writes what the low and the high end mean, clear of the ticks and of the arrow of the bar."""
-    arrow = ARROW if scale.extend == "max" else 0.0
+    above = ARROW if scale.extend == "max" else 0.0
+    below = ARROW if scale.extend == "min" else 0.0
     if is_wide:
-        places = [((0, 1), (0, 4), "left", "bottom"), ((1 + arrow, 1), (0, 4), "right", "bottom")]
+        places = [((-below, 1), (0, 4), "left", "bottom"), ((1 + above, 1), (0, 4), "right", "bottom")]
     else:
-        places = [((0, 0), (0, -9), "left", "top"), ((0, 1 + arrow), (0, 7), "left", "bottom")]
+        places = [((0, -below), (0, -9), "left", "top"), ((0, 1 + above), (0, 7), "left", "bottom")]
     for word, (corner, shift, ha, va) in zip(scale.ends, places, strict=True):
         axes.annotate(
             word, corner, shift, xycoords="axes fraction", textcoords="offset points",

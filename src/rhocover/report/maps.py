@@ -21,6 +21,7 @@ from rhocover.mdp import MDP
 from rhocover.report.cells import Cells, cells_of
 from rhocover.report.labels import as_text
 from rhocover.report.legend import draw_legend, key_height
+from rhocover.report.rulers import draw_rulers
 from rhocover.report.scales import Scale
 from rhocover.report.sheet import SHARP, Picture, axes_at, plan_sheet, write_title
 
@@ -33,8 +34,8 @@ MUTED = "0.3"
 
 
 def is_split(mdp: MDP) -> bool:
-    """Whether a map of this model shows every action, or one number per state."""
-    return mdp.num_states <= SPLIT_LIMIT
+    """Whether a picture of this model shows every action, or one number per state; lists always do."""
+    return mdp.layout is None or mdp.num_states <= SPLIT_LIMIT
 
 
 def map_figure(mdp: MDP, panels: Mapping[str, FloatArray], scale: Scale, title: str) -> Figure:
@@ -53,7 +54,10 @@ def map_figure(mdp: MDP, panels: Mapping[str, FloatArray], scale: Scale, title: 
         _frame(axes, cells, "" if sheet.is_single else subtitle)
         _paint(axes, mdp, cells, values, scale)
         _outline(axes, cells, scale.outline, sheet.panel[0])
-        if sheet.is_single:
+        if cells.rulers:
+            is_last = number + sheet.columns >= len(panels)
+            draw_rulers(axes, cells, across=is_last, upwards=number % sheet.columns == 0)
+        elif sheet.is_single:
             _name_places(axes, mdp, cells)
     draw_legend(figure, mdp, cells, scale, sheet)
     return figure
@@ -65,8 +69,11 @@ def _full_title(title: str, panels: Mapping[str, FloatArray]) -> str:
 
 
 def _needs_ticks(cells: Cells, num_panels: int) -> tuple[bool, bool]:
+    """Returns whether there are ticks below and beside: those of rulers, or of a map that stands alone."""
+    if cells.rulers:
+        return True, len(cells.rulers) > 1
     is_single = num_panels == 1
-    return is_single, is_single and cells.is_lattice and cells.is_natural and not cells.is_strip
+    return is_single, is_single and cells.is_lattice and not cells.is_strip
 
 
 def _frame(axes: Axes, cells: Cells, subtitle: str) -> None:
@@ -77,8 +84,7 @@ def _frame(axes: Axes, cells: Cells, subtitle: str) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
-    has_walls = cells.is_natural and cells.is_lattice
-    axes.set_facecolor("0.85" if has_walls else "white")
+    axes.set_facecolor("0.85" if cells.is_lattice else "white")
 
 
 def _paint(axes: Axes, mdp: MDP, cells: Cells, values: FloatArray, scale: Scale) -> None:
@@ -119,8 +125,10 @@ def _coloured(polygons: Any, values: FloatArray, scale: Scale) -> PolyCollection
 
 
 def _finite(values: FloatArray, scale: Scale) -> FloatArray:
-    """Returns the values with infinity just off the scale; matplotlib would paint it as missing."""
-    return np.where(np.isposinf(values), 2 * float(scale.norm.vmax or 1), values)
+    """Returns the values with infinity and 0 just off the scale; matplotlib would paint them as missing."""
+    low, high = float(scale.norm.vmin or 0), float(scale.norm.vmax or 1)
+    inside = np.where(values > 0, np.maximum(values, low), values)
+    return np.select([np.isposinf(values), values == 0], [2 * high, low / 2], inside)
 
 
 def _hatched(squares: Any) -> PolyCollection:
@@ -137,9 +145,7 @@ def _outline(axes: Axes, cells: Cells, colour: str, panel_width: float) -> None:
 
 
 def _name_places(axes: Axes, mdp: MDP, cells: Cells) -> None:
-    if not cells.is_natural:
-        axes.set_xlabel("states in reading order" if mdp.num_states > 1 else "", color=MUTED)
-    elif cells.is_strip:
+    if cells.is_strip:
         _name_strip(axes, mdp, cells)
     elif cells.is_lattice:
         _number(axes)

@@ -24,6 +24,7 @@ from rhocover.report.page import KeyNumber, Page, Picture, Section, Table, Tone,
 from rhocover.report.page_shares import discovery_figure
 from rhocover.report.page_visits import Visits, least_section, visits_section
 from rhocover.report.page_words import (
+    certified_words,
     glossary_section,
     order_words,
     ratio_words,
@@ -46,7 +47,7 @@ def page_of_audit(audit: Audit, *, command: str = "") -> Page:
     seen = visits_of_audit(audit)
     shares = {"in the data": audit.occupancy}
     if audit.best_occupancy is not None:
-        shares["best plan"] = audit.best_occupancy
+        shares["best plan" if audit.is_best_of_all else "best of what was seen"] = audit.best_occupancy
     return Page(
         "An audit of a data set",
         f"{audit.tally.source}, rho = {order_words(audit.rho)}",
@@ -69,7 +70,15 @@ def visits_of_audit(audit: Audit) -> Visits:
     target = audit.weights / audit.weights.max()
     target = target / target.sum()
     canvas = canvas_of(audit.tally, audit.layout, (target > 0) | (audit.counts > 0))
-    return Visits(canvas, target, audit.occupancy, audit.counts, audit.best_occupancy)
+    return Visits(canvas, target, audit.occupancy, audit.counts, _known_best(audit))
+
+
+def _known_best(audit: Audit) -> FloatArray | None:
+    """Returns what the best gives each pair; nan where what the data shows lacks the pair."""
+    best = audit.best_occupancy
+    if best is None or audit.is_exact:
+        return best
+    return np.where((best == 0) & (audit.counts == 0), np.nan, best)
 
 
 def canvas_of(tally: Tally, layout: Layout | None, kept: BoolArray) -> MDP:
@@ -113,9 +122,13 @@ def _numbers(audit: Audit) -> tuple[KeyNumber, ...]:
         covered,
         KeyNumber(worst, "worst ratio", f"The worst-served pair has 1/{worst} of its share.{possible}"),
         KeyNumber(small_words(audit.gap), "gap to the best",
-                  f"Nats of divergence above the best policy {model}; 0 is as good as possible."),
+                  f"Nats of divergence above the best policy {model}; {_good(audit.gap)}."),
         steps,
     )  # fmt: skip
+
+
+def _good(gap: float) -> str:
+    return "below 0 by luck, as no policy is in the long run" if gap < 0 else "0 is as good as possible"
 
 
 def _episodes(tally: Tally) -> str:
@@ -173,7 +186,7 @@ def _doubt_section(audit: Audit) -> Section:
         "How sure this is",
         "" if audit.is_exact else seen,
         None if certificate is None else _gaps(certificate, audit.is_exact),
-        f"That holds {certificate.condition}." if certificate is not None and certificate.condition else "",
+        "" if certificate is None else _condition(certificate),
         f"{audit.mixing.statement.rstrip('.').capitalize()}.",
         audit.observed_note,
         f"{jumps:,} rows do not go on where the row before them led." if jumps else "",
@@ -185,16 +198,31 @@ def _gaps(certificate: Certificate, is_exact: bool) -> Table:
     first = "computed from the model" if is_exact else "estimated"
     sure = "certain" if is_exact else f"certain with probability {1 - certificate.delta:g}"
     rows = (
-        (first, small_words(certificate.plug_in_gap)), (f"{sure}: at most", small_words(certificate.gap)),
+        (first, small_words(certificate.plug_in_gap)), (f"{sure}: at most", certified_words(certificate)),
     )  # fmt: skip
     return Table(caption, ("gap to the best", "nats"), rows)
+
+
+def _condition(certificate: Certificate) -> str:
+    """Returns what the certificate takes for granted, or why it says nothing."""
+    if certificate.proves_nothing:
+        return f"The certificate {certificate}."
+    if not math.isfinite(certificate.gap):
+        said = str(certificate)
+        return f"{said[:1].upper()}{said[1:]}."
+    return f"That holds {certificate.condition}." if certificate.condition else ""
+
+
+def _states(audit: Audit) -> str:
+    """Returns how many states were met, and of how many where that is known."""
+    return str(audit.met) if audit.met else f"{len(audit.tally.met_keys):,} states"
 
 
 def _entries(audit: Audit) -> list[tuple[str, str]]:
     tally = audit.tally
     return [
         ("data", tally.source),
-        ("states and actions", f"{len(tally.keys):,} states met, {tally.num_actions:,} actions"),
+        ("states and actions", f"{_states(audit)} met, {tally.num_actions:,} actions"),
         ("rho", order_words(audit.rho)),
         ("weights mu", weights_words(audit.weights)),
         ("best policy of", "the model that was given" if audit.is_exact else "the model that the data shows"),

@@ -20,6 +20,7 @@ from rhocover.report.page import KeyNumber, Page, Picture, Section, Table, Verdi
 from rhocover.report.page_shares import discovery_figure
 from rhocover.report.page_visits import Visits, least_section, visits_section
 from rhocover.report.page_words import (
+    certified_words,
     fraction_words,
     glossary_section,
     model_entries,
@@ -185,7 +186,7 @@ def _knowledge_section(
     if certificate is not None:
         sure = f"certain with probability {1 - certificate.delta:g}: at most"
         rows += [("estimated by the explorer", small_words(certificate.plug_in_gap)),
-                 (sure, small_words(certificate.gap))]  # fmt: skip
+                 (sure, certified_words(certificate))]  # fmt: skip
     caption = "How far the divergence is above that of the best, in nats: three views of the same visits."
     error = ""
     if run.has_truth:

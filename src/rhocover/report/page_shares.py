@@ -21,16 +21,18 @@ from rhocover.report.page_words import share_words
 MOST_POINTS = 2_000  # on a curve
 MOST_TICKS = 8
 HEADROOM = 1.15
+BELOW = 2.0  # so far below the least share lie pairs without a visit: clear of it, and off its ticks
 
 
 def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
     """Returns the shares 1/ratio of all pairs in increasing order, and those of the best plan.
 
-    A pair without a visit is drawn below all others.
+    A pair without a visit is drawn below all others, at a line of its own that is called "none".
     """
     lines = {"visited": (1 / ratio, BLUE)} | ({} if best is None else {"best plan": (1 / best, GREY)})
     shares = np.concatenate([share for share, _ in lines.values()])
-    lowest = float(shares[shares > 0].min(initial=1.0)) / (1 + bool((shares == 0).any()))
+    least, has_none = float(shares[shares > 0].min(initial=1.0)), bool((shares == 0).any())
+    lowest = least / BELOW if has_none else least
     with matplotlib.rc_context(STYLE):
         figure, axes = one_panel("")
         axes.axhline(1, color=GREY, linestyle="--", linewidth=1, gid="due", zorder=1.5)
@@ -40,6 +42,8 @@ def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
             axes.plot(place, height, color=colour, linewidth=1.8, gid=name)
             endings.append(Ending(name, float(height[-1]), colour))
         _share_axes(axes, lowest / HEADROOM, HEADROOM * float(shares.max()), len(ratio))
+        if has_none:
+            _name_none(axes, lowest, least)
         write_endings(axes, endings)
     return figure
 
@@ -72,6 +76,15 @@ def _share_axes(axes: Axes, low: float, high: float, number: int) -> None:
     axes.grid(color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _name_none(axes: Axes, lowest: float, least: float) -> None:
+    """Calls the line of pairs without a visit by its name: it is no share."""
+    shares = _ticks(least / HEADROOM, axes.get_ylim()[1])
+    axes.yaxis.set_major_locator(FixedLocator([lowest, *shares]))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: share_words(value) if value > lowest else "none")
+    )
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -7,6 +7,7 @@ pairs. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
+from rhocover.coverage import thinnest_first
 from rhocover.mdp import MDP
 from rhocover.report.figures import summary_figure
 from rhocover.report.page import Cell, Fold, Picture, Section, Share, Table, section
@@ -21,11 +23,9 @@ from rhocover.report.page_shares import shares_figure
 from rhocover.report.page_words import fraction_words, ratio_words, share_words
 
 SHOWN, ALL, LONGEST = 10, 16, 100  # pairs in a table, in one that is whole, behind the fold
-MOST_UNPLACED = 100  # states without a layout whose map in reading order still tells something
-DIGITS = 6  # of a logarithm: pairs that differ by rounding alone keep their own order
 SHARES = (
-    "Each cell is a state, divided among its actions. Bright pairs have many visits, dark ones few; all maps "
-    "have one scale."
+    "Each cell is a state, divided among its actions. Bright pairs have many visits, dark ones few, white "
+    "ones none; all maps have one logarithmic scale."
 )
 MISSING = (
     "What each pair was to get, divided by what it got. Red pairs have too few visits, blue ones more than "
@@ -45,7 +45,7 @@ class Visits:
     target: FloatArray
     share: FloatArray
     counts: IntArray | None = None  # None: a plan, which has not acted
-    best: FloatArray | None = None  # the share of the best plan
+    best: FloatArray | None = None  # the share of the best plan, nan where that is not known
 
     @cached_property
     def ratio(self) -> FloatArray:
@@ -60,9 +60,7 @@ class Visits:
     @cached_property
     def order(self) -> IntArray:
         """The pairs with a weight, as positions in the flat table, the least covered first."""
-        weighted = np.flatnonzero(self.target.ravel() > 0)
-        height = np.round(np.log(self.ratio.ravel()[weighted]), DIGITS)
-        return weighted[np.argsort(-height, kind="stable")]
+        return thinnest_first(self.target, self.share)
 
     @property
     def num_unvisited(self) -> int:
@@ -89,6 +87,7 @@ def visits_section(heading: str, visits: Visits, shares: Mapping[str, FloatArray
     """
     if not has_map(visits.mdp):
         best = None if visits.best_ratio is None else visits.best_ratio.ravel()[visits.order]
+        best = None if best is not None and np.isnan(best).any() else best
         figure = shares_figure(visits.ratio.ravel()[visits.order], best)
         unseen = f" {visits.num_unvisited:,} pairs at the left were never visited."
         caption = CURVE + unseen * bool(visits.num_unvisited)
@@ -97,6 +96,7 @@ def visits_section(heading: str, visits: Visits, shares: Mapping[str, FloatArray
     flat = {name: _over_steps(table) for name, table in asked.items()}
     missing = {name: _worst_step(_ratio(visits.target, table)) for name, table in shares.items()}
     note = " Black ones were never visited." if visits.num_unvisited else ""
+    note += _grey(visits.mdp)
     note += " Of the steps of an episode the worst one is shown." if visits.target.ndim == 3 else ""
     return section(
         heading,
@@ -106,6 +106,13 @@ def visits_section(heading: str, visits: Visits, shares: Mapping[str, FloatArray
             _missing_alt(visits, "Maps of"),
         ),
     )  # fmt: skip
+
+
+def _grey(mdp: MDP) -> str:
+    """Returns what places of a grid of bins are that are no states; "" where all of them are."""
+    rulers = mdp.layout.rulers if mdp.layout is not None else ()
+    number = math.prod(len(ruler.edges) - 1 for ruler in rulers)
+    return " Grey bins were never acted in, and nothing is asked of them." if mdp.num_states < number else ""
 
 
 def _shares_alt(tables: Mapping[str, FloatArray]) -> str:
@@ -152,8 +159,8 @@ def _row(visits: Visits, position: int) -> tuple[Cell, ...]:
 
 
 def has_map(mdp: MDP) -> bool:
-    """Whether a map of this model tells more than a curve."""
-    return mdp.layout is not None or mdp.num_states <= MOST_UNPLACED
+    """Whether there is a map of this model: without a layout its states lie nowhere."""
+    return mdp.layout is not None
 
 
 def _ratio(target: FloatArray, share: FloatArray) -> FloatArray:

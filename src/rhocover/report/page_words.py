@@ -16,6 +16,7 @@ import numpy as np
 
 from rhocover._version import __version__
 from rhocover.checks import FloatArray
+from rhocover.exploring.certificates import Certificate
 from rhocover.mdp import MDP
 from rhocover.report.page import Code, Section, Terms, section, terms
 
@@ -70,6 +71,11 @@ def small_words(value: float) -> str:
         return "< 10⁻⁶" if value > 0 else "> -10⁻⁶"
     digits = 3 if abs(value) >= 0.1 else 2
     return np.format_float_positional(value, precision=digits, fractional=False, trim="-")
+
+
+def certified_words(certificate: Certificate) -> str:
+    """Returns the certified gap, or that nothing is proved yet."""
+    return "nothing proved yet" if certificate.proves_nothing else small_words(certificate.gap)
 
 
 def order_words(rho: float) -> str:

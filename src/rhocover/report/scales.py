@@ -1,8 +1,9 @@
 """Which colour a number gets, and how the colour bar explains it.
 
-An occupancy runs from 0 upwards in viridis, whose lightness grows evenly and survives colour blindness
-and grey printing. A ratio target/visits runs symmetrically around 1 on a logarithmic red-blue scale, so
-that half the visits and twice the visits are equally far from white; a pair never visited is black.
+An occupancy runs on a logarithmic scale, because shares differ by factors and what is rare is what matters,
+in viridis, whose lightness grows evenly and survives colour blindness and grey printing; no visit at all is
+white. A ratio target/visits runs symmetrically around 1 on a logarithmic red-blue scale, so that half the
+visits and twice the visits are equally far from white; a pair never visited is black.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from matplotlib.ticker import MaxNLocator
 from rhocover.checks import FloatArray
 
 SMALLEST_SPREAD = 1.1  # below it a perfect match would be painted in its own rounding errors
+LEAST_RANGE = 2.0  # of an occupancy scale: equal shares are one colour, not their rounding errors
+MOST_RANGE = 1e6  # beyond it a colour would stand for more than a factor of ten
 ROUNDING = 1e-9  # the largest value lies inside its own scale, whatever exp(log(x)) makes of it
 STEPS = {2: "100 steps", 3: "1,000 steps", 4: "10,000 steps", 5: "100,000 steps"}
 
@@ -35,23 +38,28 @@ class Scale:
     tick_labels: tuple[str, ...]
     outline: str
     ends: tuple[str, str] = ("", "")
-    extend: Literal["neither", "max"] = "neither"
+    extend: Literal["neither", "min", "max"] = "neither"
 
 
 def occupancy_scale(panels: Sequence[FloatArray], note: str = "") -> Scale:
-    """Returns the scale from 0 to the largest share, read in visits per round number of steps."""
-    largest = max(float(values.max()) for values in panels)
-    largest = largest if largest > 0 else 1.0
-    power = _steps_power(largest)
-    ticks = _round_numbers(0, largest, 5)
+    """Returns the logarithmic scale up to the largest share, read in visits per round number of steps."""
+    shares = np.concatenate([values.ravel() for values in panels])
+    largest = float(shares.max()) or 1.0
+    smallest = float(shares[shares > 0].min(initial=largest))
+    least = max(min(smallest, largest / LEAST_RANGE), largest / MOST_RANGE)
+    power, has_none = _steps_power(largest), bool((shares == 0).any())
+    ticks = _log_ticks(least, largest)
     steps = STEPS.get(power, f"$10^{{{power}}}$ steps")
+    low = "least: this or fewer" if smallest < least else ""
     return Scale(
-        colours=matplotlib.colormaps["viridis"],
-        norm=Normalize(0, largest),
-        label=f"visits per {steps}{note}",
+        colours=matplotlib.colormaps["viridis"].with_extremes(under="white"),
+        norm=LogNorm(least, largest),
+        label=f"visits per {steps}{note}, log scale",
         ticks=ticks,
         tick_labels=tuple(f"{tick * 10**power:.3g}" for tick in ticks),
-        outline="white",
+        outline="0.7",
+        ends=("white: none" if has_none else low, ""),
+        extend="min" if has_none else "neither",
     )
 
 
@@ -85,6 +93,17 @@ def ratios_above_one(largest: float) -> FloatArray:
         mantissas = np.array([1.0, 2.0, 5.0]) if largest <= 50 else np.array([1.0])
         ticks = (decades[:, None] * mantissas).ravel()[:: math.ceil(len(decades) / 5)]
     return np.array([tick for tick in ticks if 1 < tick <= largest])
+
+
+def _log_ticks(low: float, high: float) -> FloatArray:
+    """Returns at most six round numbers from `low` to `high`, spread over a logarithmic axis."""
+    powers = np.arange(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1.0)
+    for mantissas in ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
+        ticks = (10.0 ** powers[:, None] * np.array(mantissas)).ravel()
+        ticks = ticks[(ticks >= low) & (ticks <= high * (1 + ROUNDING))]
+        if len(ticks) <= 6:
+            return ticks
+    return ticks[:: math.ceil(len(ticks) / 6)]
 
 
 def ratio_text(ratio: float) -> str:

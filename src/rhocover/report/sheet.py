@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from rhocover.report.cells import Cells
 
 MARGIN, GAP, LINE, TICKS = 0.2, 0.25, 0.27, 0.5
+RULER = 0.75  # a name and values such as -0.0025 beside a panel
 BESIDE_WIDTH, BESIDE_HEIGHT, BELOW_HEIGHT = 1.65, 2.4, 0.8  # what a colour bar with its words needs
 LOOSE_GAP = 0.7  # between panels whose cells do not touch: wider than the gaps inside a panel
 WIDE, LEAST_WIDE = 1.6, 4.9  # a block this many times wider than high, and this wide, has its legend below
@@ -119,7 +120,8 @@ def plan_sheet(
     """Returns the sheet on which the panels are largest; `ticks` says whether x and y need room."""
     sizes = {columns: _panel(cells, num_panels, columns, num_bars) for columns in range(1, num_panels + 1)}
     columns = max(sizes, key=lambda columns: math.prod(sizes[columns]))
-    left, bottom = MARGIN + TICKS * ticks[1], TICKS * ticks[0]
+    beside = RULER if cells.rulers else TICKS
+    left, bottom = MARGIN + beside * ticks[1], TICKS * ticks[0]
     rows = math.ceil(num_panels / columns)
     gap = GAP if cells.is_lattice else LOOSE_GAP
     bare = Sheet(sizes[columns], columns, rows, (), left, bottom, gap, key_height)

@@ -1,0 +1,84 @@
+"""The states that there are, where somebody said so: as a number of states, by a space, or by a grid of bins.
+
+Whoever names a set of states asks for all of them: those that the data never met are unseen, not absent, and
+every pair of them counts as never tried. A state that was only ever met as the end of an episode is no place
+to act in, so nothing is asked of it. Whether what was never met can be reached at all, no data can tell;
+`met_only` judges a data set by the states that it met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from rhocover.data.tally import Tally
+
+MOST_LISTED = 2**16  # pairs: to name and to place so many takes a second, more would be waited for
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The keys of all states; `code` (of `adapters.codes`) says their names and places, None for numbers."""
+
+    keys: range
+    code: Any = None
+    is_asked: bool = False  # whether the caller said how many there are, and not the data or its bins
+
+    @property
+    def noun(self) -> str:
+        """What the states are called: bins, or states."""
+        return "bins" if hasattr(self.code, "axes") else "states"
+
+
+def declared_of(tally: Tally) -> Declared | None:
+    """Returns the states that there are; None where nobody said, or where the data has others."""
+    found = tally.declared
+    return found if found is not None and all(key in found.keys for key in tally.keys) else None
+
+
+def num_unmet(tally: Tally) -> int:
+    """Returns how many states were declared and never met, not even as ends."""
+    found = declared_of(tally)
+    if found is None:
+        return 0
+    known = {*tally.met_keys, *(key for key in tally.end_keys if key in found.keys)}
+    return len(found.keys) - len(known)
+
+
+def unmet_pairs(tally: Tally, number: int) -> list[str]:
+    """Returns the names of so many pairs of states that were declared and never met."""
+    found = declared_of(tally)
+    if found is None:
+        return []
+    known = {*tally.met_keys, *tally.end_keys}
+    keys = list(islice((key for key in found.keys if key not in known), number))
+    states = [str(key) if found.code is None else found.code.name(key) for key in keys]
+    actions = tally.action_names or range(tally.num_actions)
+    return [f"({state}, {action})" for state in states for action in actions][:number]
+
+
+def over_declared(tally: Tally) -> tuple[Tally, int]:
+    """Returns the tally over all states that there are, and how many are too many to be listed in it."""
+    found, missing = declared_of(tally), num_unmet(tally)
+    if found is None or not missing:
+        return tally, 0
+    if (tally.num_states + missing) * tally.num_actions > MOST_LISTED:
+        return tally, missing
+    ends = set(tally.end_keys)
+    return _listed(tally, found, [key for key in found.keys if key not in ends]), 0
+
+
+def over_all(tally: Tally) -> Tally:
+    """Returns the tally over all states that were declared, those that are only ends among them."""
+    found = declared_of(tally)
+    return tally if found is None else _listed(tally, found, list(found.keys))
+
+
+def _listed(tally: Tally, found: Declared, keys: list[Any]) -> Tally:
+    if tuple(keys) == tally.keys:
+        return tally
+    if found.code is None:
+        return tally.over(keys)
+    names = [found.code.name(key) for key in keys]
+    return replace(tally.over(keys, names), layout=found.code.layout(keys))

@@ -84,7 +84,7 @@ def _figures(found: Audit, random: float | None = None) -> Table:
 
 def _below(found: Audit, num_thin: int, notes: Sequence[str], verdict: str = "") -> list[Table | Text]:
     """Returns the thinnest pairs, the verdict, and how sure it is."""
-    best = "" if found.is_exact else " The best is that of what the data shows."
+    best = "" if found.is_exact or found.best is None else " The best is that of what the data shows."
     certified = f"{_certified(found)}.{best}" if found.certificate is not None else ""
     luck = LUCK if found.gap < 0 else ""
     said = [

@@ -314,6 +314,17 @@ def test_what_is_found_is_found_in_copies_as_in_one():
     assert one.markov.num_steps == several.markov.num_steps == 3000
 
 
+def test_a_certificate_of_states_that_are_not_markov_says_that_it_supposes_them_to_be():
+    """Who is told of the three states gets a finite gap: of a chain that is not the coin's."""
+    run = rc.explore(Echo(), 2.0, 3000, model="learned", explorer="uniform_random")
+    found = run.certificate()
+    assert math.isfinite(found.gap)
+    assert "if these states were Markov, which they are not" in str(found)
+    assert "Markov" not in str(
+        rc.explore(Ring(), 2.0, 3000, model="learned", explorer="uniform_random").certificate()
+    )
+
+
 def test_steps_are_kept_one_by_one_up_to_a_bound(monkeypatch):
     whole = rc.explore(limited(6), 2.0, 1200, model="learned")
     monkeypatch.setattr("rhocover.collecting.trail.FIRST", 500)

@@ -20,7 +20,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.collecting.expedition import Expedition
 from rhocover.collecting.scope import Scope, make_scope
-from rhocover.collecting.tallied_run import TalliedRun, met_states, true_tally, wired_tally
+from rhocover.collecting.tallied_run import TalliedRun, if_markov, met_states, true_tally, wired_tally
 from rhocover.collecting.trail import Trail
 from rhocover.coverage import checked_weights
 from rhocover.data.observed import Observed, observed_model
@@ -172,7 +172,7 @@ class EnvironmentRun(TalliedRun):
             return Certificate(self.divergence, np.inf, np.inf, 0.0, delta)
         found = certify_visits(self.belief, self.belief.moves, delta)
         if self.knows_states or not np.isfinite(found.gap):
-            return found
+            return if_markov(found) if self.markov.is_found else found
         return replace(found, gap=np.inf, lower_bound=0.0, condition=STATES_UNKNOWN)
 
     def evidence(self, delta: float = 0.05) -> Evidence | None:

@@ -14,22 +14,20 @@ import numpy as np
 from rhocover import checks
 from rhocover.collecting.environment_run import EnvironmentRun
 from rhocover.collecting.scope import Scope
-from rhocover.collecting.tallied_run import TalliedRun
+from rhocover.collecting.tallied_run import TalliedRun, if_markov
 from rhocover.data.audit_result import Audit
 from rhocover.data.verdict import ThinPair
 from rhocover.exploring.certificates import Certificate
 from rhocover.exploring.run import Run, plain_number
 
 NO_BEST = "The best is not known, because it is not known whether what was not met can be met."
-IF_MARKOV = "if these were Markov, which they are not"
 FIRST = 3  # pairs in a sentence
 
 
 def scoped(audit: Audit, run: Run) -> Audit:
     """Returns the audit with what was not met told: missing where it was declared, unknown where not."""
     if isinstance(run, TalliedRun) and run.markov.is_found and audit.certificate is not None:
-        condition = f"{audit.certificate.condition} and {IF_MARKOV}".removeprefix(" and ")
-        audit = replace(audit, certificate=replace(audit.certificate, condition=condition))
+        audit = replace(audit, certificate=if_markov(audit.certificate))
     if not isinstance(run, EnvironmentRun):
         return audit
     if run.scope.is_open:

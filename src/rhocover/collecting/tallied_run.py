@@ -6,7 +6,7 @@ on. The tally says what the environment did: ends are ends there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from rhocover.checks import BoolArray, IntArray
 from rhocover.collecting.expedition import Expedition
 from rhocover.collecting.trail import Trail
 from rhocover.data.tally import Tally
+from rhocover.exploring.certificates import Certificate
 from rhocover.exploring.index import Index, counts_of_moves
 from rhocover.exploring.run import Run
 from rhocover.learning.markov import MarkovTest
@@ -25,6 +26,7 @@ AS_IF = (
     "Visits are counts and stay true; plans, the best, gaps and certificates are about these states as if "
     "they were Markov, not about the environment."
 )
+IF_MARKOV = "if these states were Markov, which they are not"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +60,11 @@ class TalliedRun(Run):
         away = f"{100 * self.planned_distance:.2g}% of the visits are in other states than the plan asks."
         return (f"{self.markov} {away} {AS_IF}",)
 
+    def certificate(self, delta: float = 0.05) -> Certificate:
+        """Returns how close the visits are to the best, as far as can be known, and what that supposes."""
+        found = super().certificate(delta)
+        return if_markov(found) if self.markov.is_found else found
+
     def summary(self) -> dict[str, Any]:
         """Returns the numbers of the run, ready for JSON (infinities as text, None for nan)."""
         tally = self.tally
@@ -72,6 +79,12 @@ class TalliedRun(Run):
         return "\n  ".join([super().__str__(), *self.remarks])
 
     __repr__ = __str__
+
+
+def if_markov(certificate: Certificate) -> Certificate:
+    """Returns a certificate that says that it supposes Markov states where there are none."""
+    condition = f"{certificate.condition} and {IF_MARKOV}".removeprefix(" and ")
+    return replace(certificate, condition=condition)
 
 
 def wired_tally(trip: Expedition, index: Index, keys: list[Any], moves: IntArray, trail: Trail) -> Tally:

@@ -96,9 +96,10 @@ def test_incomplete_coverage_is_called_that_and_has_no_numbers(rhocover):
     assert result.code == 0
     assert run.coverage_text in result.out
     assert re.search(r"incomplete \(\d+ of 12\)", result.out)
-    assert re.search(r"^ divergence +- +0\.293001 *$", result.out, re.MULTILINE)
+    assert re.search(r"^ divergence +inf +0\.293001 *$", result.out, re.MULTILINE)
+    assert re.search(rf"^ worst ratio, visited pairs +{run.visited_worst_ratio:.4f} +- *$", result.out, re.M)
     summary = read(rhocover("explore river_swim --rho 2 --steps 11 --json").out)["run"]
-    assert summary["divergence"] is None
+    assert summary["divergence"] == summary["gap"] == summary["worst_ratio"] == "inf"
     assert summary["coverage"] == run.coverage_text
 
 

@@ -107,7 +107,9 @@ def test_an_audit_of_the_data_set_counts_exactly_what_the_run_counted(name, tmp_
     assert again.tally.keys == found.audit.tally.keys
     assert again.tally.state_names == found.audit.tally.state_names
     assert again.num_steps == found.run.num_steps == 500
-    assert again.divergence == found.audit.divergence
+    assert again.visited_divergence == found.audit.visited_divergence
+    is_whole = again.num_pairs == found.audit.num_pairs  # the run knows of bins that are not in the data
+    assert again.divergence == found.audit.divergence or not is_whole
     assert again.tally.num_episodes == found.tally.num_episodes == len(episodes(found))
     assert again.tally.num_truncated == found.tally.num_truncated
 

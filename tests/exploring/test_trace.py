@@ -128,11 +128,27 @@ def test_before_every_weighted_pair_was_visited_there_is_no_number(rho):
     seen = np.count_nonzero(first.counts)
     assert first.coverage_text == f"incomplete ({seen} of 24)"
     assert not first.is_complete
-    for number in (first.divergence, first.gap, first.worst_ratio, first.regret, first.identity_error()):
-        assert np.isnan(number)
+    assert first.gap == first.certificate().gap == first.worst_ratio == INF
+    assert (first.divergence == first.certificate().divergence == INF) == (rho >= 1)
+    assert np.isnan([first.regret, first.identity_error()]).all()
     assert f"coverage incomplete ({seen} of 24)" in str(first)
     assert "nan" not in str(first)
     assert first.least_visited[1] == 0
+
+
+@pytest.mark.parametrize("rho", RHOS)
+def test_what_was_visited_has_figures_of_its_own_while_pairs_are_missing(rho):
+    """By hand: weights of the visited pairs alone, normalised, against all visits."""
+    run = rc.explore(rc.envs.river_swim(num_states=12), rho, 20, explorer="stationary")
+    seen, shares = run.visits > 0, run.visits / 20
+    mu = seen / seen.sum()
+    assert run.num_missing == 24 - seen.sum() > 0
+    assert run.visited_worst_ratio == pytest.approx((mu[seen] / shares[seen]).max(), rel=1e-12)
+    assert run.visited_divergence == pytest.approx(rc.Coverage(rho, mu).divergence(shares), rel=1e-12)
+    whole = rc.explore(rc.envs.river_swim(), rho, 5000)
+    assert whole.num_missing == 0
+    assert whole.visited_divergence == pytest.approx(whole.divergence, rel=1e-12)
+    assert whole.visited_worst_ratio == pytest.approx(whole.worst_ratio, rel=1e-12)
 
 
 def test_a_pair_without_weight_may_stay_unvisited():
@@ -153,7 +169,8 @@ def test_the_summary_is_json_with_none_for_what_is_not_known():
         found = json.loads(text)
         assert found["steps"] == num_steps
         assert found["rho"] == "inf"
-        assert (found["divergence"] is None) == (not run.is_complete)
+        assert (found["divergence"] == "inf") == (not run.is_complete)
+        assert (found["regret"] is None) == (not run.is_complete)
         assert found["kappa_min"] is None  # no curvature at rho = inf
 
 

@@ -150,7 +150,8 @@ def _how_it_ended(found: Collection, words: dict[str, Any]) -> list[str]:
 
     until = read_until({name: words[name] for name in words if name.startswith("until_")}, words["delta"])
     is_met = found.run is not None and found.run.is_enough
-    return [stop_sentence(until, found.num_steps, words["num_steps"], is_met=is_met)]
+    remarks = found.datasheet.get("remarks", [])
+    return [stop_sentence(until, found.num_steps, words["num_steps"], is_met=is_met), *remarks]
 
 
 def _page(found: Collection) -> Page:

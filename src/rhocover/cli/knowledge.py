@@ -88,7 +88,8 @@ def _is_cheap(run: Run) -> bool:
     mdp, belief = run.problem.mdp, run.belief
     if not isinstance(belief, LearnedModel) or mdp.num_pairs * mdp.num_states <= LARGEST:
         return True
-    return belief.settings.know_states and not run.is_complete
+    is_told = belief.settings.know_states or isinstance(run, EnvironmentRun)
+    return is_told and run.num_missing > 0
 
 
 def is_lacking(evidence: Evidence) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rhocover.exploring import Run
     from rhocover.exploring.settings import Settings
 
+PART = "What is possible is not known: the model that was seen is about a part of the pairs."
 LONG_RUN = "What is possible is possible in the long run: a short run can be luckier."
 BREGMAN = "Bregman · steps"
 FORMS = ((".2e", ".0e"), (".4g", ".2g"), (".3f", ".3f"))  # of means and errors
@@ -39,11 +40,15 @@ def run_table(run: Run, known: Knowledge, asked: Settings) -> Group:
     ]
     table = empty_table("", "reached", "possible")
     for name, reached, possible, form in rows:
-        table.add_row(name, _number(reached, form), _number(possible, form))
+        beside = possible if run.is_comparable else math.nan
+        table.add_row(name, _number(reached, form), _number(beside, form))
+    if run.num_missing:
+        table.add_row("worst ratio, visited pairs", _number(run.visited_worst_ratio, ".4f"), "-")
     place = run.mdp.name or "the model"
     model = "" if run.model == KNOWN else f", model {run.model.replace('_', ' ')}"
     title = f"{run.explorer} on {place} at rho = {run.rho:g}{model}: {steps:,} steps, seed {run.seed}"
-    notes = [f"Coverage: {run.coverage_text}. Least visited: {pair}, {count:,} times.", LONG_RUN]
+    notes = [f"Coverage: {run.coverage_text}. Least visited: {pair}, {count:,} times."]
+    notes += [LONG_RUN if run.is_comparable else PART, *run.remarks]
     notes += [stop_sentence(asked.until, steps, asked.num_steps, is_met=run.is_enough)]
     notes += [*known.sentences(run), run.restriction]
     return Group(Text(title, "bold"), table, *known.tables(run), *(Text(note) for note in notes if note))

@@ -66,8 +66,9 @@ def collect(
     digest = digest_of(document)
     with CollectionFolder(out, document, resume=resume) as folder:
         run = gather(trip, folder.path, digest, partial(travel, trip, report=report))
-        sheet_of = partial(make_datasheet, trip, problem=run.problem, command=command)
-        tally, audit, sheet = publish(trip, folder, name, digest, sheet_of)
+        best = run.problem if run.is_comparable else None
+        sheet_of = partial(make_datasheet, trip, problem=best, command=command, run=run)
+        tally, audit, sheet = publish(trip, folder, name, digest, sheet_of, run)
         found = Collection(folder.path, name, audit, sheet, run, tally, states, actions)
         write_page(page_of_collection(found), found.page, overwrite=True)
         folder.finish(json.dumps(sheet, indent=2) + "\n")

@@ -11,10 +11,12 @@ import numpy as np
 from rhocover._version import __version__
 from rhocover.adapters.codes import BinCode, FunctionCode
 from rhocover.collecting.expedition import Expedition
+from rhocover.collecting.scoped import scope_document
 from rhocover.data.audit_result import Audit
 from rhocover.exploring.models import model_document, model_name
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.registry import explorer_document, explorer_name
+from rhocover.exploring.run import Run
 from rhocover.files import FORMAT_VERSION
 from rhocover.learning.rules import rule_document
 from rhocover.occupancy import Occupancies
@@ -23,12 +25,16 @@ PACKAGES = ("gymnasium", "minari", "numpy", "scipy")
 
 
 def make_datasheet(
-    trip: Expedition, audit: Audit, *, problem: Problem | None, command: str | None
+    trip: Expedition, audit: Audit, *, problem: Problem | None, command: str | None, run: Run | None = None
 ) -> dict[str, Any]:
-    """Returns the datasheet, ready for JSON; nothing in it depends on when or how fast it was made."""
+    """Returns the datasheet, ready for JSON; nothing in it depends on when or how fast it was made.
+
+    `problem` is the one whose best is about the pairs that are judged, None where there is none.
+    """
     return {
         "verdict": audit.verdict,
         "coverage": audit.summary(),
+        **({} if run is None else scope_document(run)),
         "uniform_random_worst_ratio": _plain(random_worst_ratio(problem)),
         "settings": settings_of(trip),
         "repeat": command or repeat_call(trip),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.naming import Naming
 from rhocover.collecting.records import Recorder
 from rhocover.collecting.stretch import Stretch
+from rhocover.collecting.trail import Trail
+from rhocover.errors import RhocoverError
 from rhocover.exploring.behaviours import Behaviour
 from rhocover.exploring.simulator import Position, Visits
 
@@ -37,6 +40,7 @@ class EnvironmentWorld(ABC):
         self._seed = seed
         self._generator = np.random.Generator(np.random.PCG64(seed))
         self._num_steps = 0
+        self.trail = Trail()
         self.stretch = 64
 
     @property
@@ -60,9 +64,14 @@ class EnvironmentWorld(ABC):
                 act.fit(seen, self._chart.index)
                 self._go(position, act, seen.num_steps, stretch, num_steps)
         finally:
-            done = stretch.settle(self._chart, act, seen, self._recorder)
+            done = stretch.settle(self._chart, act, seen, self.trail, self._recorder)
             pace = max(time.perf_counter() - began, 1e-6) / max(done, 1)
             self.stretch = int(np.clip(SECONDS / pace, SHORTEST, LONGEST))
+
+    def _note_end(self, observation: Any) -> None:
+        """Remembers what was shown where an episode ended; what no code can read is no state."""
+        with suppress(RhocoverError, TypeError, ValueError, IndexError):
+            self.trail.end_keys[self._naming.key(observation)] = None
 
     @abstractmethod
     def begin(self) -> Position:

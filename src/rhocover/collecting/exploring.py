@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,8 @@ from rhocover.collecting.expedition import Expedition, read_expedition
 from rhocover.collecting.naming import Naming
 from rhocover.collecting.records import Recorder
 from rhocover.collecting.single import SingleWorld
+from rhocover.collecting.tallied_run import TalliedRun, true_tally, wired_tally
+from rhocover.collecting.trail import Trail
 from rhocover.collecting.vector import VectorWorld
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.loop import finished, keep_going
@@ -99,5 +102,14 @@ def travel(
         runner = Runner(measuring, settings.actor, world, grid, standing, settings.until, trip.problem)
         keep_going(runner, settings.num_steps, report, pause)
         if trip.problem is not None:
-            return finished(runner, settings, trip.problem, time.perf_counter() - began)
-        return judged_run(trip, runner, shots.taken, chart, began)
+            run = finished(runner, settings, trip.problem, time.perf_counter() - began)
+            return _tallied(trip, run, runner, chart, world.trail)
+        return judged_run(trip, runner, shots.taken, chart, world.trail, began)
+
+
+def _tallied(trip: Expedition, run: Run, runner: Runner, chart: Map, trail: Trail) -> TalliedRun:
+    """Returns the run of a known model with what it did in the environment."""
+    index, moves = chart.index, runner.standing.seen.moves
+    wired = wired_tally(trip, index, list(chart.numbers), moves, trail)
+    parts = {part.name: getattr(run, part.name) for part in fields(run)}
+    return TalliedRun(**parts, tally=true_tally(trip, wired, index, trail), trail=trail)

@@ -15,8 +15,14 @@ from rhocover.report.page_words import ratio_words
 def page_of_collection(found: Collection) -> Page:
     """Returns the datasheet of a collection as a page: the audit of its data, and how it came to be."""
     page = page_of_audit(found.audit, command=found.datasheet["repeat"])
-    page = page.with_sections(_origin(found))
+    page = page.with_sections(*_remarks(found), _origin(found))
     return replace(page, kind="Datasheet of a data set", title=f"{found.dataset_id}: {page.title}")
+
+
+def _remarks(found: Collection) -> list[Section]:
+    """Returns what the figures take for granted and is not so."""
+    told = found.datasheet.get("remarks", [])
+    return [section("What the figures do not mean", *told)] if told else []
 
 
 def _origin(found: Collection) -> Section:

@@ -93,6 +93,8 @@ class SingleWorld(EnvironmentWorld):
         """Begins the next episode; a time limit leaves the transition as it was seen."""
         stretch.ends[len(stretch.pairs) - 1] = (bool(terminated), bool(truncated))
         cut = None if terminated else self._naming.number(observation, self._num_steps)
+        if terminated:
+            self._note_end(observation)
         state = self._reset()
         stretch.nexts.append(state if cut is None else cut)
         return state

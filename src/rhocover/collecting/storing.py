@@ -16,6 +16,7 @@ from rhocover.collecting.expedition import Expedition
 from rhocover.collecting.folder import CollectionFolder
 from rhocover.collecting.log import Log, parts_of, stored_steps
 from rhocover.collecting.replay import Replay
+from rhocover.collecting.scoped import scoped
 from rhocover.data.audit import audit_tally
 from rhocover.data.audit_result import Audit
 from rhocover.data.minari_tally import count_episodes
@@ -23,6 +24,7 @@ from rhocover.data.state_numbers import make_state_numbers
 from rhocover.data.tally import Tally
 from rhocover.data.tallying import Tallier
 from rhocover.errors import missing_extra, naming
+from rhocover.exploring.run import Run
 
 Result = TypeVar("Result")
 Sheet = dict[str, Any]
@@ -58,9 +60,13 @@ def gather(trip: Expedition, folder: Path, digest: str, go: Callable[..., Result
 
 
 def publish(
-    trip: Expedition, folder: CollectionFolder, name: str, digest: str, make_sheet: Callable[[Audit], Sheet]
-) -> tuple[Tally, Audit, Sheet]:
-    """Writes the data set of the log with its datasheet, and returns what it holds and covers."""
+    trip: Expedition, folder: CollectionFolder, name: str, digest: str, make_sheet: Callable[[Audit], Sheet],
+    run: Run | None = None,
+) -> tuple[Tally, Audit, Sheet]:  # fmt: skip
+    """Writes the data set of the log with its datasheet, and returns what it holds and covers.
+
+    `run` is the one that collected it, where there was one: it knows what was never met.
+    """
     from rhocover.adapters.minari_files import MinariWriter
 
     spec = None if trip.is_vector else getattr(trip.env, "spec", None)
@@ -78,6 +84,7 @@ def publish(
             counting.add(some)
         tally = counting.tally()
         audit = audited(trip, tally)
+        audit = audit if run is None else scoped(audit, run)
         sheet = make_sheet(audit)
         algorithm = f"rhocover {sheet['settings']['algorithm']}"
         writer.finish({"algorithm_name": algorithm, "description": audit.verdict, "rhocover": sheet})

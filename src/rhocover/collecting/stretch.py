@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from rhocover.checks import BoolArray, IntArray
 from rhocover.collecting.atlas import Map
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.naming import Naming
 from rhocover.collecting.records import Recorder, Shelf, Steps
+from rhocover.collecting.trail import Trail
 from rhocover.errors import EnvironmentFailedError, RhocoverError
 from rhocover.exploring.simulator import Visits
 
@@ -30,8 +32,10 @@ class Stretch:
         self.ends: dict[int, tuple[bool, bool]] = {}  # terminated, truncated
         self.shelf = Shelf(naming.space, num_steps, is_plain=naming.is_plain) if is_kept else None
 
-    def settle(self, chart: Map, chooser: Chooser, seen: Visits, recorder: Recorder | None) -> int:
-        """Counts the steps, hands them to the recorder, and returns how many they were."""
+    def settle(
+        self, chart: Map, chooser: Chooser, seen: Visits, trail: Trail, recorder: Recorder | None
+    ) -> int:
+        """Counts the steps, hands them to trail and recorder, and returns how many they were."""
         num = len(self.nexts)
         for pair in self.pairs[num:]:
             chooser.visits[pair] -= 1
@@ -40,8 +44,12 @@ class Stretch:
         if num:
             seen.moves = chart.count(pairs, nexts, seen.moves)
             chooser.fit(seen, chart.index)
-        if recorder is not None and num:
-            self._hand_over(recorder, np.asarray(seen.index.pair_action)[pairs], num)
+            index = seen.index
+            states, actions = (np.asarray(column)[pairs] for column in (index.pair_state, index.pair_action))
+            ended, cut = self._ends(num).T
+            trail.add(states, actions, pairs, nexts, ended, cut, self._copies(num))
+            if recorder is not None:
+                self._hand_over(recorder, actions, num)
         return num
 
     def _hand_over(self, recorder: Recorder, actions: Any, num: int) -> None:
@@ -59,13 +67,22 @@ class Stretch:
     def _steps(self, actions: Any, num: int) -> Steps:
         """Returns the steps as columns."""
         assert self.shelf is not None
+        ends, rewards = self._ends(num), _numbers(self.rewards[:num])
+        return Steps(actions, self.shelf.take(num), rewards, ends[:, 0], ends[:, 1], self._copies(num))
+
+    def _ends(self, num: int) -> BoolArray:
+        """Returns which steps were terminated and which truncated, `[num, 2]`."""
         ends = np.zeros((num, 2), bool)
         for k, flags in self.ends.items():
             if k < num:
                 ends[k] = flags
-        rewards, envs = _numbers(self.rewards[:num]), np.zeros(num, np.int64)
+        return ends
+
+    def _copies(self, num: int) -> IntArray:
+        """Returns which copy of the environment made each step."""
+        envs = np.zeros(num, np.int64)
         envs[: len(self.envs)] = self.envs[:num]
-        return Steps(actions, self.shelf.take(num), rewards, ends[:, 0], ends[:, 1], envs)
+        return envs
 
 
 def _numbers(rewards: list[Any]) -> Any:

@@ -149,6 +149,8 @@ class VectorWorld(EnvironmentWorld):
         state = cut
         if event.terminated or event.truncated:
             stretch.ends[len(stretch.pairs) - 1] = (event.terminated, event.truncated)
+            if event.terminated:
+                self._note_end(event.observation)
             state = self._begun(event.env, event.begins)
         assert state is not None
         stretch.nexts.append(state if cut is None else cut)

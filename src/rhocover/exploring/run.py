@@ -30,9 +30,9 @@ from rhocover.planning import Plan
 class Run:
     """The visits of a run. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
 
-    Coverage is a number once every pair with a weight was visited; before that `divergence`, `gap` and
-    `worst_ratio` are nan and `coverage_text` says how many are missing. (In an environment without a table
-    they are about the pairs of the model that was seen.)
+    Coverage is a number once every pair with a weight was visited; before that `gap` and `worst_ratio` are
+    infinite, and so is `divergence` from rho = 1 on; `coverage_text` says how many are missing, and
+    `visited_divergence` and `visited_worst_ratio` are those of the others.
     """
 
     mdp: MDP  # the caller's
@@ -78,7 +78,7 @@ class Run:
         if isinstance(self.belief, LearnedModel):
             return certify_visits(self.belief, self.moves, delta)
         if not self.is_complete:
-            return Certificate(np.inf, np.inf, np.inf, self.best.lower_bound, 0.0)
+            return Certificate(self.divergence, np.inf, np.inf, self.best.lower_bound, 0.0)
         excess = float(self.trace["excess"][-1])
         return Certificate(self.divergence, excess, self.gap, self.best.lower_bound, 0.0)
 
@@ -93,9 +93,12 @@ class Run:
         found = evidence_of(self.belief, self.moves, int(self.last_states[0]), delta)
         question = self.problem.question
         kept = np.flatnonzero(question.kept)
+        unmet, unvisited = question.states[list(found.unmet)].tolist(), kept[list(found.unvisited)].tolist()
+        labels = self.mdp.state_labels
         return replace(
-            found, unmet=tuple(question.states[list(found.unmet)].tolist()),
-            unvisited=tuple(kept[list(found.unvisited)].tolist()),
+            found, unmet=tuple(unmet), unvisited=tuple(unvisited),
+            unmet_names=tuple(labels[s] if labels else str(s) for s in unmet),
+            unvisited_names=tuple(self.mdp.pair_name(i) for i in unvisited),
         )  # fmt: skip
 
     def model_error(self) -> ModelError:
@@ -142,19 +145,55 @@ class Run:
         return f"incomplete ({int(self.trace['visited'][-1])} of {self.trace.num_weighted})"
 
     @property
+    def num_missing(self) -> int:
+        """How many pairs with a weight have no visit, as far as is known which there are."""
+        return self.trace.num_weighted - int(self.trace["visited"][-1])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether coverage is that of the states met so far, because there may be others that matter."""
+        return False
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether `best` is about the pairs that the figures of the visits are about."""
+        return True
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences without which the figures would say too much; none for most runs."""
+        return ()
+
+    @property
     def divergence(self) -> float:
-        """D_rho of the visits; nan while incomplete."""
-        return float(self.trace["divergence"][-1])
+        """D_rho of the visits; infinite for rho >= 1 while a pair with a weight has no visit."""
+        return float(self.coverage.divergence_unchecked(self.visits / self.num_steps))
 
     @property
     def gap(self) -> float:
-        """Certified: the divergence is at most this above the best possible; nan while incomplete."""
-        return float(self.trace["gap"][-1])
+        """Certified: the divergence is at most this above the best possible; infinite while incomplete."""
+        return float(self.trace["gap"][-1]) if self.is_complete else np.inf
 
     @property
     def worst_ratio(self) -> float:
-        """Max mubar/d_hat; nan while incomplete."""
-        return float(self.trace["worst_ratio"][-1])
+        """Max mubar/d_hat; infinite while incomplete."""
+        return self.coverage.worst_ratio(self.visits / self.num_steps)
+
+    @property
+    def visited_divergence(self) -> float:
+        """D_rho over the visited pairs alone; infinite if none of them has a weight."""
+        seen = self._over_the_visited()
+        return np.inf if seen is None else seen.divergence(self.visits / self.num_steps)
+
+    @property
+    def visited_worst_ratio(self) -> float:
+        """Max mubar/d_hat over the visited pairs alone; infinite if none of them has a weight."""
+        seen = self._over_the_visited()
+        return np.inf if seen is None else seen.worst_ratio(self.visits / self.num_steps)
+
+    def _over_the_visited(self) -> Coverage | None:
+        weights = np.where(self.visits > 0, self.coverage.mu, 0.0)
+        return Coverage(self.rho, weights) if weights.any() else None
 
     @property
     def regret(self) -> float:
@@ -194,7 +233,7 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Returns the numbers of the run, ready for JSON (infinities as text, None for nan)."""
         pair, count = self.least_visited
-        last = {name: _plain(self.trace[name][-1]) for name in COLUMNS if name != "least_pair"}
+        last = {name: plain_number(self.trace[name][-1]) for name in COLUMNS if name != "least_pair"}
         return {
             "model": self.mdp.name or repr(self.mdp),
             "fingerprint": self.mdp.fingerprint,
@@ -202,17 +241,24 @@ class Run:
             "explorer_settings": self.explorer_settings,
             "known": self.model,
             "is_enough": self.is_enough,
-            "rho": _plain(self.rho),
+            "rho": plain_number(self.rho),
             "seed": self.seed,
             "coverage": self.coverage_text,
             **last,
+            "divergence": plain_number(self.divergence),
+            "gap": plain_number(self.gap),
+            "worst_ratio": plain_number(self.worst_ratio),
+            "num_weighted": self.trace.num_weighted,
+            "num_missing": self.num_missing,
+            "visited_divergence": plain_number(self.visited_divergence),
+            "visited_worst_ratio": plain_number(self.visited_worst_ratio),
             "least_visited": pair,
             "least_count": count,
-            "best_divergence": _plain(self.best.divergence),
-            "best_gap": _plain(self.best.gap),
-            "best_worst_ratio": _plain(self.best.worst_ratio),
-            "sigma": _plain(self.trace.sigma),
-            "kappa_min": _plain(self.trace.kappa_min),
+            "best_divergence": plain_number(self.best.divergence),
+            "best_gap": plain_number(self.best.gap),
+            "best_worst_ratio": plain_number(self.best.worst_ratio),
+            "sigma": plain_number(self.trace.sigma),
+            "kappa_min": plain_number(self.trace.kappa_min),
             "restriction": self.restriction,
             "seconds": self.seconds,
         }
@@ -244,7 +290,8 @@ class Run:
     __repr__ = __str__
 
 
-def _plain(value: Any) -> Any:
+def plain_number(value: Any) -> Any:
+    """Returns a number that JSON can hold: infinities as text, None for nan."""
     number = value.item() if isinstance(value, np.generic) else value
     if isinstance(number, float) and not np.isfinite(number):
         return None if np.isnan(number) else str(number)

@@ -4,6 +4,7 @@
 - `confidence`: the models that the counts do not refute, at all times at once;
 - `optimistic`: the least divergence that any of them allows, hence a certificate without the model;
 - `discovery`: the fastest way to something new; `evidence`: how far away what was never met is at least;
+- `markov`: whether the states are such that all of this means something;
 - `model_error` and `reward_free`: what the data is worth, measured against the true model.
 
 It knows nothing of explorers.
@@ -13,6 +14,7 @@ from rhocover.learning.confidence import ConfidenceSet, make_confidence
 from rhocover.learning.discovery import Journey, find_journey
 from rhocover.learning.estimate import Estimate
 from rhocover.learning.evidence import Evidence, find_evidence
+from rhocover.learning.markov import MarkovTest, markov_test
 from rhocover.learning.model_error import ModelError, model_error
 from rhocover.learning.optimistic import Guarantee, certify
 from rhocover.learning.reward_free import PlanningRegret, planning_regret
@@ -25,6 +27,7 @@ __all__ = [
     "Evidence",
     "Guarantee",
     "Journey",
+    "MarkovTest",
     "ModelError",
     "PlanningRegret",
     "StdRule",
@@ -33,6 +36,7 @@ __all__ = [
     "find_evidence",
     "find_journey",
     "make_confidence",
+    "markov_test",
     "model_error",
     "planning_regret",
 ]

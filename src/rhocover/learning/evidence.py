@@ -55,24 +55,41 @@ class Evidence:
     num_states: int
     num_steps: int
     least_trials: int | None = None  # of a pair, where it is not known which states there are; else None
+    unmet_names: tuple[str, ...] = ()  # what they are called, where they have names
+    unvisited_names: tuple[str, ...] = ()
+    noun: str = "states"  # what states are called
+    num_possible: int | None = None  # how many there can be, where that is known and not which there are
 
     def __str__(self) -> str:
         states = self._states() if self.least_trials is None else self._open()
         return " ".join([states, *self._pairs()])
 
     def _open(self) -> str:
-        return (
-            f"{self.num_states:,} states were met in {self.num_steps:,} steps, and each of their pairs was "
-            f"tried {self.least_trials:,} times or more. Whether there are other states is not known."
-        )
+        """Returns what was met and how often it was tried, where nobody knows what else there is."""
+        tried = f", and each pair of them was tried {_times(self.least_trials)}" if self.least_trials else ""
+        return f"{self._met()} met in {self.num_steps:,} steps{tried}.{self._others()}"
+
+    def _met(self) -> str:
+        """Returns how many states were met, and of how many where that is known: `25 of 30 bins were`."""
+        were = "was" if self.num_states == 1 else "were"
+        if self.num_possible is None:
+            return f"{self.num_states:,} {self.noun if self.num_states != 1 else 'state'} {were}"
+        most = "" if self.noun == "bins" else "at most "
+        return f"{self.num_states:,} of {most}{self.num_possible:,} {self.noun} {were}"
+
+    def _others(self) -> str:
+        """Returns what is not known of states that were not met."""
+        if self.num_possible is None:
+            return f" Whether there are other {self.noun} is not known."
+        return "" if self.num_states == self.num_possible else " Whether the others can be met is not known."
 
     def _states(self) -> str:
         if not self.unmet:
-            return f"All {self.num_states:,} states were met in {self.num_steps:,} steps."
+            return f"All {self.num_states:,} {self.noun} were met in {self.num_steps:,} steps."
         were = "was" if len(self.unmet) == 1 else "were"
         return (
-            f"{len(self.unmet):,} of {self.num_states:,} states {were} never met "
-            f"({checks.name_some(self.unmet)}) in {self.num_steps:,} steps{self._bound()}"
+            f"{len(self.unmet):,} of {self.num_states:,} {self.noun} {were} never met "
+            f"({checks.name_some(self.unmet_names or self.unmet)}) in {self.num_steps:,} steps{self._bound()}"
         )
 
     def _bound(self) -> str:
@@ -88,8 +105,13 @@ class Evidence:
     def _pairs(self) -> list[str]:
         if not self.unvisited:
             return []
+        names = self.unvisited_names or self.unvisited
         were = "pair of a met state was" if len(self.unvisited) == 1 else "pairs of met states were"
-        return [f"{len(self.unvisited):,} {were} never visited ({checks.name_some(self.unvisited)})."]
+        return [f"{len(self.unvisited):,} {were} never visited ({checks.name_some(names)})."]
+
+
+def _times(number: int | None) -> str:
+    return "once or more" if number == 1 else f"{number:,} times or more"
 
 
 def find_evidence(confidence: ConfidenceSet, pair_state: Any, state: int) -> Evidence:

@@ -7,6 +7,7 @@ who knows the model can compute; the explorer's own estimate; and the one that i
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -53,7 +54,9 @@ def page_of_run(
     """Returns the page of a run; what its explorer knows is shown where it is given."""
     seen = visits_of_run(run)
     name = run.mdp.name or "the model"
-    shares = {f"after {run.num_steps:,} steps": run.occupancy, "best plan": seen.best}
+    best = seen.best if run.is_comparable else None  # a plan for other pairs is not to be compared with
+    seen = replace(seen, best=best)
+    shares = {f"after {run.num_steps:,} steps": run.occupancy, "best plan": best}
     return Page(
         "A run that explores",
         f"{run.explorer} on {name}, rho = {order_words(run.rho)}",
@@ -67,6 +70,7 @@ def page_of_run(
             least_section(seen),
             _time_section(run),
             _knowledge_section(run, certificate, evidence),
+            section("What the figures do not mean", *run.remarks) if run.remarks else None,
             settings_section(_entries(run), command),
             glossary_section("pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap",
                              "regret", "limit", "plan", "seed"),
@@ -83,14 +87,16 @@ def visits_of_run(run: Run) -> Visits:
 
 def verdict_of_run(run: Run, seen: Visits) -> Verdict:
     """Returns how good the visits are, in words."""
-    if not run.is_complete:
-        missing, number = seen.num_unvisited, run.trace.num_weighted
+    if run.num_missing:
+        missing, number = run.num_missing, run.trace.num_weighted
         were = "was" if missing == 1 else "were"
         return Verdict(
             f"{missing:,} of the {number:,} pairs that matter {were} never visited. Until each of them has a "
-            "visit, there is no number for how close the visits are to the best.",
+            f"visit, there is no number for how close the visits are to the best.{_told(run)}",
             "Coverage is incomplete", "poor",
         )  # fmt: skip
+    if run.is_open or not run.is_comparable or not run.has_truth:
+        return _as_far_as_seen(run)
     worst = (
         f"The worst-served pair, {seen.least_covered}, has {fraction_words(run.worst_ratio)}; the best plan "
         f"for this rho leaves its worst pair with {fraction_words(run.best.worst_ratio)}."
@@ -110,10 +116,29 @@ def verdict_of_run(run: Run, seen: Visits) -> Verdict:
     )  # fmt: skip
 
 
+def _as_far_as_seen(run: Run) -> Verdict:
+    """Returns how good the visits are where nobody knows the model, and perhaps not even its states."""
+    what = "of the states met so far " if run.is_open else ""
+    others = " Whether there are other states is not known, so this is no complete coverage." * run.is_open
+    best = ""
+    if run.is_comparable:
+        excess = small_words(float(run.trace["excess"][-1]))
+        best = f" By the model that was seen, the divergence is {excess} nats above the best."
+    text = f"Every pair {what}was visited.{others}{best} Nothing is certified.{_told(run)}"
+    return Verdict(text, "Covered, as far as was seen" if run.is_open else "Covered", "fair")
+
+
+def _told(run: Run) -> str:
+    """Returns how much is covered of what, where it takes more than a number of pairs to say."""
+    return "" if run.has_truth else f" Covered: {run.coverage_text}."
+
+
 def _numbers(run: Run) -> tuple[KeyNumber, ...]:
     number, visited = run.trace.num_weighted, int(run.trace["visited"][-1])
     (pair, count), best = run.least_visited, ratio_words(run.best.worst_ratio)
     steps = KeyNumber(f"{run.num_steps:,}", "steps", f"Actions taken. All chance comes from seed {run.seed}.")
+    if not run.has_truth:
+        return *_seen_numbers(run), steps
     if not run.is_complete:
         return (
             KeyNumber(f"{visited:,} of {number:,}", "pairs visited", "Of those that matter, at least once."),
@@ -133,9 +158,24 @@ def _numbers(run: Run) -> tuple[KeyNumber, ...]:
     )  # fmt: skip
 
 
+def _seen_numbers(run: Run) -> tuple[KeyNumber, ...]:
+    """Returns what was visited of what is known of, and the worst ratio: of all of it, or of a part."""
+    number, visited = run.trace.num_weighted, run.trace.num_weighted - run.num_missing
+    known = "Of the states met so far; there may be others." if run.is_open else "Of those that matter."
+    covered = KeyNumber(f"{visited:,} of {number:,}", "pairs visited", known)
+    if run.num_missing:
+        means = "The factor by which the worst-served pair falls short, pairs without a visit left out."
+        worst = ratio_words(run.visited_worst_ratio)
+        return covered, KeyNumber(worst, "worst ratio of the visited", means)
+    worst = ratio_words(run.worst_ratio)
+    best = f" The best plan of the model that was seen: 1/{ratio_words(run.best.worst_ratio)}."
+    means = f"The worst-served pair has 1/{worst} of its share.{best * run.is_comparable}"
+    return covered, KeyNumber(worst, "worst ratio", means)
+
+
 def _time_section(run: Run) -> Section:
     heading, trace = "Over time, against the limit", run.trace
-    if not run.is_complete:
+    if run.num_missing or not run.is_comparable:
         figure = discovery_figure(trace["steps"], trace["visited"], trace.num_weighted)
         caption = "How many of the pairs that matter had been visited at all by each step."
         alt = f"A curve that rises to {int(trace['visited'][-1])} of {trace.num_weighted} pairs."

@@ -348,9 +348,9 @@ def test_a_datasheet_says_what_was_not_met_and_that_states_are_not_markov(tmp_pa
     assert found.audit.num_pairs == 27
     assert found.audit.num_missing == found.run.num_missing == 27 - (found.tally.visits > 0).sum()
     assert found.verdict == sheet["verdict"]
-    assert f"{met} of 9 bins met" in sheet["verdict"]
+    assert f"{met} of 9 bins were met" in sheet["verdict"]
     assert sheet["coverage"]["worst_ratio"] == sheet["scope"]["worst_ratio"] == "inf"
-    assert sheet["coverage"]["best_worst_ratio"] is sheet["uniform_random_worst_ratio"] is None
+    assert sheet["uniform_random_worst_ratio"] is None
     assert sheet["coverage"]["thin"][0]["count"] == 0
     assert found.audit.certificate.gap == INF
     assert sheet["scope"]["num_met"] == met
@@ -371,9 +371,9 @@ def test_shares_of_thin_pairs_are_of_all_that_was_to_be_covered(tmp_path):
 
 def test_a_verdict_where_states_are_unknown_is_of_those_met(tmp_path):
     found = rc.collect(Ring(), 2.0, 3000, states=int, model="learned", out=tmp_path / "ring")
-    assert found.verdict.startswith(
-        "Of the 7 states met so far (whether there are others is not known): covers"
-    )
+    assert found.verdict.startswith("Covers all 21 pairs of the 7 states in the data; ")
+    told = found.datasheet["scope"]["text"]
+    assert told == "21 of 21 pairs of the 7 states met so far (whether there are others is not known)"
     whole = rc.collect(Ring(), 2.0, 3000, model="learned", out=tmp_path / "whole")
     assert whole.verdict.startswith("Covers all 21 pairs")
     assert whole.datasheet["scope"]["text"] == "complete (21 of 21 pairs; 7 of 7 states met)"

@@ -51,7 +51,7 @@ def collect(
     The arguments are those of `explore`. `out` is a new folder: it gets the Minari data set `dataset_id` and
     its datasheet. After any interruption the same call with `resume=True` goes on, and the data set is the
     same to the bit. Both are about one machine and the same versions, as `seed` is: on another processor the
-    same call takes other steps of the same law, and a collection begun here may be refused.
+    same call takes different steps with the same statistics, and a collection begun here may be refused.
     `command` is what the datasheet says to repeat it, if not this call.
     """
     check_minari()

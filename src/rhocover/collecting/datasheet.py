@@ -29,13 +29,14 @@ def make_datasheet(
 ) -> dict[str, Any]:
     """Returns the datasheet, ready for JSON; nothing in it depends on when or how fast it was made.
 
-    `problem` is the one whose best is about the pairs that are judged, None where there is none.
+    `problem` is the one whose best is about the pairs that are judged, None where there is none. Random
+    actions are compared with complete coverage only.
     """
     return {
         "verdict": audit.verdict,
         "coverage": audit.summary(),
         **({} if run is None else scope_document(run)),
-        "uniform_random_worst_ratio": _plain(random_worst_ratio(problem)),
+        "uniform_random_worst_ratio": _plain(random_worst_ratio(problem if audit.is_complete else None)),
         "settings": settings_of(trip),
         "repeat": command or repeat_call(trip),
         **provenance(),

@@ -30,8 +30,6 @@ def scoped(audit: Audit, run: Run) -> Audit:
         audit = replace(audit, certificate=if_markov(audit.certificate))
     if not isinstance(run, EnvironmentRun):
         return audit
-    if run.scope.is_open:
-        return replace(audit, verdict=f"Of the {run.scope.met_text}: {_uncapital(audit.verdict)}")
     return _with_missing(audit, run.scope) if audit.num_pairs < run.scope.num_weighted else audit
 
 
@@ -76,6 +74,3 @@ def scope_document(run: Run) -> dict[str, Any]:
         found["scope"] = run.scope.document() | figures
     return found
 
-
-def _uncapital(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]

@@ -133,7 +133,9 @@ def audit_tally(
         is_exact=target.model is not None,
         layout=tally.layout if target.model is None else target.model.layout,
         observed_note=f"{found.note} {unmet_words(met) if not met_only else ''}".strip(),
-        verdict=sentence(num_pairs, missing, thin, worst_ratio, found.worst_ratio, coverage.rho, met)
+        verdict=sentence(
+            num_pairs, missing, thin, worst_ratio, found.worst_ratio, coverage.rho, met, _num_known(target, mu)
+        )
         + suspicion(gap),
     )
 
@@ -145,6 +147,13 @@ def _met(target: Target) -> Met | None:
         return None
     total = len(declared.keys)
     return Met(total - number, total, declared.noun)
+
+
+def _num_known(target: Target, mu: Any) -> int | None:
+    """Returns how many states the data shows, where nobody said which there are; None where somebody did."""
+    has_weights = mu is not None and not isinstance(mu, str) and not callable(mu)
+    is_said = target.model is not None or declared_of(target.tally) is not None or has_weights
+    return None if is_said else target.tally.num_states
 
 
 def _figures(target: Target, coverage: Coverage, d_hat: FloatArray) -> tuple[float, float]:

@@ -1,9 +1,12 @@
-"""The states that there are, where somebody said so: as a number of states, by a space, or by a grid of bins.
+"""The states that there are, where somebody said so: as a number of states, or by a grid of bins.
 
 Whoever names a set of states asks for all of them: those that the data never met are unseen, not absent, and
 every pair of them counts as never tried. A state that was only ever met as the end of an episode is no place
 to act in, so nothing is asked of it. Whether what was never met can be reached at all, no data can tell;
 `met_only` judges a data set by the states that it met.
+
+An environment's space of whole numbers names no such set: it is how states are labelled (Taxi has 500 labels
+and 404 states), so coverage is then of the states in the data, and said to be.
 """
 
 from __future__ import annotations
@@ -26,6 +29,11 @@ class Declared:
     is_asked: bool = False  # whether the caller said how many there are, and not the data or its bins
 
     @property
+    def is_binding(self) -> bool:
+        """Whether these are states to be covered, and not only the labels that a state may have."""
+        return self.is_asked or hasattr(self.code, "axes")
+
+    @property
     def noun(self) -> str:
         """What the states are called: bins, or states."""
         return "bins" if hasattr(self.code, "axes") else "states"
@@ -34,7 +42,9 @@ class Declared:
 def declared_of(tally: Tally) -> Declared | None:
     """Returns the states that there are; None where nobody said, or where the data has others."""
     found = tally.declared
-    return found if found is not None and all(key in found.keys for key in tally.keys) else None
+    if found is None or not found.is_binding:
+        return None
+    return found if all(key in found.keys for key in tally.keys) else None
 
 
 def num_unmet(tally: Tally) -> int:

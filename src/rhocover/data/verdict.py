@@ -41,16 +41,19 @@ class Met:
 
 def sentence(
     num_pairs: int, num_missing: int, thin: Sequence[ThinPair], worst_ratio: float, best_ratio: float,
-    rho: float = math.inf, met: Met | None = None,
+    rho: float = math.inf, met: Met | None = None, num_known: int | None = None,
 ) -> str:  # fmt: skip
     """Returns what is covered, what is thinnest, what would be possible, and where to collect first.
 
-    `met` is None where every state was met that there is, or nobody knows which there are.
+    `met` is None where every state was met that there is, or nobody knows which there are; then `num_known`
+    is how many states the data shows.
     """
     if num_missing:
         return _incomplete(num_pairs, num_missing, [pair.name for pair in thin if pair.count == 0], met)
     head = f"Covers all {num_pairs:,} pairs" if num_pairs > 1 else "Covers the one pair there is"
     head += f" of the {met} that were met" if met else ""
+    if num_known is not None:
+        head += " of the one state in the data" if num_known == 1 else f" of the {num_known:,} states in the data"
     worst, first = thin[0], first_to_collect(thin)
     said = f"{head}; the thinnest, {worst.name}, got {_share(worst.share)} of the visits it should have"
     if math.isnan(best_ratio):

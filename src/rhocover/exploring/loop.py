@@ -63,7 +63,7 @@ def explore(
     each factor of ten. `out` is a new folder for checkpoints: `resume(out)` goes on after any
     interruption. `report(steps, num_steps)` is called now and then.
     The same `seed` gives the same bits on one machine with the same versions. Another processor, BLAS or
-    target of Numba rounds last bits differently: there it is another run of the same law.
+    target of Numba rounds last bits differently: there the run is statistically the same, but not identical.
 
     >>> import rhocover as rc
     >>> run = rc.explore(rc.envs.river_swim(), rho=2, num_steps=30_000, seed=0)

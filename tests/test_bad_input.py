@@ -230,7 +230,7 @@ def test_the_model_is_an_mdp(mdp):
 
 
 @reproducible
-@given(not_a_number | st.none() | st.floats(max_value=0))
+@given(not_a_number | st.floats(max_value=0))
 def test_a_tolerance_is_a_positive_number(tol):
     refused("tol", tol=tol)
 

@@ -143,7 +143,7 @@ def test_missing_the_tolerance_exits_with_3_and_still_shows_what_was_reached(rho
     table = rhocover(line)
     assert table.code == 3
     assert table.is_one_error_line
-    assert "2 of 2 plans missed --tol 1e-08" in table.err
+    assert "2 of 2 plans missed the tolerance" in table.err
     assert table.out.count("out of steps") == 2
     document = rhocover(f"{line} --json --out kept")
     assert document.code == 3

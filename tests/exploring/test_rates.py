@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from exploring_models import problem_of
-from many_runs import Many, exponent, many_runs, mean_and_error, residual_form
 
 import rhocover as rc
+from many_runs import Many, exponent, many_runs, mean_and_error, residual_form
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "exploring.md"
 STEPS = [1000, 10_000, 100_000]

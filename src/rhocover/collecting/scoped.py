@@ -73,4 +73,3 @@ def scope_document(run: Run) -> dict[str, Any]:
         figures = {"divergence": plain_number(run.divergence), "worst_ratio": plain_number(run.worst_ratio)}
         found["scope"] = run.scope.document() | figures
     return found
-

@@ -134,7 +134,14 @@ def audit_tally(
         layout=tally.layout if target.model is None else target.model.layout,
         observed_note=f"{found.note} {unmet_words(met) if not met_only else ''}".strip(),
         verdict=sentence(
-            num_pairs, missing, thin, worst_ratio, found.worst_ratio, coverage.rho, met, _num_known(target, mu)
+            num_pairs,
+            missing,
+            thin,
+            worst_ratio,
+            found.worst_ratio,
+            coverage.rho,
+            met,
+            _num_known(target, mu),
         )
         + suspicion(gap),
     )

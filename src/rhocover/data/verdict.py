@@ -53,7 +53,9 @@ def sentence(
     head = f"Covers all {num_pairs:,} pairs" if num_pairs > 1 else "Covers the one pair there is"
     head += f" of the {met} that were met" if met else ""
     if num_known is not None:
-        head += " of the one state in the data" if num_known == 1 else f" of the {num_known:,} states in the data"
+        head += (
+            " of the one state in the data" if num_known == 1 else f" of the {num_known:,} states in the data"
+        )
     worst, first = thin[0], first_to_collect(thin)
     said = f"{head}; the thinnest, {worst.name}, got {_share(worst.share)} of the visits it should have"
     if math.isnan(best_ratio):

@@ -64,13 +64,13 @@ class Certificate:
             return "not every pair with a weight was visited: there is nothing to certify yet"
         if not np.isfinite(self.gap):
             return f"nothing can be certified {self.condition} (plug-in estimate {self.plug_in_gap:.3g} nats)"
+        condition = f" {self.condition}" if self.condition else ""
         if self.proves_nothing:
             return (
                 f"proves nothing yet: {self.gap:.3g} nats above the best at most is about the divergence "
                 f"itself, which holds without any data. More data narrows it (plug-in estimate "
-                f"{self.plug_in_gap:.3g})"
+                f"{self.plug_in_gap:.3g}{condition})"
             )
-        condition = f" {self.condition}" if self.condition else ""
         return (
             f"{self.gap:.3g} nats above the best at most{condition}, with probability {1 - self.delta:g} "
             f"(plug-in estimate {self.plug_in_gap:.3g})"

@@ -59,10 +59,14 @@ def best_psi(
     psi, t, last = start, 1.0, max(tol / solver.scale, ROUNDING)
     for _ in range(MAX_STEPS):
         try:
-            way, decrement = solver.direction(psi, t)
+            with np.errstate(all="ignore"):  # what leaves float64 is caught by its value
+                way, decrement = solver.direction(psi, t)
+                moved = solver.moved(psi, way, t)
         except (SolverError, np.linalg.LinAlgError):
             break
-        psi = solver.moved(psi, way, t)
+        if not np.isfinite(moved).all() or not moved.min() > 0:
+            break
+        psi = moved
         if 1 / t <= last and decrement <= EXACT:
             break
         if 1 / t > last and decrement <= CENTRED:

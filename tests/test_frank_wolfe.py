@@ -13,6 +13,7 @@ import pytest
 
 from rhocover import MDP, Coverage, Occupancies, envs
 from rhocover.errors import InfeasibleFloorError, InvalidArgumentError, UnknownNameError
+from rhocover.planning import frank_wolfe as module
 from rhocover.planning.frank_wolfe import VARIANTS, frank_wolfe
 
 RHOS = (0.0, 0.5, 1.0, 2.0, 5.0)
@@ -216,3 +217,17 @@ def test_weighted_pairs_that_no_policy_keeps_visiting_are_named():
     members = Occupancies.average(MDP(P))
     with pytest.raises(InvalidArgumentError, match=r"keeps visiting these pairs: \(0, 0\)\."):
         frank_wolfe(members, covers(members, 1.0))
+
+
+def test_weight_leaves_the_worst_point_also_where_the_best_response_is_the_first():
+    """Best and worst were one point then, the step was nothing, and the method said that it was stuck."""
+    members = Occupancies.average(MDP(np.ones((1, 2, 1))))
+    coverage = Coverage(2, np.ones(2))
+    best, worst = np.array([0.9, 0.1]), np.array([0.1, 0.9])
+    mixture = module._Mixture(best, coverage.support)
+    mixture.shift(0, mixture.add(worst), 0.8)
+    assert mixture.worst == 0
+    reward = module.gradient_reward(coverage, mixture.d)
+    assert module._advance(mixture, coverage, reward, best, "away", 1)
+    assert mixture.d == pytest.approx([0.5, 0.5], abs=1e-9)
+    assert members.contains(mixture.d)

@@ -74,6 +74,7 @@ def _draw(axes: Axes, values: FloatArray, scale: Scale, names: list[str], *, is_
     points, start = np.clip(np.nan_to_num(values, posinf=high), low, high), 1.0 if low < 1 < high else low
     is_known = (values > 0) & np.isfinite(values)
     axes.set_xscale("log")
+    axes.set_xlim(low / margin, high * margin)  # before the points: an empty plot has no limits of its own
     axes.hlines(rows[is_known], start, points[is_known], color=LINES, linewidth=2)
     axes.scatter(
         points[is_known], rows[is_known], c=values[is_known], cmap=scale.colours, norm=scale.norm, s=34,
@@ -82,7 +83,6 @@ def _draw(axes: Axes, values: FloatArray, scale: Scale, names: list[str], *, is_
     for row in rows[~is_known]:
         x, side = (high, "right") if np.isposinf(values[row]) else (low, "left")
         axes.text(x, row, NONE, fontsize=8, va="center", ha=side, color=MUTED)
-    axes.set_xlim(low / margin, high * margin)
     axes.set_ylim(values.size - 0.5, -0.5)
     axes.set_yticks(rows if names else [], labels=[as_text(name) for name in names])
     axes.set_xticks(scale.ticks, labels=scale.tick_labels)

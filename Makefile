@@ -28,9 +28,8 @@ NUMERICAL_TESTS = tests/planning tests/chains tests/theory tests/learning tests/
 	tests/test_coverage.py tests/test_occupancy.py tests/test_occupancy_mutants.py tests/test_oracles.py \
 	tests/test_oracles_mutants.py tests/test_oracle_sweeps.py tests/test_linear_program.py \
 	tests/test_frank_wolfe.py tests/test_lemmas.py tests/test_weights.py tests/test_structure.py \
-	tests/exploring/test_algorithm1.py tests/exploring/test_explorers.py tests/exploring/test_learned.py \
-	tests/exploring/test_run_certificates.py tests/exploring/test_simulator.py tests/exploring/test_stopping.py \
-	tests/exploring/test_trace.py tests/test_project.py::test_everything_in_a_page_runs \
+	tests/exploring/test_run_certificates.py tests/exploring/test_simulator.py tests/exploring/test_trace.py \
+	tests/test_project.py::test_everything_in_a_page_runs \
 	tests/test_project.py::test_docstring_examples_run
 WAITING_TESTS = tests/exploring/test_survival.py tests/experiments/test_pool.py tests/test_page.py \
 	tests/benchmarks/test_planner_peers.py

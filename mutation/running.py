@@ -189,7 +189,7 @@ class Server:
         except Exception as error:
             return self._write(mutant, f"import: {type(error).__name__}", len(tests))
         for item, seconds in tests:
-            signal.setitimer(signal.ITIMER_PROF, 2 + 5 * seconds + 6 * ("njit" in vars(module)))
+            signal.setitimer(signal.ITIMER_PROF, 2 + 5 * seconds + 6 * ("compiled" in vars(module)))
             if not _passes(item):
                 return self._write(mutant, item.nodeid, len(tests))
         return self._write(mutant, "", len(tests))

@@ -284,6 +284,15 @@ def test_a_cold_cache_is_said_before_it_takes_time(rhocover, monkeypatch, tmp_pa
     assert "up to a minute" in result.out
 
 
+def test_compiled_code_that_is_not_kept_is_a_note_with_the_way_out(monkeypatch):
+    monkeypatch.setattr(backends, "cache_folder", lambda: None)
+    found = {f.name: f for f in backends.backend_findings()}["compiled code"]
+    assert found.status == NOTE
+    assert "compiles anew" in found.text
+    assert "NUMBA_CACHE_DIR" in found.way_out
+    assert not backends.is_warm()
+
+
 def test_no_compiler_at_all_is_a_note():
     code = (
         "from rhocover.diagnosis.backends import *; print(is_warm(), compiled_folder(cache_folder()).status)"
@@ -314,8 +323,6 @@ def test_without_a_package_the_command_line_says_which_in_one_line():
 
 
 def test_what_else_hinders_loading_is_said_with_the_way_out():
-    cache = RuntimeError("cannot cache function 'find': no locator available for file 'acting.py'")
-    assert "NUMBA_CACHE_DIR" in loading_failure(cache)
     assert "pip install --force-reinstall" in loading_failure(ImportError("undefined symbol: dgemm"))
 
 

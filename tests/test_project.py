@@ -30,7 +30,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 # A module may import what stands above its room in this list, and its own room.
 ROOMS = (
-    "_version", "errors", "plugins", "checks", "files", "layout", "transitions", "mdp", "chains", "structure",
+    "_version", "ownership", "errors", "compiling", "plugins", "checks", "files", "layout", "transitions", "mdp", "chains", "structure",
     "coverage", "weights", "linear_program", "occupancy", "oracles", "planning", "theory", "learning",
     "exploring", "baselines", "envs", "adapters", "data", "report", "collecting", "experiments", "diagnosis", "cli", "__main__",
 )  # fmt: skip
@@ -159,6 +159,24 @@ def runs_foreign_code(node: ast.AST) -> bool:
 def test_the_pickle_test_sees_each_way_in(line: str) -> None:
     assert any(runs_foreign_code(node) for node in ast.walk(ast.parse(line)))
     assert not any(runs_foreign_code(node) for node in ast.walk(ast.parse("np.load(f, allow_pickle=False)")))
+
+
+def test_loops_are_compiled_through_compiling_alone() -> None:
+    """There the folder for compiled code is chosen, and what to do where there is none."""
+    wrong = [
+        f"{path}:{getattr(node, 'lineno', '?')}"
+        for path in MODULES
+        if path != Path("compiling.py")
+        for node in ast.walk(ast.parse((SOURCE / path).read_text("utf-8")))
+        if re.search(r"\b(njit|jit|vectorize|cfunc|stencil)\b", written_name(node))
+    ]
+    assert not wrong, f"use rhocover.compiling.compiled: {', '.join(wrong)}"
+
+
+def written_name(node: ast.AST) -> str:
+    if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numba"):
+        return " ".join(alias.name for alias in node.names)
+    return ast.unparse(node) if isinstance(node, ast.Attribute) and "numba" in ast.unparse(node) else ""
 
 
 def test_importing_rhocover_is_light() -> None:

@@ -76,6 +76,10 @@ class CheckpointWarning(UserWarning):
     """A checkpoint is damaged or foreign; the one before it is used."""
 
 
+class CacheWarning(UserWarning):
+    """Compiled code is not kept for the next process: each one compiles anew."""
+
+
 class WorkerWarning(UserWarning):
     """A worker process was killed; others took its place, and the result is the same."""
 

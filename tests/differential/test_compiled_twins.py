@@ -157,7 +157,8 @@ def test_every_compiled_function_of_the_source_is_known_here():
         f"{_module(path)}.{node.name}"
         for path in SOURCE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef) and any("njit" in ast.dump(mark) for mark in node.decorator_list)
+        if isinstance(node, ast.FunctionDef)
+        and any("compiled" in ast.dump(mark) for mark in node.decorator_list)
     }
     assert written == set(all_kernels())
     assert len(written) > 50

@@ -13,12 +13,13 @@ Knows nothing of runs: pairs, entries and states are numbers here.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rhocover.compiling import compiled
 
 TIE = 1e-12  # relative difference of values that rounding may make
 
 
-@njit(cache=True)
+@compiled
 def pooled(moves, place, indptr, num_entries):
     """Returns P_hat per entry: transitions added up over steps, divided by each pair's own sum."""
     P = np.zeros(num_entries)
@@ -33,7 +34,7 @@ def pooled(moves, place, indptr, num_entries):
     return P
 
 
-@njit(cache=True)
+@compiled
 def backward_induction(first, indptr, indices, P, is_seen, gain, growth, cap, visits):
     """Returns (Q `[H, pairs]`, choice `[H, S]`) of the module's equation."""
     H, S = gain.shape[0], first.size - 1
@@ -51,7 +52,7 @@ def backward_induction(first, indptr, indices, P, is_seen, gain, growth, cap, vi
     return Q, choice
 
 
-@njit(cache=True)
+@compiled
 def _least_visited_best(Q, best, begin, end, visits):
     """Returns the least visited of the pairs whose value is the best but for rounding."""
     chosen = -1

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numba import njit
 
 from rhocover.checks import FloatArray, IntArray
+from rhocover.compiling import compiled
 from rhocover.exploring.acting import find, lowest, refresh
 from rhocover.exploring.behaviours import (
     Balanced,
@@ -34,7 +34,7 @@ DRAWS = 256  # uniform numbers drawn at a time
 NEVER = 1 << 62
 
 
-@njit(cache=True)
+@compiled
 def take_sampled(first, cdf, visits, s, u):
     """Returns the pair of state s that u draws, and counts it."""
     i = find(cdf, first[s], first[s + 1] - 1, u)
@@ -42,7 +42,7 @@ def take_sampled(first, cdf, visits, s, u):
     return i
 
 
-@njit(cache=True)
+@compiled
 def take_lowest(first, table, visits, s, done):
     """Returns the pair of state s with the lowest score, and counts it; rows are base, rate and scale."""
     i = lowest(first, s, table[0], visits, done, table[1], table[2])

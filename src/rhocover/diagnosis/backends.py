@@ -59,26 +59,38 @@ def _compiler() -> Iterator[Finding]:
     yield compiled_folder(cache_folder())
 
 
-def cache_folder() -> Path | None:
-    """Returns where the compiled loops are kept; None where nothing is compiled."""
+def is_compiled() -> bool:
+    """Returns whether loops are compiled at all."""
     from rhocover.exploring.acting import act_sampled
 
-    stats = getattr(act_sampled, "stats", None)  # a plain function has none
-    return None if stats is None or stats.cache_path is None else Path(stats.cache_path)
+    return hasattr(act_sampled, "stats")  # a plain function has none
+
+
+def cache_folder() -> Path | None:
+    """Returns where the compiled loops are kept; None where they are not, or nothing is compiled."""
+    from rhocover.exploring.acting import act_sampled
+
+    kept = act_sampled.stats.cache_path if is_compiled() else None
+    return None if kept is None else Path(kept)
 
 
 def is_warm() -> bool:
     """Returns whether the loops of the simulator need no compiling: they were before, or are not at all."""
     folder = cache_folder()
-    return folder is None or any(folder.glob("acting.act_sampled-*.nbi"))
+    return not is_compiled() or (folder is not None and any(folder.glob("acting.act_sampled-*.nbi")))
 
 
 def compiled_folder(folder: Path | None) -> Finding:
     """Returns whether compiled code can be kept, and whether there is any."""
-    if folder is None:
+    if not is_compiled():
         way_out = "unset NUMBA_DISABLE_JIT"
         return Finding(
             "compiled code", NOTE, "nothing is compiled: simulating takes 100 times as long", way_out
+        )
+    if folder is None:
+        way_out = "name a folder that is yours alone: NUMBA_CACHE_DIR=FOLDER rhocover ..."
+        return Finding(
+            "compiled code", NOTE, "not kept: every process compiles anew, for up to a minute", way_out
         )
     place = next(path for path in (folder, *folder.parents) if path.exists())
     if not is_writable(place):

@@ -12,12 +12,13 @@ Several chains advance in turn, one step each, and share the counts.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rhocover.compiling import compiled
 
 FEW = 8  # places that are faster counted than halved: no branch depends on the random number
 
 
-@njit(cache=True)
+@compiled
 def find(cumulative, low, high, u):
     """Returns the first place in [low, high] whose cumulative value exceeds u."""
     while high - low > FEW:
@@ -32,7 +33,7 @@ def find(cumulative, low, high, u):
     return place
 
 
-@njit(cache=True)
+@compiled
 def move(indptr, successor, cumulative, i, u, visits, moves):
     """Plays pair i: counts it and where it leads, and returns the next state."""
     j = find(cumulative, indptr[i], indptr[i + 1] - 1, u)
@@ -41,7 +42,7 @@ def move(indptr, successor, cumulative, i, u, visits, moves):
     return successor[j]
 
 
-@njit(cache=True)
+@compiled
 def act_sampled(first, indptr, successor, cumulative, cdf, done, uniforms, states, visits, moves, scores):
     """Plays a stochastic policy; `uniforms` is `[steps, chains, 2]`; changes states, visits, moves."""
     for k in range(uniforms.shape[0]):
@@ -51,7 +52,7 @@ def act_sampled(first, indptr, successor, cumulative, cdf, done, uniforms, state
             states[chain] = move(indptr, successor, cumulative, i, uniforms[k, chain, 1], visits, moves)
 
 
-@njit(cache=True)
+@compiled
 def lowest(first, s, base, visits, done, rate, scale):
     """Returns the pair of state s with the lowest score (base + visits - done rate) scale."""
     chosen = first[s]
@@ -64,7 +65,7 @@ def lowest(first, s, base, visits, done, rate, scale):
     return chosen
 
 
-@njit(cache=True)
+@compiled
 def act_balanced(
     first, indptr, successor, cumulative, base, rate, scale, done, uniforms, states, visits, moves, scores
 ):
@@ -76,7 +77,7 @@ def act_balanced(
             done += 1
 
 
-@njit(cache=True)
+@compiled
 def act_steered(
     first, indptr, successor, cumulative, rate, scale,
     own_first, own_indptr, own_successor, P, pairs, offset, moved, own_rate, weight, inverse, period,
@@ -95,7 +96,7 @@ def act_steered(
             done += 1
 
 
-@njit(cache=True)
+@compiled
 def refresh(first, indptr, successor, P, pairs, offset, moved, rate, weight, inverse, done, visits, scores):
     """Sets `scores` so that scores + visits - done rate = offset + v - W B'(B W B')^-1 B v.
 

@@ -11,12 +11,13 @@ Knows nothing of when to stop, nor of which loop suits which model.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rhocover.compiling import compiled
 
 MOST_POLICIES = 100  # of policy iteration; ten is many
 
 
-@njit(cache=True)
+@compiled
 def _value(indptr, successor, onward, arrival, i, s, steps):
     """Returns the steps from s by insisting on pair i until it leads elsewhere."""
     total, leaves = 1.0, arrival[i]
@@ -27,7 +28,7 @@ def _value(indptr, successor, onward, arrival, i, s, steps):
     return total / leaves if leaves > 0 else np.inf
 
 
-@njit(cache=True)
+@compiled
 def guess(indptr, successor, onward, arrival, first, order, steps):
     """Fills in steps, state by state away from the arrivals, as if the states not yet filled in led back."""
     steps[order] = np.inf
@@ -44,7 +45,7 @@ def guess(indptr, successor, onward, arrival, first, order, steps):
         steps[s] = best
 
 
-@njit(cache=True)
+@compiled
 def sweep_once(indptr, successor, onward, arrival, first, order, steps, greedy, all_pairs):
     """Replaces the steps of each state in turn by the best that its pairs give, or its greedy pair."""
     for s in order:
@@ -60,7 +61,7 @@ def sweep_once(indptr, successor, onward, arrival, first, order, steps, greedy, 
             steps[s] = _value(indptr, successor, onward, arrival, greedy[s], s, steps)
 
 
-@njit(cache=True)
+@compiled
 def slopes(indptr, successor, onward, arrival, first, steps, greedy):
     """Returns the least, mean and largest g = V - Q V over the states, for the greedy pairs, kept."""
     least, total, count, most = np.inf, 0.0, 0, 0.0
@@ -83,7 +84,7 @@ def slopes(indptr, successor, onward, arrival, first, steps, greedy):
     return (least, total / count, most) if count > 0 else (1.0, 1.0, 1.0)
 
 
-@njit(cache=True)
+@compiled
 def improve(indptr, successor, onward, arrival, first, order, choice, steps, margin):
     """Changes choices for pairs that are better by the relative margin; returns whether any was."""
     changed = False
@@ -98,7 +99,7 @@ def improve(indptr, successor, onward, arrival, first, order, choice, steps, mar
     return changed
 
 
-@njit(cache=True)
+@compiled
 def iterate_densely(indptr, successor, onward, arrival, first, order, choice, steps, margin):
     """Policy iteration from the proper `choice`; elimination without subtraction evaluates."""
     place = np.full(steps.size, -1, np.int64)
@@ -119,7 +120,7 @@ def iterate_densely(indptr, successor, onward, arrival, first, order, choice, st
             break
 
 
-@njit(cache=True)
+@compiled
 def _eliminate(chain, arrives):
     """Returns the expected steps `[m]` to arrive; overwrites its arguments.
 

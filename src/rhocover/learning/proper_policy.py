@@ -13,12 +13,13 @@ Plain loops, compiled.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rhocover.compiling import compiled
 
 LIKELY = 0.5  # an arrival worth a walk; a doubt about a pair with many visits is not
 
 
-@njit(cache=True)
+@compiled
 def proper_policy(indptr, successor, onward, arrival, first, warm):
     """Returns a pair for each state, the states that arrive for sure, and 0 or infinite steps.
 
@@ -62,7 +63,7 @@ def proper_policy(indptr, successor, onward, arrival, first, warm):
     return choice, order, steps
 
 
-@njit(cache=True)
+@compiled
 def _transpose(indptr, successor, onward, num_states):
     """Returns which pairs may lead to each state s: ahead[begin[s]:begin[s + 1]]."""
     begin = np.zeros(num_states + 2, np.int64)
@@ -79,7 +80,7 @@ def _transpose(indptr, successor, onward, num_states):
     return begin[:-1], ahead
 
 
-@njit(cache=True)
+@compiled
 def _search(begin, ahead, owner, arrival, first, alive, arrived, warm):
     """Returns a pair for each state that leads towards an arrival, or -1, and the states in order.
 
@@ -103,7 +104,7 @@ def _search(begin, ahead, owner, arrival, first, alive, arrived, warm):
     return choice, np.array([s for s in queue if not arrived[s]], dtype=np.int64)
 
 
-@njit(cache=True)
+@compiled
 def _seed(arrival, first, alive, arrived, choice, queue, least):
     """Takes on every state not found that has an arrival more likely than `least`, by its likeliest."""
     for s in range(first.size - 1):
@@ -117,7 +118,7 @@ def _seed(arrival, first, alive, arrived, choice, queue, least):
                 queue.append(s)
 
 
-@njit(cache=True)
+@compiled
 def _spread(begin, ahead, owner, alive, arrived, choice, queue, warm, only_warm):
     """Takes on every state that a pair alive leads from to the queue; the queue grows."""
     place = 0

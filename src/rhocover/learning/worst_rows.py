@@ -17,13 +17,14 @@ Knows nothing of how large the sets have to be.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rhocover.compiling import compiled
 
 EITHER, INTERVAL, BALL = 0, 1, 2  # which of its two sets a row uses
 HALVINGS = 64  # of a bracket; what is left of it is given to the larger set
 
 
-@njit(cache=True)
+@compiled
 def interval_ends(shares, levels):
     """Returns the ends of {q: kl(p, q) <= level}, each rounded outwards."""
     lower, upper = np.empty(shares.size), np.empty(shares.size)
@@ -39,7 +40,7 @@ def interval_ends(shares, levels):
     return lower, upper
 
 
-@njit(cache=True)
+@compiled
 def _end(p, level, outer):
     """Returns a q between p and `outer` where kl(p, q) passes the level, or next beyond."""
     inner = p
@@ -50,7 +51,7 @@ def _end(p, level, outer):
     return outer
 
 
-@njit(cache=True)
+@compiled
 def solve_rows(indptr, indices, shares, ball, lower, upper, unseen, values, order, form, keep_rows):
     """Returns highest values and chosen forms `[n]`, and their rows as (indptr, columns, data)."""
     n, S = ball.size, values.size
@@ -80,7 +81,7 @@ def solve_rows(indptr, indices, shares, ball, lower, upper, unseen, values, orde
     return highest, chosen, ends, columns[: ends[n]], data[: ends[n]]
 
 
-@njit(cache=True)
+@compiled
 def _fill_intervals(own, lower, upper, unseen, values, order, place, columns, row):
     """Writes the best row within the intervals; returns its number of entries and its value."""
     size = own.size
@@ -100,7 +101,7 @@ def _fill_intervals(own, lower, upper, unseen, values, order, place, columns, ro
     return size, np.sum(row[:size] * values[columns[:size]])
 
 
-@njit(cache=True)
+@compiled
 def _fill_ball(own, shares, epsilon, values, best, columns, row):
     """Writes the best row within KL(shares, row) <= epsilon; returns its number of entries and its value."""
     top, size = values[best], own.size
@@ -130,7 +131,7 @@ def _fill_ball(own, shares, epsilon, values, best, columns, row):
     return max(size, k + 1), top - mean - (mean + high) * np.expm1(log_mean - epsilon)
 
 
-@njit(cache=True)
+@compiled
 def _slope(shares, below, mean, x):
     """Returns log E[1/u] + E[log u] and E[log u] for u = (below + x)/(mean + x), which has mean 1."""
     excess, log_mean = 0.0, 0.0

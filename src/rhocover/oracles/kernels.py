@@ -8,10 +8,11 @@ sweep. `first` is where the entries of each node begin; the entries of a node ar
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rhocover.compiling import compiled
 
 
-@njit(cache=True)
+@compiled
 def best_entry(indptr, indices, data, begin, end, reward, keep, h):
     """Returns the largest of reward + keep (row @ h) over a run of entries, and the first that has it."""
     most, best = -np.inf, begin
@@ -24,7 +25,7 @@ def best_entry(indptr, indices, data, begin, end, reward, keep, h):
     return most, best
 
 
-@njit(cache=True)
+@compiled
 def best_values(indptr, indices, data, first, reward, keep, h, sweeps):
     """Returns h after so many sweeps h <- max over the entries of a node of reward + keep (row @ h)."""
     for _ in range(sweeps):
@@ -36,7 +37,7 @@ def best_values(indptr, indices, data, first, reward, keep, h, sweeps):
     return h
 
 
-@njit(cache=True)
+@compiled
 def improved_values(indptr, indices, data, first, reward, keep, h, sweeps):
     """Returns h after one sweep over all entries and so many over those that were best in it.
 
@@ -58,7 +59,7 @@ def improved_values(indptr, indices, data, first, reward, keep, h, sweeps):
     return after, high - low
 
 
-@njit(cache=True)
+@compiled
 def moved_visits(indptr, indices, data, inflow, keep, x, sweeps):
     """Returns x after so many sweeps x <- inflow + keep (x @ matrix), and how much moved in the last."""
     last = x

@@ -14,10 +14,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from numba import njit
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from rhocover.checks import FloatArray, IntArray
+from rhocover.compiling import compiled
 from rhocover.planning.factorisation import NotPositiveDefiniteError
 from rhocover.planning.symbolic import Symbolic
 
@@ -126,7 +126,7 @@ def _eliminate(low: int, top: FloatArray, below: FloatArray) -> None:
         dtrsm(1.0, top, below, side=1, lower=1, trans_a=1, overwrite_b=1)
 
 
-@njit(cache=True)
+@compiled
 def _gather(low, high, rows, indptr, indices, values, local, top, below):
     """Writes the columns [low, high) of M into the blocks; notes where each row lies in `local`."""
     for k in range(rows.size):
@@ -140,7 +140,7 @@ def _gather(low, high, rows, indptr, indices, values, local, top, below):
                 below[local[i], j - low] = values[p]
 
 
-@njit(cache=True)
+@compiled
 def _extend_add(low, high, child_rows, local, update, top, below, rest):
     """Adds a child's update matrix (lower triangle) into the blocks of its parent."""
     count = child_rows.size
@@ -164,7 +164,7 @@ def _extend_add(low, high, child_rows, local, update, top, below, rest):
             rest[place[i], c] += update[i, j]
 
 
-@njit(cache=True)
+@compiled
 def _substitute(first, start, rows, offset, entries, x):
     """Solves L L' x = x in place: forward through the supernodes, then backward."""
     buffer = np.empty(np.max(start[1:] - start[:-1]))
@@ -182,7 +182,7 @@ def _substitute(first, start, rows, offset, entries, x):
         _backward(entries[offset[k] : offset[k + 1]], own, buffer[: below.size])
 
 
-@njit(cache=True)
+@compiled
 def _forward(block, own, sums):
     """Solves L11 own = own in place and sets sums = L21 own; columns are contiguous."""
     width, height = own.size, sums.size
@@ -199,7 +199,7 @@ def _forward(block, own, sums):
             sums[i] += column[i] * value
 
 
-@njit(cache=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def _backward(block, own, values):
     """Solves L11' own = own - L21' values in place."""
     width, height = own.size, values.size

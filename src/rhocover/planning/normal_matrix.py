@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from rhocover.checks import FloatArray, Matrix
+from rhocover.compiling import compiled
 from rhocover.planning.symbolic import Symbolic, inverse
 
 
@@ -43,7 +43,7 @@ class NormalMatrix:
         return values
 
 
-@njit(cache=True)
+@compiled
 def _find_places(K_indptr, K_rows, indptr, indices, places):
     """Fills `places` with the position of each product K[a, i] K[b, i] in the lower triangle."""
     k = 0
@@ -62,7 +62,7 @@ def _find_places(K_indptr, K_rows, indptr, indices, places):
                 k += 1
 
 
-@njit(cache=True)
+@compiled
 def _fill(K_indptr, K_values, w, places, values):
     k = 0
     for i in range(K_indptr.size - 1):

@@ -16,9 +16,9 @@ import importlib.util
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from rhocover.checks import IntArray, Matrix
+from rhocover.compiling import compiled
 
 LEAF_SIZE = 64  # parts this small are one dense block of the factor anyway
 
@@ -48,7 +48,7 @@ def _without_diagonal(pattern: Matrix) -> Matrix:
     return sp.csr_array((ones, (coo.row[keep], coo.col[keep])), shape=pattern.shape)
 
 
-@njit(cache=True)
+@compiled
 def _levels(indptr, indices, root, label, part, level, queue):
     """Fills `level` and `queue` by breadth-first search inside `part`; returns the number reached."""
     queue[0] = root
@@ -66,7 +66,7 @@ def _levels(indptr, indices, root, label, part, level, queue):
     return tail
 
 
-@njit(cache=True)
+@compiled
 def _best_cut(sizes, total):
     """Returns the level that is smallest among those leaving each side at least a third of the rest."""
     best, best_size, below = -1, total + 1, 0
@@ -78,7 +78,7 @@ def _best_cut(sizes, total):
     return best
 
 
-@njit(cache=True)
+@compiled
 def _median_level(sizes, total):
     below = 0
     for k in range(sizes.size):
@@ -88,7 +88,7 @@ def _median_level(sizes, total):
     return sizes.size - 1
 
 
-@njit(cache=True)
+@compiled
 def _dissect(indptr, indices, leaf_size):
     """Returns the nested-dissection order; works in place on segments [low, high) of `order`."""
     n = indptr.size - 1
@@ -132,7 +132,7 @@ def _dissect(indptr, indices, leaf_size):
     return order
 
 
-@njit(cache=True)
+@compiled
 def _split(order, low, high, level, queue):
     """Moves the reached vertices of a segment to its front; returns where they end."""
     front, back = low, 0
@@ -149,7 +149,7 @@ def _split(order, low, high, level, queue):
     return front
 
 
-@njit(cache=True)
+@compiled
 def _three_way(order, low, high, level, cut, indptr, indices, label, part, queue):
     """Orders a segment as below the cut, above it, separator; returns the two boundaries.
 

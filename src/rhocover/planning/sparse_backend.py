@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from rhocover.checks import FloatArray, Matrix
+from rhocover.compiling import compiled
 from rhocover.planning.factorisation import NotPositiveDefiniteError
 from rhocover.planning.multifrontal import MultifrontalFactor, Workspace
 from rhocover.planning.normal_matrix import NormalMatrix, normal_pattern
@@ -70,7 +70,7 @@ def best_analysis(pattern: Matrix) -> Symbolic:
     return min(own, metis, key=lambda symbolic: symbolic.num_operations)
 
 
-@njit(cache=True)
+@compiled
 def _rescale(indptr, indices, scale, values):
     for j in range(indptr.size - 1):
         for p in range(indptr[j], indptr[j + 1]):

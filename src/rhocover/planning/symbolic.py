@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from rhocover.checks import IntArray, Matrix
+from rhocover.compiling import compiled
 
 SUBTREE_COLUMNS = 48  # a subtree with at most so many columns is one supernode
 RELAXED_COLUMNS = 24  # a supernode this narrow may swallow the one before it
@@ -69,7 +69,7 @@ def _relabelled(parent: IntArray, post: IntArray) -> IntArray:
     return np.where(above < 0, -1, inverse(post)[above])
 
 
-@njit(cache=True)
+@compiled
 def _lower_triangle(indptr, indices, order, place):
     """Returns (indptr, indices) of the permuted lower triangle by columns, rows sorted."""
     n = order.size
@@ -91,7 +91,7 @@ def _lower_triangle(indptr, indices, order, place):
     return start, rows
 
 
-@njit(cache=True)
+@compiled
 def _elimination_tree(indptr, indices, order, place):
     """Returns parent[j] = the first row below j in column j of the factor, -1 for roots."""
     n = order.size
@@ -109,7 +109,7 @@ def _elimination_tree(indptr, indices, order, place):
     return parent
 
 
-@njit(cache=True)
+@compiled
 def _postorder(parent):
     """Returns the vertices with every subtree contiguous and children before parents."""
     n = parent.size
@@ -138,7 +138,7 @@ def _postorder(parent):
     return post
 
 
-@njit(cache=True)
+@compiled
 def _find(ancestor, v):
     root = v
     while ancestor[root] != root:
@@ -148,7 +148,7 @@ def _find(ancestor, v):
     return root
 
 
-@njit(cache=True)
+@compiled
 def _column_counts(indptr, indices, parent):
     """Returns the number of entries in each column of the factor, the diagonal included.
 
@@ -188,7 +188,7 @@ def _column_counts(indptr, indices, parent):
     return delta
 
 
-@njit(cache=True)
+@compiled
 def _subtree_sizes(parent):
     size = np.ones(parent.size, np.int64)
     for j in range(parent.size):
@@ -197,7 +197,7 @@ def _subtree_sizes(parent):
     return size
 
 
-@njit(cache=True)
+@compiled
 def _run_end(j, parent, counts, size, subtree_columns):
     """Returns the last column of the supernode that begins at j, before any merging."""
     root = j
@@ -210,7 +210,7 @@ def _run_end(j, parent, counts, size, subtree_columns):
     return j
 
 
-@njit(cache=True)
+@compiled
 def _supernodes(parent, counts, subtree_columns, relaxed_columns, relaxed_zeros):
     """Returns the first column of each supernode, and n at the end."""
     n = parent.size
@@ -239,7 +239,7 @@ def _supernodes(parent, counts, subtree_columns, relaxed_columns, relaxed_zeros)
     return first[: num + 1].copy()
 
 
-@njit(cache=True)
+@compiled
 def _row_structure(indptr, indices, parent, counts, first):
     """Returns (start, rows, parent) of the supernodes; rows are the union over columns and children."""
     num = first.size - 1

@@ -1,8 +1,9 @@
-"""What can go wrong, by name.
+r"""What can go wrong, by name.
 
 Every message names the argument as the caller wrote it, what was expected, what came, and the way out.
 All classes derive from `RhocoverError`; those about arguments are also `ValueError`s, so that code which
-does not know this library still catches them.
+does not know this library still catches them. A message may quote a file or an environment; what a terminal
+would take for an order is shown in it as `\x1b`. Errors and warnings pass between processes as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from rhocover.printing import LINES, printable
 
 if TYPE_CHECKING:
     from rhocover.planning import Plan
@@ -18,6 +21,26 @@ if TYPE_CHECKING:
 
 class RhocoverError(Exception):
     """Base of everything this library raises on purpose."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__(), keep=LINES)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Returns how to make the same error in another process, whatever its own arguments are."""
+        kind, args, *state = cast("tuple[Any, ...]", super().__reduce__())
+        return _made_again, (kind, args), *state
+
+
+def _made_again(kind: type[RhocoverError], args: tuple[Any, ...]) -> RhocoverError:
+    """Returns an error with these arguments; its fields are set next, so `__init__` is not asked."""
+    return kind.__new__(kind, *args)
+
+
+class RhocoverWarning(UserWarning):
+    """Base of everything this library warns of."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__(), keep=LINES)
 
 
 class InvalidArgumentError(RhocoverError, ValueError):
@@ -56,7 +79,7 @@ class NotConvergedError(RhocoverError, RuntimeError):
         self.plan = plan
 
 
-class GapWarning(UserWarning):
+class GapWarning(RhocoverWarning):
     """A plan's certified gap is larger than usual, and small enough to be handed over."""
 
 
@@ -72,15 +95,15 @@ class CheckpointError(RhocoverError, OSError):
     """A checkpoint could not be written; the one before it is whole."""
 
 
-class CheckpointWarning(UserWarning):
+class CheckpointWarning(RhocoverWarning):
     """A checkpoint is damaged or foreign; the one before it is used."""
 
 
-class CacheWarning(UserWarning):
+class CacheWarning(RhocoverWarning):
     """Compiled code is not kept for the next process: each one compiles anew."""
 
 
-class WorkerWarning(UserWarning):
+class WorkerWarning(RhocoverWarning):
     """A worker process was killed; others took its place, and the result is the same."""
 
 

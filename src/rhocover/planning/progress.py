@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
+
+from rhocover.printing import is_watched, put
 
 PATIENCE = 2.0  # seconds without a word
 
@@ -24,7 +27,7 @@ class Standing(Protocol):
 
 def progress_line(rho: float) -> tuple[Callable[[Standing], None] | None, Callable[[], None]]:
     """Returns (report, close): what to call after each step and at the end; silent where nobody looks."""
-    if not _is_watched():
+    if not is_watched(sys.stderr):
         return None, lambda: None
     width = [0]
 
@@ -43,14 +46,8 @@ def progress_line(rho: float) -> tuple[Callable[[Standing], None] | None, Callab
     return report, close
 
 
-def _is_watched() -> bool:
-    """Whether somebody sees stderr as it is written: a terminal, or a notebook's cell."""
-    is_terminal = getattr(sys.stderr, "isatty", bool)()
-    return is_terminal or type(sys.stderr).__module__.startswith("ipykernel.")
-
-
 def _write(text: str, width: list[int]) -> None:
     """Writes over the line before; spaces clear it, because notebooks know no escape codes."""
-    sys.stderr.write(f"\r{text}{' ' * (width[0] - len(text))}\r{text}")
-    sys.stderr.flush()
+    with suppress(OSError, ValueError):  # the terminal is gone; the plan is not
+        put(sys.stderr, f"\r{text}{' ' * (width[0] - len(text))}\r{text}")
     width[0] = len(text)

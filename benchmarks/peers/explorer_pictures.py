@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks.peers.explorer_systems import OURS, SYSTEMS
-from rhocover.report.figures import STYLE
+from rhocover.report.drawing import STYLE
 from rhocover.report.lines import GREY, Ending, time_axis, write_endings
 from rhocover.report.ratios import ratio_axis
 

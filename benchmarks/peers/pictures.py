@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from rhocover.report.figures import STYLE
+from rhocover.report.drawing import STYLE
 from rhocover.report.lines import GREY
 
 OURS, THEIRS = "#0072B2", "#9A9A9A"

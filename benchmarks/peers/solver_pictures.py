@@ -15,7 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from rhocover.report.figures import STYLE, save_figure
+from rhocover.report.drawing import STYLE
+from rhocover.report.figures import save_figure
 from rhocover.report.lines import GREY
 
 OURS = "this library"

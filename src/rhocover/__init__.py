@@ -1,16 +1,16 @@
 """rhocover plans, runs and certifies exploration of Markov decision processes.
 
-Names load on first use, so that `import rhocover` costs little more than NumPy.
+Names load on first use, so that `import rhocover` costs next to nothing.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from rhocover._version import __version__
 
+TYPE_CHECKING = False  # as `typing` has it, without loading that: the command line is ready for Ctrl-C sooner
 if TYPE_CHECKING:
+    from typing import Any
+
     from rhocover import baselines, envs, errors, learning, weights
     from rhocover.adapters.bins import Bins, QuantileBins
     from rhocover.adapters.counting import CountVisits
@@ -140,6 +140,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name]), name)
     elif name in _MODULES:

@@ -1,6 +1,6 @@
 """`python -m rhocover` is the command `rhocover`."""
 
-from rhocover.cli import main
-
 if __name__ == "__main__":
+    from rhocover.cli import main
+
     main()

@@ -132,7 +132,8 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except (InvalidArgumentError, FileFormatError) as error:
-        said = str(error) if os.fspath(path) in str(error) else f"{os.fspath(path)}: {error}"
+        name = printable(os.fspath(path))
+        said = str(error) if name in str(error) else f"{name}: {error}"
         error.args = (shortened(said, 1500), *error.args[1:])
         raise
 

@@ -22,6 +22,7 @@ from rhocover.errors import InvalidArgumentError, InvalidModelError
 from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.layout import Layout, Ruler
 from rhocover.plugins import ADAPTERS, load
+from rhocover.printing import printed
 from rhocover.transitions import (
     check_each_state_once,
     check_fits_in_memory,
@@ -149,6 +150,7 @@ class MDP:
         """SHA-256 of dynamics, pairs and start: two models with one fingerprint behave alike."""
         return tensor_digest(self._tensors() | {"num_actions": np.array([self.num_actions])})
 
+    @printed
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
         return f"MDP({title}{self.num_states} states, {self.num_actions} actions, {self.num_pairs} pairs)"

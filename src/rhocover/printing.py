@@ -9,8 +9,11 @@ computed is not lost for that.
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
+Method = TypeVar("Method", bound=Callable[..., str])
 LINES = "\n\t"  # what lays out a text of several lines
 
 
@@ -32,6 +35,16 @@ def _is_harmless(letter: str) -> bool:
 
 def _escaped(letter: str) -> str:
     return letter.encode("unicode_escape").decode("ascii")
+
+
+def printed(method: Method) -> Method:
+    """Returns a `__str__` whose text may hold foreign names: what a terminal would obey in it is shown."""
+
+    @wraps(method)
+    def text(self: Any) -> str:
+        return printable(method(self), keep=LINES)
+
+    return cast("Method", text)
 
 
 def encodable(text: str) -> str:

@@ -7,21 +7,26 @@ Nothing is computed here. Everything that is not the result goes to stderr.
 What a command exits with is in `app.EXIT_CODES`, and at the end of `rhocover --help`.
 
 An error is one line on stderr that begins with `error:`. A Python traceback means a defect.
+
+Nothing is imported here before `main` runs, so that Ctrl-C is answered from the first moment on.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from typing import NoReturn
+TYPE_CHECKING = False  # as `typing` has it, without loading that
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits; where a package is missing or broken, says which and the way out."""
     try:
-        from rhocover.cli.app import main as run
-    except (ImportError, RuntimeError) as error:
-        from rhocover.diagnosis.loading import loading_failure
+        from rhocover.cli.process import run
 
-        sys.exit(f"error: {loading_failure(error)}")
-    run(args)
+        run(args)
+    except KeyboardInterrupt:  # before `run` could answer it
+        import os
+
+        os.write(2, b"interrupted\n")
+        os._exit(130)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -22,9 +24,10 @@ from rhocover.cli.explore import explore, resume
 from rhocover.cli.explorers import explorers
 from rhocover.cli.plan import plan
 from rhocover.cli.reproduce import reproduce
-from rhocover.cli.tables import say
+from rhocover.cli.tables import say, tell
 from rhocover.cli.top_up import top_up
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError
+from rhocover.printing import put
 
 FAILED, BAD_INPUT, NOT_CONVERGED, NOT_MET, INTERRUPTED = 1, 2, 3, 4, 130
 EXIT_CODES = {
@@ -76,7 +79,7 @@ app.command("doctor")(doctor)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"rhocover {__version__}")
+        tell(f"rhocover {__version__}")
         raise typer.Exit()
 
 
@@ -108,13 +111,16 @@ def _rhocover(
     * `rhocover plan --help`  explains a command, with examples
     """
     if context.invoked_subcommand is None:
-        print(context.get_help())
+        put(sys.stdout, f"{context.get_help()}\n")
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits with 0, or with the code of what went wrong."""
     try:
         code = app(args, prog_name="rhocover", standalone_mode=False) or 0
+        put(sys.stdout, "")  # what could not be written is known now
+    except BrokenPipeError:  # whoever read the output has seen enough
+        code = _hushed()
     except KeyboardInterrupt:
         code = INTERRUPTED
     except (RhocoverError, UsageError, OSError, MemoryError) as error:
@@ -123,6 +129,13 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     if code == INTERRUPTED:  # the parser, too, turns Ctrl-C into this code
         say("interrupted")
     sys.exit(code)
+
+
+def _hushed() -> int:
+    """Returns what to exit with; what is still to be printed goes nowhere, also when Python ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED
 
 
 def _code(error: Exception) -> int:

@@ -9,7 +9,8 @@ from typing import Annotated
 from typer import Option
 
 from rhocover.cli.outputs import check_free, write_all
-from rhocover.cli.tables import plan_table, show
+from rhocover.cli.tables import plan_table, show, tell
+from rhocover.printing import printable
 
 HOW_TO_READ = (
     "One row for each rho. The divergence says how far the visits are from what was asked for; 0 is a "
@@ -48,4 +49,4 @@ def demo(
     show(*comparison_tables(found), "", moral(found), "")
     files[REGRET] = partial(regret_picture, found)
     written = write_all(out, files, force=force)
-    print("Pictures:", *written, sep="\n  ")
+    tell("\n  ".join(["Pictures:", *map(printable, written)]))

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rhocover.cli.tables import say
+from rhocover.cli.words import one_line
 from rhocover.errors import InvalidArgumentError, MissingExtraError, RhocoverError, UnknownNameError
 
 ID = re.compile(r"([\w.]+:)?([\w-]+/)*[\w.-]+-v\d+")
-COLOURS = re.compile(r"\x1b\[[\d;]*m|^WARN: ")
 NAMED = 8  # ids in a message
 
 
@@ -101,23 +101,19 @@ def _explained(name: str) -> Iterator[None]:
         except gym.error.UnregisteredEnv as error:
             raise _unknown(name) from error
         except gym.error.DeprecatedEnv as error:
-            raise InvalidArgumentError(f"{name} is out of date: {_line(error)}") from error
+            raise InvalidArgumentError(f"{name} is out of date: {one_line(error)}") from error
         except gym.error.DependencyNotInstalled as error:
             raise MissingExtraError(
-                f"{name} needs a package that is not installed: {_line(error)}"
+                f"{name} needs a package that is not installed: {one_line(error)}"
             ) from error
         except ModuleNotFoundError as error:
-            raise InvalidArgumentError(f"{name} cannot be imported: {_line(error)}.") from error
+            raise InvalidArgumentError(f"{name} cannot be imported: {one_line(error)}.") from error
         except Exception as error:
             raise InvalidArgumentError(
-                f"{name} cannot be made with these arguments: {type(error).__name__}: {_line(error)}"
+                f"{name} cannot be made with these arguments: {type(error).__name__}: {one_line(error)}"
             ) from error
-    for text in dict.fromkeys(_line(warning.message) for warning in caught):
+    for text in dict.fromkeys(one_line(warning.message) for warning in caught):
         say(f"warning: {text}", style="yellow")
-
-
-def _line(error: Any) -> str:
-    return COLOURS.sub("", " ".join(COLOURS.sub("", str(error)).split()))
 
 
 def _unknown(name: str) -> RhocoverError:

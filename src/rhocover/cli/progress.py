@@ -9,6 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
+
+from rhocover.cli.console import console
+from rhocover.printing import printable
 
 PATIENCE = 1.0  # seconds before there is a bar
 REFRESH = 0.1  # seconds between two looks at it
@@ -29,7 +33,7 @@ class Bar:
         self._next = time.monotonic() + REFRESH
         if self._shown is None:
             self._shown = _make(self._console)
-            self._task = self._shown.add_task(self._words, total=total, completed=done)
+            self._task = self._shown.add_task(printable(self._words), total=total, completed=done)
             self._shown.start()
         self._shown.update(self._task, completed=done)
 
@@ -42,18 +46,23 @@ class Bar:
 def _make(console: Console) -> Any:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
     return Progress(*columns, console=console, transient=True)
 
 
 @contextmanager
 def progress(words: str) -> Iterator[Callable[[int, int], None] | None]:
     """Yields a function to report (done, total) to; None where stderr is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    out = console(stderr=True)
+    if not out.is_terminal:
         yield None
         return
-    bar = Bar(console, words)
+    bar = Bar(out, words)
     try:
         yield bar.report
     finally:
@@ -63,11 +72,11 @@ def progress(words: str) -> Iterator[Callable[[int, int], None] | None]:
 @contextmanager
 def waiting(words: str) -> Iterator[None]:
     """Shows that something goes on whose end is not known, once `PATIENCE` is over and somebody looks."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    out = console(stderr=True)
+    if not out.is_terminal:
         yield
         return
-    status = console.status(words)
+    status = out.status(Text(printable(words)))
     timer = threading.Timer(PATIENCE, status.start)
     timer.start()
     try:

@@ -12,7 +12,7 @@ from rhocover.cli import options as o
 from rhocover.cli import run_options as r
 from rhocover.cli.outputs import Writer, check_free, write_all
 from rhocover.cli.progress import progress
-from rhocover.cli.tables import json_text, print_json, say
+from rhocover.cli.tables import json_text, print_json, say, tell
 from rhocover.errors import InvalidArgumentError, RhocoverError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def reproduce(
     if json:
         print_json(document(found))
     else:
-        print(found)
+        tell(str(found))
     if out is not None:
         say(f"wrote {len(write_all(out, files(found), force=force))} files to {out}")
     _check(found)

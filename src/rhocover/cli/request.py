@@ -17,6 +17,7 @@ from rhocover.cli.tables import json_text
 from rhocover.files import write_atomically
 from rhocover.mdp import MDP
 from rhocover.planning import Plan, plan
+from rhocover.report.drawing import as_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,7 @@ def read_request(
 def plan_files(request: Request, plans: Sequence[Plan] = ()) -> dict[str, Writer]:
     """Returns the files to write by name; the names are known before there are plans."""
     files: dict[str, Writer] = {}
-    name = request.mdp.name or "the model"
+    name = as_text(request.mdp.name or "the model")
     step = "" if request.arguments["horizon"] is None else ", worst step"
     for k, text in enumerate(map(order_text, request.orders)):
         mine = plans[k : k + 1]

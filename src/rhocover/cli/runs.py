@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from rhocover._version import __version__
 from rhocover.checks import FloatArray
@@ -27,9 +25,13 @@ from rhocover.exploring.settings import Settings, read_settings
 from rhocover.exploring.stopping import CertifiedGap
 from rhocover.exploring.storage import settings_document
 from rhocover.files import write_atomically
+from rhocover.report.drawing import as_text
 from rhocover.report.figures import occupancy_figure, save_figure
 from rhocover.report.journey import run_figure
 from rhocover.report.snapshots import decades, snapshot_figure, snapshots
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DOCUMENT, TRACE_POINTS = "explore.json", 10
 PICTURES = ("run.png", "visits.png", "ratio.png", "snapshots.png")
@@ -111,7 +113,7 @@ def is_ours(name: str) -> bool:
 
 def run_files(run: Run, asked: Expedition, document: dict[str, Any]) -> dict[str, Writer]:
     """Returns the files to write by name; `document` is that of the run."""
-    name = run.mdp.name or "the model"
+    name = as_text(run.mdp.name or "the model")
     figures: dict[str, Callable[[], Figure]] = {
         "run.png": partial(run_figure, run),
         "visits.png": partial(occupancy_figure, run.mdp, visits(run), f"Visits of {name}"),
@@ -130,7 +132,7 @@ def visits(run: Run) -> FloatArray:
 
 def _ratio_title(run: Run) -> str:
     step = ", worst step" if run.occupancy.ndim == 3 else ""
-    return f"Target / visits of {run.mdp.name or 'the model'}{step}"
+    return f"Target / visits of {as_text(run.mdp.name or 'the model')}{step}"
 
 
 def _snapshots(run: Run, settings: Settings) -> Figure:

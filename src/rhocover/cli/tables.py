@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -14,6 +15,10 @@ from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+from rhocover.cli.console import console, shown
+from rhocover.cli.words import one_line
+from rhocover.printing import LINES, encodable, printable, put
 
 if TYPE_CHECKING:
     from rhocover.envs import EnvInfo
@@ -26,32 +31,38 @@ AT_ZERO = "At rho = 0 the divergence is KL(visits || weights)."
 
 def say(text: str, *, style: str = "") -> None:
     """Prints one line on stderr; `style` colours its first word on a terminal."""
-    line = Text(" ".join(text.split()))
+    line = Text(one_line(text))
     line.stylize(style, 0, line.plain.find(" "))
-    Console(stderr=True).print(line, soft_wrap=True)
+    with suppress(OSError, ValueError):  # there is nowhere to say it
+        console(stderr=True).print(line, soft_wrap=True)
 
 
 def show(*parts: Any) -> None:
     """Prints tables and paragraphs on stdout, as wide as the terminal where that loses no numbers."""
-    console = Console(highlight=False)
-    console.width = min(max(console.width, NARROW), PAGE)
-    console.width = max(console.width, *(_needed(console, part) for part in parts))
+    out, parts = console(), tuple(map(shown, parts))
+    out.width = min(max(out.width, NARROW), PAGE)
+    out.width = max(out.width, *(_needed(out, part) for part in parts))
     for part in parts:
-        console.print(part, markup=False)
+        out.print(part)
 
 
-def _needed(console: Console, part: Any) -> int:
+def tell(text: str) -> None:
+    """Prints a text of several lines on stdout."""
+    put(sys.stdout, f"{printable(text, keep=LINES)}\n")
+
+
+def _needed(out: Console, part: Any) -> int:
     """Returns the width below which a table that does not wrap would lose numbers; 0 for anything else."""
     if isinstance(part, Group):
-        return max((_needed(console, inner) for inner in part.renderables), default=0)
+        return max((_needed(out, inner) for inner in part.renderables), default=0)
     if not isinstance(part, Table) or not all(column.no_wrap for column in part.columns):
         return 0
-    return Measurement.get(console, console.options.update(width=WIDEST), part).maximum
+    return Measurement.get(out, out.options.update(width=WIDEST), part).maximum
 
 
 def print_json(document: Any) -> None:
     """Prints one JSON document on stdout."""
-    sys.stdout.write(json_text(document))
+    put(sys.stdout, json_text(document))
 
 
 def json_text(document: Any) -> str:
@@ -61,9 +72,11 @@ def json_text(document: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {_plain(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, str):
+        return encodable(value)
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

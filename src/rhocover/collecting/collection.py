@@ -10,6 +10,7 @@ from typing import Any
 from rhocover.data.audit_result import Audit
 from rhocover.data.tally import Tally
 from rhocover.exploring.run import Run
+from rhocover.printing import printed
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,7 @@ class Collection:
         """Returns the datasheet with where it lies, ready for JSON."""
         return {"out": str(self.out), "dataset_id": self.dataset_id, **self.datasheet}
 
+    @printed
     def __str__(self) -> str:
         return f"{self.dataset_id}: {self.num_steps} steps in {self.path}\n  {self.verdict}"
 

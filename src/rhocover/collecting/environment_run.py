@@ -42,6 +42,7 @@ from rhocover.exploring.run import plain_number
 from rhocover.exploring.runner import Runner
 from rhocover.exploring.trace import COLUMNS, make_trace, measure
 from rhocover.learning.evidence import Evidence
+from rhocover.printing import printed
 
 NO_TRUTH = (
     "needs the true transitions, and a run that learned an environment does not have them. Where the "
@@ -68,6 +69,7 @@ class EnvironmentRun(TalliedRun):
     untried: int = 0
     knows_states: bool = False  # whether the explorer was told of all states there can be
 
+    @printed
     def __str__(self) -> str:
         pair, count = self.least_visited
         head = (

@@ -21,6 +21,7 @@ from rhocover.exploring.certificates import Certificate
 from rhocover.exploring.index import Index, counts_of_moves
 from rhocover.exploring.run import Run
 from rhocover.learning.markov import MarkovTest
+from rhocover.printing import printed
 
 AS_IF = (
     "Visits are counts and stay true; plans, the best, gaps and certificates are about these states as if "
@@ -75,6 +76,7 @@ class TalliedRun(Run):
             "remarks": list(self.remarks),
         }
 
+    @printed
     def __str__(self) -> str:
         return "\n  ".join([super().__str__(), *self.remarks])
 

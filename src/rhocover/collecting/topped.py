@@ -17,6 +17,7 @@ from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning.problem import read_problem
 from rhocover.planning.union import Addition, best_addition
+from rhocover.printing import printed
 
 LOOSE = 0.01  # nats, a hundredth of every share: an addition that may be worse by more is not called best
 TINY = 1e-6  # nats: a smaller gap is nothing that anyone could notice
@@ -100,6 +101,7 @@ class TopUp:
             "collection": None if self.collection is None else self.collection.summary(),
         }
 
+    @printed
     def __str__(self) -> str:
         return self.verdict
 

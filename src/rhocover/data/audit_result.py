@@ -19,6 +19,7 @@ from rhocover.exploring.certificates import Certificate
 from rhocover.files import save_tensors
 from rhocover.layout import Layout
 from rhocover.planning import Plan
+from rhocover.printing import printed
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +134,7 @@ class Audit:
         keys = [key if isinstance(key, int | str) else str(key) for key in self.tally.keys]
         save_tensors(path, "audit", tensors, self.summary() | {"keys": keys}, overwrite=overwrite)
 
+    @printed
     def __str__(self) -> str:
         tally = self.tally
         episodes = "1 episode" if tally.num_episodes == 1 else f"{tally.num_episodes} episodes"

@@ -22,6 +22,7 @@ from rhocover.experiments.rows import Row, make_row
 from rhocover.experiments.runs import COLUMNS, ENDS, FACTS
 from rhocover.exploring.models import KNOWN, model_from_document, model_name
 from rhocover.files import load_tensors, save_tensors
+from rhocover.printing import printed
 from rhocover.report.curves import Curve, curve_of
 
 
@@ -126,6 +127,7 @@ class Comparison:
         tensors, document = load_tensors(path / FILE if path.is_dir() else path, KIND)
         return from_file(tensors, document, str(path))
 
+    @printed
     def __str__(self) -> str:
         size = f"{len(self.explorers)} explorers, {len(self.seeds)} seeds, {self.num_steps} steps"
         size += f"; {self.conditions}" if self.conditions else ""

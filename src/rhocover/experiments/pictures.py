@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from matplotlib.figure import Figure
 
 from rhocover.experiments.comparison import Comparison
 from rhocover.exploring.trace import regret_column
+from rhocover.report.drawing import as_text
 from rhocover.report.ratios import worst_ratio_figure
 from rhocover.report.regret import Part, regret_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TITLES = {"regret": "What acting cost", "bregman": "What could be controlled"}
 
@@ -26,7 +31,7 @@ def comparison_regret_figure(
         unit="nats" if in_nats else "U",
         theorem_for=theorem[0] if theorem else None,
         part=part,
-        title=title or f"{TITLES.get(part, part)}: {env}, {order_name(rho)}",
+        title=title or f"{TITLES.get(part, part)}: {as_text(env)}, {order_name(rho)}",
     )
 
 
@@ -35,7 +40,7 @@ def comparison_worst_ratio_figure(comparison: Comparison, env: str, rho: float, 
     return worst_ratio_figure(
         comparison.curves(env, rho, "worst_ratio"),
         best=comparison.fact(env, rho, "best_worst_ratio"),
-        title=title or f"The worst pair: {env}, {order_name(rho)}",
+        title=title or f"The worst pair: {as_text(env)}, {order_name(rho)}",
     )
 
 

@@ -24,6 +24,7 @@ from rhocover.learning.model_error import ModelError, model_error
 from rhocover.learning.reward_free import PlanningRegret, planning_regret
 from rhocover.mdp import MDP
 from rhocover.planning import Plan
+from rhocover.printing import printed
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,6 +270,7 @@ class Run:
         tensors |= {f"trace.{name}": self.trace[name] for name in COLUMNS}
         save_tensors(path, "run", tensors, self.summary(), overwrite=overwrite)
 
+    @printed
     def __str__(self) -> str:
         pair, count = self.least_visited
         place = f"{self.mdp.name or 'the model'}{self._knowledge}"

@@ -15,6 +15,7 @@ from rhocover.coverage import Coverage
 from rhocover.files import save_tensors
 from rhocover.mdp import MDP
 from rhocover.occupancy import Membership
+from rhocover.printing import printed
 
 
 class PlanStatus(enum.Enum):
@@ -108,6 +109,7 @@ class Plan:
         }
         save_tensors(path, "plan", tensors, self.summary(), overwrite=overwrite)
 
+    @printed
     def __str__(self) -> str:
         text = (
             f"Plan for {self.mdp.name or 'the model'} at rho = {self.rho:g}: {self.status.value}.\n"

@@ -9,13 +9,11 @@ closed.
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -24,6 +22,7 @@ from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.files import write_atomically
 from rhocover.mdp import MDP
+from rhocover.report.drawing import drawing, drawn
 from rhocover.report.frontier import draw_frontier
 from rhocover.report.maps import is_split, map_figure
 from rhocover.report.ranked import ranked_figure
@@ -31,17 +30,6 @@ from rhocover.report.scales import occupancy_scale, ratio_scale
 
 Quantity = Literal["occupancy", "ratio"]
 FORMATS = (".png", ".svg", ".pdf")
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # ships with matplotlib: the same picture on every machine
-    "font.size": 9,
-    "axes.labelsize": 9,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "axes.linewidth": 0.8,
-    "hatch.linewidth": 0.6,
-    "text.usetex": False,
-    "svg.hashsalt": "rhocover",  # identifiers in SVG files are otherwise drawn at random
-}
 
 
 def occupancy_figure(mdp: MDP, occupancy: Any, title: str = "") -> Figure:
@@ -70,7 +58,7 @@ def summary_figure(
         raise InvalidArgumentError("`panels` must hold at least one map, got none.")
     read, choose, merged = _KINDS[quantity]
     values = {subtitle: read(mdp, table) for subtitle, table in panels.items()}
-    with matplotlib.rc_context(STYLE):
+    with drawing():
         scale = choose(list(values.values()), "" if is_split(mdp) else merged)
         if mdp.layout is None:
             return ranked_figure(mdp, values, scale, title, largest_first=quantity == "ratio")
@@ -88,7 +76,7 @@ def frontier_figure(rho: Any, divergence: Any, worst_ratio: Any, title: str = ""
     worst_ratio = checks.float_array(worst_ratio, "worst_ratio", rho.shape)
     if (worst_ratio <= 0).any():
         raise InvalidArgumentError(f"`worst_ratio` must be positive, got {worst_ratio.min():g}.")
-    with matplotlib.rc_context(STYLE):
+    with drawing():
         return draw_frontier(rho, divergence, worst_ratio, title)
 
 
@@ -102,11 +90,8 @@ def save_figure(figure: Figure, path: Path | str, *, overwrite: bool = False, dp
     if path.suffix.lower() not in FORMATS:
         raise InvalidArgumentError(f"`path` must end in {', '.join(FORMATS)}, got {path.name!r}.")
     kind = path.suffix.lower()[1:]
-    buffer = io.BytesIO()
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(buffer, format=kind, dpi=dpi, facecolor="white", metadata=undated.get(kind))
-    write_atomically(path, buffer.getvalue(), overwrite=overwrite)
+    write_atomically(path, drawn(figure, kind, dpi=dpi, metadata=undated.get(kind)), overwrite=overwrite)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close(figure)
 

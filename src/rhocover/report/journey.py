@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import textwrap
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rhocover.checks import BoolArray, FloatArray
 from rhocover.exploring import Run
-from rhocover.report.figures import STYLE
+from rhocover.report.drawing import as_text, drawing
 from rhocover.report.frontier import BLUE, ORANGE
 from rhocover.report.lines import (
     BOTTOM,
@@ -47,7 +46,7 @@ def run_figure(run: Run, title: str = "") -> Figure:
     steps = run.trace["steps"]
     known = np.isfinite(run.trace["divergence"])
     first = int(steps[known][0]) if known.any() else int(steps[0])
-    with matplotlib.rc_context(STYLE):
+    with drawing():
         figure, panels = _sheet(run, title, first if known.any() else None)
         for axes in panels:
             time_axis(axes, int(steps[-1]), first)
@@ -59,7 +58,7 @@ def run_figure(run: Run, title: str = "") -> Figure:
 
 
 def _sheet(run: Run, title: str, first: int | None) -> tuple[Figure, list[Axes]]:
-    name = run.mdp.name or "the model"
+    name = as_text(run.mdp.name or "the model")
     lines = textwrap.wrap(title or rf"{spoken(run.explorer)} on {name}, $\rho$ = {_order(run.rho)}", width=58)
     top = MARGIN + LINE * len(lines) + 0.3
     height = top + 3 * PANEL + 2 * BETWEEN + BOTTOM

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from rhocover.mdp import MDP
 from rhocover.report.cells import Cells
-from rhocover.report.labels import as_text
+from rhocover.report.drawing import as_text
 from rhocover.report.scales import Scale
 from rhocover.report.sheet import BELOW_HEIGHT, GAP, Sheet, axes_at
 

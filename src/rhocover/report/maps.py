@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from rhocover.checks import FloatArray
 from rhocover.mdp import MDP
 from rhocover.report.cells import Cells, cells_of
-from rhocover.report.labels import as_text
+from rhocover.report.drawing import as_text
 from rhocover.report.legend import draw_legend, key_height
 from rhocover.report.rulers import draw_rulers
 from rhocover.report.scales import Scale

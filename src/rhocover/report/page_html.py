@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterator
-from html import escape
 from pathlib import Path
 
 from rhocover._version import __version__
@@ -31,6 +30,7 @@ from rhocover.report.page import (
     Terms,
     Verdict,
 )
+from rhocover.report.page_letters import as_html
 from rhocover.report.page_pictures import picture_html
 from rhocover.report.page_style import SCRIPT, STYLE
 
@@ -49,8 +49,8 @@ def page_html(page: Page) -> str:
     body = [
         '<a class="skip" href="#verdict">Skip to the verdict</a>',
         "<header>",
-        f'<p class="kind">{escape(page.kind)}</p>',
-        f"<h1>{escape(page.title)}</h1>",
+        f'<p class="kind">{as_html(page.kind)}</p>',
+        f"<h1>{as_html(page.title)}</h1>",
         _contents(headings),
         "</header>",
         "<main>",
@@ -58,7 +58,7 @@ def page_html(page: Page) -> str:
         _numbers(page.numbers),
         *(_section(anchor, section, names) for anchor, section in headings),
         "</main>",
-        f"<footer><p>Written by rhocover {escape(__version__)}. This file is complete in itself: it can be "
+        f"<footer><p>Written by rhocover {as_html(__version__)}. This file is complete in itself: it can be "
         "read without a network, mailed and printed.</p></footer>",
         f"<script>{SCRIPT}</script>",
     ]
@@ -76,7 +76,7 @@ def _document(title: str, body: str) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n'
+        f'<title>{as_html(title)}</title>\n<link rel="icon" href="data:,">\n'
         f"<style>\n{STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
 
@@ -84,15 +84,15 @@ def _document(title: str, body: str) -> str:
 def _contents(headings: list[tuple[str, Section]]) -> str:
     if not headings:
         return ""
-    links = (f'<li><a href="#{anchor}">{escape(part.heading)}</a></li>' for anchor, part in headings)
+    links = (f'<li><a href="#{anchor}">{as_html(part.heading)}</a></li>' for anchor, part in headings)
     return f'<nav aria-label="On this page"><ul>{"".join(links)}</ul></nav>'
 
 
 def _verdict(verdict: Verdict) -> str:
-    word = f'<p class="word">{escape(verdict.word)}</p>' if verdict.word else ""
+    word = f'<p class="word">{as_html(verdict.word)}</p>' if verdict.word else ""
     return (
         f'<section id="verdict" class="verdict {verdict.tone}" tabindex="-1" aria-labelledby="verdict-name">'
-        f'<h2 id="verdict-name" class="unseen">Verdict</h2>{word}<p>{escape(verdict.text)}</p></section>'
+        f'<h2 id="verdict-name" class="unseen">Verdict</h2>{word}<p>{as_html(verdict.text)}</p></section>'
     )
 
 
@@ -100,8 +100,8 @@ def _numbers(numbers: tuple[KeyNumber, ...]) -> str:
     if not numbers:
         return ""
     cards = (
-        f'<div><dt>{escape(number.name)}</dt><dd class="{_size(number)}">{escape(number.value)}</dd>'
-        f"<dd>{escape(number.meaning)}</dd></div>"
+        f'<div><dt>{as_html(number.name)}</dt><dd class="{_size(number)}">{as_html(number.value)}</dd>'
+        f"<dd>{as_html(number.meaning)}</dd></div>"
         for number in numbers
     )
     return f'<dl class="numbers">{"".join(cards)}</dl>'
@@ -114,7 +114,7 @@ def _size(number: KeyNumber) -> str:
 def _section(anchor: str, section: Section, names: Iterator[str]) -> str:
     parts = "\n".join(_part(part, names) for part in section.parts)
     return (
-        f'<section aria-labelledby="{anchor}">\n<h2 id="{anchor}">{escape(section.heading)}</h2>\n'
+        f'<section aria-labelledby="{anchor}">\n<h2 id="{anchor}">{as_html(section.heading)}</h2>\n'
         f"{parts}\n</section>"
     )
 
@@ -129,23 +129,23 @@ def _part(part: Part, names: Iterator[str]) -> str:
         case Terms():
             return _terms(part)
         case Code():
-            return f'<pre tabindex="0"><code>{escape(part.text)}</code></pre>'
+            return f'<pre tabindex="0"><code>{as_html(part.text)}</code></pre>'
         case Fold():
             inner = "\n".join(_part(each, names) for each in part.parts)
-            return f"<details><summary>{escape(part.summary)}</summary>\n{inner}\n</details>"
+            return f"<details><summary>{as_html(part.summary)}</summary>\n{inner}\n</details>"
         case str():
-            return f"<p>{escape(part)}</p>"
+            return f"<p>{as_html(part)}</p>"
 
 
 def _table(table: Table, name: str) -> str:
     head = "".join(
-        f'<th scope="col"{_kind(column, table)}>{escape(text)}</th>'
+        f'<th scope="col"{_kind(column, table)}>{as_html(text)}</th>'
         for column, text in enumerate(table.headings)
     )
     rows = "\n".join(f"<tr>{_row(row, table)}</tr>" for row in table.rows)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}"><table>'
-        f'<caption id="{name}"><span>{escape(table.caption)}</span></caption>\n'
+        f'<caption id="{name}"><span>{as_html(table.caption)}</span></caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
@@ -162,14 +162,14 @@ def _kind(column: int, table: Table) -> str:
 
 def _cell(cell: Cell) -> str:
     if isinstance(cell, str):
-        return escape(cell)
+        return as_html(cell)
     width = 100 * min(max(cell.part, 0.0), 1.0)
     return (
         f'<span class="share" aria-hidden="true"><span style="width: {width:.1f}%"></span></span>'
-        f"<span>{escape(cell.text)}</span>"
+        f"<span>{as_html(cell.text)}</span>"
     )
 
 
 def _terms(part: Terms) -> str:
-    entries = (f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in part.entries)
+    entries = (f"<div><dt>{as_html(name)}</dt><dd>{as_html(text)}</dd></div>" for name, text in part.entries)
     return f'<dl class="terms">{"".join(entries)}</dl>'

@@ -10,24 +10,22 @@ stands in the alternative text.
 from __future__ import annotations
 
 import base64
-import io
 import re
-import warnings
-from html import escape
 from typing import Any
 from xml.etree import ElementTree
 
-import matplotlib
 from matplotlib.figure import Figure
 
-from rhocover.report.figures import STYLE
+from rhocover.printing import printable
+from rhocover.report.drawing import drawn
 from rhocover.report.page import Picture
+from rhocover.report.page_letters import as_html
 
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 LONGEST = 400_000  # letters of a drawing; beyond, its pixels are shorter
 DPI = 150
 PIXELS_PER_INCH = 96  # of a browser
-OUTLINES: dict[Any, Any] = STYLE | {"svg.fonttype": "path"}
+OUTLINES: dict[Any, Any] = {"svg.fonttype": "path"}
 LEAST_SCALE = 0.62  # of its natural size: drawn smaller, letters of 8 points could not be read
 
 
@@ -42,7 +40,7 @@ def picture_html(picture: Picture, name: str) -> str:
     return (
         f'<figure><div class="scroll paper" role="region" tabindex="0" aria-labelledby="{name}-caption">'
         f'<div class="drawing" style="{style}">{drawing}</div></div>'
-        f'<figcaption id="{name}-caption">{escape(picture.caption)}</figcaption></figure>'
+        f'<figcaption id="{name}-caption">{as_html(picture.caption)}</figcaption></figure>'
     )
 
 
@@ -60,7 +58,7 @@ def svg_html(figure: Figure, name: str, alt: str) -> str:
             element.attrib["d"] = " ".join(element.attrib["d"].split())
     root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-labelledby": f"{name}-alt"}
     described = ElementTree.Element("title", {"id": f"{name}-alt"})
-    described.text = alt
+    described.text = printable(alt)
     root.insert(0, described)
     _trim(root)
     return ElementTree.tostring(root, encoding="unicode", method="xml")
@@ -69,18 +67,14 @@ def svg_html(figure: Figure, name: str, alt: str) -> str:
 def _pixels(picture: Picture, shape: float) -> str:
     data = base64.b64encode(_drawn(picture.figure, "png")).decode()
     return (
-        f'<img alt="{escape(picture.alt)}" style="aspect-ratio: {shape:.4f}" '
+        f'<img alt="{as_html(picture.alt)}" style="aspect-ratio: {shape:.4f}" '
         f'src="data:image/png;base64,{data}">'
     )
 
 
 def _drawn(figure: Figure, kind: str) -> bytes:
-    buffer = io.BytesIO()
     undated: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}
-    with matplotlib.rc_context(OUTLINES), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # tables have the name in letters
-        figure.savefig(buffer, format=kind, dpi=DPI, facecolor="white", **undated)
-    return buffer.getvalue()
+    return drawn(figure, kind, style=OUTLINES, dpi=DPI, **undated)
 
 
 def _drop_style(root: ElementTree.Element) -> None:

@@ -6,14 +6,13 @@ stands where coverage is incomplete and there is nothing else to draw over time.
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from rhocover.checks import FloatArray, IntArray
-from rhocover.report.figures import STYLE
+from rhocover.report.drawing import drawing
 from rhocover.report.frontier import BLUE
 from rhocover.report.lines import GREY, Ending, one_panel, time_axis, write_endings
 from rhocover.report.page_words import share_words
@@ -33,7 +32,7 @@ def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
     shares = np.concatenate([share for share, _ in lines.values()])
     least, has_none = float(shares[shares > 0].min(initial=1.0)), bool((shares == 0).any())
     lowest = least / BELOW if has_none else least
-    with matplotlib.rc_context(STYLE):
+    with drawing():
         figure, axes = one_panel("")
         axes.axhline(1, color=GREY, linestyle="--", linewidth=1, gid="due", zorder=1.5)
         endings = [Ending("its share", 1.0, GREY)]
@@ -51,7 +50,7 @@ def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
 def discovery_figure(steps: IntArray, visited: IntArray, number: int) -> Figure:
     """Returns how many of `number` pairs were visited by each of `steps`."""
     last = int(visited[-1])
-    with matplotlib.rc_context(STYLE):
+    with drawing():
         figure, axes = one_panel("")
         time_axis(axes, int(steps[-1]), int(steps[0]))
         axes.plot(steps, visited, color=BLUE, linewidth=1.8, gid="visited")

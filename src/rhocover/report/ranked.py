@@ -15,7 +15,7 @@ from matplotlib.ticker import NullLocator
 
 from rhocover.checks import FloatArray, IntArray
 from rhocover.mdp import MDP
-from rhocover.report.labels import as_text
+from rhocover.report.drawing import as_text
 from rhocover.report.scales import Scale
 from rhocover.report.sheet import GAP, LINE, MARGIN, SHARP, Picture, axes_at
 

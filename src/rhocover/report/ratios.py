@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,7 +16,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.report.curves import Curve
-from rhocover.report.figures import STYLE
+from rhocover.report.drawing import drawing
 from rhocover.report.lines import GREY, HEIGHT, Ending, draw_curves, one_panel, time_axis, write_endings
 from rhocover.report.regret import note_of
 from rhocover.report.scales import ratio_text
@@ -31,7 +30,7 @@ def worst_ratio_figure(curves: Mapping[str, Curve], *, best: float = np.nan, tit
     """Returns the worst ratio against steps, a line with its band for each explorer, and the `best` one."""
     if not curves:
         raise InvalidArgumentError("`curves` must hold at least one curve, got none.")
-    with matplotlib.rc_context(STYLE):
+    with drawing():
         figure, axes = one_panel(title, note_of(curves))
         draw_worst_ratio(axes, curves, best)
     return figure

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,7 +21,7 @@ from matplotlib.figure import Figure
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.report.curves import Curve
-from rhocover.report.figures import STYLE
+from rhocover.report.drawing import drawing
 from rhocover.report.lines import GREY, Ending, draw_curves, one_panel, time_axis, write_endings
 
 Part = Literal["regret", "bregman"]
@@ -52,7 +51,7 @@ def regret_figure(
         raise InvalidArgumentError(f"`part` must be 'regret' or 'bregman', got {part!r}.")
     if not curves:
         raise InvalidArgumentError("`curves` must hold at least one curve, got none.")
-    with matplotlib.rc_context(STYLE):
+    with drawing():
         figure, axes = one_panel(title, note_of(curves))
         _draw(axes, curves, part, kappa_min, theorem_for)
         axes.set_ylabel(f"{NAMES[part]} ({UNITS[unit]})")

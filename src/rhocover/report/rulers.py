@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from rhocover.checks import FloatArray
 from rhocover.layout import Ruler
 from rhocover.report.cells import Cells
-from rhocover.report.labels import as_text
+from rhocover.report.drawing import as_text
 
 MOST_TICKS = 5  # on a side: labels of six letters stand clear of each other on the smallest panel
 EVEN = 1e-6  # of a width: bins that differ by no more were meant to be equal

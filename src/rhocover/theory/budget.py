@@ -44,6 +44,7 @@ from rhocover.checks import BoolArray, FloatArray, frozen
 from rhocover.errors import InvalidArgumentError
 from rhocover.mdp import MDP, check_mdp
 from rhocover.planning import Plan, plan
+from rhocover.printing import printed
 from rhocover.structure import average_structure
 from rhocover.theory.effort import Effort, effort_for_error, effort_for_visits, whole
 
@@ -116,6 +117,7 @@ class Budget:
             "restriction": self.plan.restriction,
         }
 
+    @printed
     def __str__(self) -> str:
         lines = [f"Budget for {self.mdp.name or 'the model'}: {self.wish}."]
         lines += ["  at the best policy", *self._lines(self.best)]

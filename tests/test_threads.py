@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import matplotlib
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_info
 
 import rhocover as rc
 from patience import PATIENCE
+from rhocover.planning import threads
 from rhocover.planning.threads import one_blas_thread
 from rhocover.report import figures, page_pictures
 from rhocover.report.drawing import BOX, as_text, drawing, drawn, known
@@ -23,11 +24,19 @@ def blas_threads() -> set[int]:
 
 @pytest.fixture
 def two_threads():
-    """Lets BLAS use two threads, however many cores there are."""
-    with threadpool_limits(2, user_api="blas"):
-        if blas_threads() != {2}:
-            pytest.skip("this BLAS has one thread and no more")
-        yield
+    """Lets BLAS use two threads, however many cores there are; not as a limit, which belongs to a thread."""
+    libraries = threads._libraries()
+    before = [library.get_num_threads() for library in libraries]
+    set_all(libraries, [2] * len(libraries))
+    if blas_threads() != {2}:
+        pytest.skip("this BLAS has one thread and no more")
+    yield
+    set_all(libraries, before)
+
+
+def set_all(libraries: list, numbers: list[int]) -> None:
+    for library, number in zip(libraries, numbers, strict=True):
+        threads.set_threads(library, number)
 
 
 def overlapped(enter: Callable[[], object]) -> None:
@@ -46,15 +55,30 @@ def overlapped(enter: Callable[[], object]) -> None:
             both.set()
             left.wait(PATIENCE)
 
-    threads = [threading.Thread(target=each) for each in (first, second)]
-    for thread in threads:
+    together(first, second)
+
+
+def together(*works: Callable[[], None]) -> None:
+    running = [threading.Thread(target=work) for work in works]
+    for thread in running:
         thread.start()
-    for thread in threads:
+    for thread in running:
         thread.join(PATIENCE)
 
 
 def test_blas_has_its_threads_back_after_plans_that_overlapped(two_threads):
     overlapped(one_blas_thread)
+    assert blas_threads() == {2}
+
+
+def test_blas_has_its_threads_back_after_plans_in_three_threads(two_threads):
+    mdp = rc.envs.grid_world(num_rows=8, num_columns=8)
+
+    def work() -> None:
+        for _ in range(3):
+            rc.plan(mdp, 2.0)
+
+    together(work, work, work)
     assert blas_threads() == {2}
 
 
@@ -88,11 +112,7 @@ def test_two_threads_draw_one_after_the_other_and_the_settings_come_back():
                 most.append(len(inside))
                 inside.pop()
 
-    threads = [threading.Thread(target=draw) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
+    together(draw, draw, draw)
     assert max(most) == 1
     assert dict(matplotlib.rcParams) == before
 

@@ -16,14 +16,15 @@ from release.locks import EXTRAS, Package, build_tools, extra, runtime
 HERE = Path(__file__).resolve().parent
 NAME = "licences.md"
 PERMISSIVE = {
-    "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC",
-    "MIT", "MIT-CMU", "PSF-2.0", "Zlib",
+    "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0",
+    "CC0-1.0", "ISC", "MIT", "MIT-CMU", "PSF-2.0", "Zlib",
 }  # fmt: skip
 FOR_BUILDING = PERMISSIVE | {"MPL-2.0"}  # of tools that leave nothing in what they build
 
 HEAD = """# Licences
 
-rhocover is Apache-2.0. What it needs has these licences; all are permissive. Versions are those of the locks.
+rhocover is Apache-2.0. What it needs has these licences; all are permissive, and a remark says where a package
+carries something under another one. Versions are those of the locks; torch and what it needs stand in none.
 This file is written by `make sbom`.
 """
 
@@ -59,7 +60,7 @@ def page() -> str:
 def _table(title: str, packages: dict[str, Package]) -> str:
     remarks = known()["remarks"]
     rows = [
-        f"| {name} | {package.version} | {licence_of(name)} | {remarks.get(name, '')} |"
+        f"| {name} | {package.version or 'not pinned'} | {licence_of(name)} | {remarks.get(name, '')} |"
         for name, package in packages.items()
     ]
     return "\n".join(

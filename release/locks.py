@@ -2,7 +2,7 @@
 
 A user gets the packages of `run.txt`; an extra adds some of the other locks. The tools that build the
 wheel stand in `run.txt`, too, because an installation from source needs them: they are told apart by
-who asked for them.
+who asked for them. torch and what it needs stand in no lock; `unlocked.toml` lists them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = "rhocover"
@@ -21,7 +22,10 @@ ASKED = re.compile(r"^\s+#(?: via)? +(\S+)(.*)$")
 
 @dataclass(frozen=True)
 class Package:
-    """One pinned package; `parents` are the packages that asked for it, `PROJECT` among them."""
+    """One package; `parents` are the packages that asked for it, `PROJECT` among them.
+
+    One that stands in no lock has no hashes, and an empty version if nothing pins it.
+    """
 
     name: str
     version: str
@@ -67,8 +71,32 @@ def extra(name: str) -> dict[str, Package]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     lines = project["optional-dependencies"][name]
     roots = {re.match(r"[\w.-]+", line)[0] for line in lines}  # type: ignore[index]
-    packages, known = read_lock(EXTRAS[name]), runtime()
+    packages, known = read_lock(EXTRAS[name]) | (unlocked() if name == "sb3" else {}), runtime()
     return {name: packages[name] for name in sorted(closure(packages, roots)) if name not in known}
+
+
+@cache
+def needs() -> dict[str, tuple[str, ...]]:
+    """Returns what each package needs whose lock does not say, or that stands in none."""
+    return {name: tuple(entry["needs"]) for name, entry in _unlocked().items()}
+
+
+def unlocked() -> dict[str, Package]:
+    """Returns the packages that stand in no lock by name."""
+    missing = {name: entry for name, entry in _unlocked().items() if name not in read_lock("sb3")}
+    return {
+        name: Package(name, entry.get("version", ""), (), _asked_by(name), False)
+        for name, entry in missing.items()
+    }
+
+
+def _asked_by(name: str) -> tuple[str, ...]:
+    return tuple(sorted(parent for parent, children in needs().items() if name in children))
+
+
+@cache
+def _unlocked() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((ROOT / "release" / "unlocked.toml").read_text("utf-8"))
 
 
 def closure(packages: dict[str, Package], roots: set[str]) -> set[str]:

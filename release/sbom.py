@@ -4,7 +4,8 @@
 
 Everything in it follows from the locks, so the same locks give the same bytes: there is no time, no random
 serial number and no word of where packages were fetched. The hashes of a component are those of the files
-that its lock admits, wheels and source. `required` comes with every installation, `optional` with an
+that its lock admits, wheels and source; what stands in no lock (torch and what it needs) has none, and no
+version where nothing pins it. `required` comes with every installation, `optional` with an
 extra, `excluded` only builds.
 """
 
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from release.licences import licence_of
-from release.locks import EXTRAS, PROJECT, ROOT, Package, build_tools, extra, runtime
+from release.locks import EXTRAS, PROJECT, ROOT, Package, build_tools, extra, needs, runtime
 
 NAME = "sbom.cdx.json"
 
@@ -61,7 +62,7 @@ def _component(scope: str, package: Package) -> dict[str, Any]:
         "type": "library",
         "bom-ref": _ref(package),
         "name": package.name,
-        "version": package.version,
+        **({"version": package.version} if package.version else {}),
         "scope": word,
         "hashes": [{"alg": "SHA-256", "content": content} for content in package.hashes],
         "licenses": [{"expression": licence_of(package.name)}],
@@ -75,11 +76,14 @@ def _ref(package: Package) -> str:
 
 
 def _purl(name: str, version: str) -> str:
-    return f"pkg:pypi/{name.lower().replace('_', '-')}@{version}"
+    return f"pkg:pypi/{name.lower().replace('_', '-')}{'@' * bool(version)}{version}"
 
 
 def _children(name: str, packages: Iterable[Package]) -> list[str]:
-    return [_ref(package) for package in packages if name in package.parents and not package.is_build_tool]
+    own = [package for package in packages if not package.is_build_tool]
+    return [
+        _ref(package) for package in own if name in package.parents or package.name in needs().get(name, ())
+    ]
 
 
 if __name__ == "__main__":

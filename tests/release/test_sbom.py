@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from importlib import metadata
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from release.locks import ROOT
 
 from release import licences, locks, sbom
@@ -123,6 +126,49 @@ def test_everybody_gets_what_the_lock_pins_but_for_the_tools():
     assert any(
         purl.startswith("pkg:pypi/packaging@") for purl in purls("required")
     )  # matplotlib's, and a tool's
+
+
+def test_every_extra_that_users_have_is_in_the_lists_with_all_it_names():
+    """Read from pyproject.toml itself, so that a new extra, or a new package of one, cannot be left out."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert set(locks.EXTRAS) == set(declared) - {"bench", "docs", "test"}  # those are for developers
+    parts = {part["name"]: part for part in sbom.document()["components"]}
+    for extra in locks.EXTRAS:
+        for name in (re.match(r"[\w.-]+", line)[0] for line in declared[extra]):
+            assert parts[name]["scope"] == "required" or parts[name]["properties"] == [
+                {"name": "rhocover:extra", "value": extra}
+            ]
+
+
+def test_what_stable_baselines_brings_is_listed_down_to_torch_and_what_torch_needs():
+    found = locks.extra("sb3")
+    assert {"stable-baselines3", "torch", "sympy", "networkx", "jinja2", "fsspec", "filelock"} <= set(found)
+    assert all(name in found or name in locks.runtime() for name in pins_of("sb3"))
+    for name, children in locks.needs().items():
+        assert set(children) <= set(found) | set(locks.runtime()), name
+    assert f"torch=={found['torch'].version}" in (ROOT / "Makefile").read_text("utf-8")
+    graph = {entry["ref"]: entry["dependsOn"] for entry in sbom.document()["dependencies"]}
+    torch = f"pkg:pypi/torch@{found['torch'].version}"
+    assert len(graph[torch]) == len(locks.needs()["torch"])
+    page = licences.page().split("extra `sb3`")[1].split("##")[0]
+    assert all(f"| {name} |" in page for name in found)
+
+
+def pins_of(name):
+    return set(
+        re.findall(r"^([\w.-]+)==", (ROOT / "requirements" / f"{name}.txt").read_text("utf-8"), re.MULTILINE)
+    )
+
+
+@pytest.mark.parametrize("name", sorted(locks.needs()))
+def test_what_stands_in_no_lock_needs_what_its_metadata_says(name):
+    try:
+        lines = metadata.requires(name) or []
+    except metadata.PackageNotFoundError:
+        pytest.skip(f"{name} is not installed")
+    told = [Requirement(line) for line in lines]
+    needed = {canonicalize_name(r.name) for r in told if r.marker is None or r.marker.evaluate({"extra": ""})}
+    assert needed == set(locks.needs()[name])
 
 
 def test_hashes_are_those_of_the_lock():

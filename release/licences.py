@@ -23,8 +23,9 @@ FOR_BUILDING = PERMISSIVE | {"MPL-2.0"}  # of tools that leave nothing in what t
 
 HEAD = """# Licences
 
-rhocover is Apache-2.0. What it needs has these licences; all are permissive, and a remark says where a package
-carries something under another one. Versions are those of the locks; torch and what it needs stand in none.
+rhocover is Apache-2.0. What it needs has these licences; all are permissive, and a remark says where a
+package carries something under another one. Versions are those of the locks; torch and what it needs stand
+in none of them.
 This file is written by `make sbom`.
 """
 

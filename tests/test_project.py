@@ -340,7 +340,7 @@ def test_docstring_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.
         check_examples(test)
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run"])
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "SECURITY.md", ".ci/run"])
 def test_prose_names_only_targets_that_the_makefile_has(name: str) -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     named = re.findall(r"(?:`|^|\$ )make ([a-z]+)", (ROOT / name).read_text("utf-8"), re.MULTILINE)

@@ -82,7 +82,14 @@ def test_the_archive_holds_what_testing_it_needs_and_no_caches(built):
     with tarfile.open(built / ARCHIVE) as opened:
         members = opened.getmembers()
     names = {member.name.split("/", 1)[1] for member in members}
-    assert {"pyproject.toml", "LICENSE", "README.md", "src/rhocover/py.typed", "tests/conftest.py"} <= names
+    assert {
+        "pyproject.toml",
+        "LICENSE",
+        "README.md",
+        "SECURITY.md",
+        "src/rhocover/py.typed",
+        "tests/conftest.py",
+    } <= names
     left = r"__pycache__|\.py[co]$|\.nb[ic]$|\.pytest_cache|\.ruff_cache|\.hypothesis|\.venv|(^|/)out/|\.git/"
     assert [name for name in names if re.search(left, name)] == []
     assert all(member.isfile() for member in members)

@@ -69,11 +69,15 @@ class FileFormatError(RhocoverError, ValueError):
 
 
 class CheckpointError(RhocoverError, OSError):
-    """A checkpoint could not be written; the one before it is whole."""
+    """A checkpoint could not be written, or its folder is gone; what was written before is whole."""
 
 
 class CheckpointWarning(UserWarning):
     """A checkpoint is damaged or foreign; the one before it is used."""
+
+
+class LockWarning(UserWarning):
+    """A folder cannot be locked where it is; nothing keeps a second process from writing to it."""
 
 
 class WorkerWarning(UserWarning):

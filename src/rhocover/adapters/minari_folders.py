@@ -11,6 +11,7 @@ import os
 import shutil
 from pathlib import Path
 
+from rhocover import checks
 from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra
 from rhocover.files import sync_folder, write_atomically
 from rhocover.locks import make_folder
@@ -67,7 +68,7 @@ def local_ids() -> list[str]:
 
 def find_data(source: str | Path) -> Path:
     """Returns the folder with the metadata of an id, of a data set's folder, or of its `data` folder."""
-    folder = Path(source)
+    folder = checks.place(source, "source", "file or folder")
     by_id = isinstance(source, str) and _is_id(source) and _data_of(minari_root() / source)
     by_path = _data_of(folder)
     if by_id and by_path and by_id.resolve() != by_path.resolve():

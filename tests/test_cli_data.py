@@ -6,7 +6,6 @@ import builtins
 import csv
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -302,24 +301,24 @@ def test_force_follows_no_link_and_needs_a_collection_that_it_can_read(rhocover)
 
 
 def test_a_folder_in_use_is_not_cleared(rhocover):
-    from rhocover.exploring.checkpoints import lock_folder
+    from rhocover.locks import hold_folder
 
     assert rhocover(f"{COLLECT} --out lake").code == 0
-    before, lock = contents(Path("lake")), lock_folder(Path("lake"))
+    before, lock = contents(Path("lake")), hold_folder("lake")
     assert "is in use by another process" in rhocover(f"{COLLECT} --out lake --force").err
-    os.close(lock)
+    lock.release()
     assert contents(Path("lake")) == before
 
 
 def test_what_a_crash_leaves_behind_can_be_cleared():
-    ours = clearing._pattern("space/name-v0")
-    for name in ("collection.json", "log-000012.safetensors", ".log-000000.safetensors.x1y2", "datasheet.html",
-                 "space/name-v0/data/metadata.json", "space/.name-v0.0123456789ab/data/main_data.hdf5",
+    for name in ("collection.json", "log-000012.safetensors", ".log-000000.safetensors.0123abcd.tmp", "datasheet.html",
+                 "space/name-v0/data/metadata.json", "space/.name-v0.0123abcd.tmp/data/main_data.hdf5",
                  "space/namespace_metadata.json"):  # fmt: skip
-        assert ours.fullmatch(name), name
+        assert clearing._is_of_collection(name, "space/name-v0"), name
     for name in ("notes", "log-.safetensors", "space/x", "space/name-v1/data/metadata.json", "x/collection.json",
-                 "space/name-v0/data/x/metadata.json", "collection.json.bak.old"):  # fmt: skip
-        assert not ours.fullmatch(name), name
+                 "space/name-v0/data/x/metadata.json", "collection.json.bak.old", "collection.json.bak", ".log-2024-notes.txt",
+                 ".log-000000.safetensors.backup", "space/.name-v0.backup/data/main_data.hdf5"):  # fmt: skip
+        assert not clearing._is_of_collection(name, "space/name-v0"), name
 
 
 def test_an_environment_that_fails_is_told_and_what_was_before_is_kept(rhocover, ring):

@@ -362,7 +362,7 @@ def break_writing(monkeypatch, step, action):
 
 
 @pytest.mark.parametrize("action", [fail, interrupt])
-@pytest.mark.parametrize("step", ["write", "fsync", "chmod", "replace"])
+@pytest.mark.parametrize("step", ["open", "write", "fsync", "replace"])
 @pytest.mark.parametrize("is_new", [False, True])
 def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(
     tmp_path, monkeypatch, step, action, is_new

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import math
 import os
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.errors import InvalidArgumentError, shortened, unknown_name
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -137,8 +138,32 @@ def place(value: Any, name: str, what: str = "file") -> Path:
     """Returns `value` as the path of a file, or of whatever `what` says."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or "\0" in text:
-        raise InvalidArgumentError(f"`{name}` must be the name of a {what}, got {value!r}.")
+        raise InvalidArgumentError(f"`{name}` must be the name of a {what}, got {shortened(repr(value))}.")
+    try:
+        os.lstat(text)
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"`{name}` must be the name of a {what}, got {shortened(repr(text))}, which this system "
+            "cannot write."
+        ) from error
+    except OSError as error:  # that there is nothing, or nothing to be seen, is no fault of the name
+        if error.errno == errno.ENAMETOOLONG:
+            raise InvalidArgumentError(
+                f"`{name}` must be the name of a {what}, got one of {len(text)} letters, too long for this "
+                f"system: {shortened(repr(text))}."
+            ) from error
     return Path(text)
+
+
+def absolute_place(value: Any, name: str, what: str = "file") -> Path:
+    """Returns `value` as a path that stays the same wherever the process goes."""
+    path = place(value, name, what)
+    try:
+        return path.absolute()
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"`{name}`: {str(path)!r} begins in the working directory, which is gone. Give the whole path."
+        ) from error
 
 
 def function_or_none(value: Any, name: str) -> Any:

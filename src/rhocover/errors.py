@@ -92,7 +92,7 @@ class FileFormatError(RhocoverError, ValueError):
 
 
 class CheckpointError(RhocoverError, OSError):
-    """A checkpoint could not be written; the one before it is whole."""
+    """A checkpoint could not be written, or its folder is gone; what was written before is whole."""
 
 
 class CheckpointWarning(RhocoverWarning):
@@ -101,6 +101,10 @@ class CheckpointWarning(RhocoverWarning):
 
 class CacheWarning(RhocoverWarning):
     """Compiled code is not kept for the next process: each one compiles anew."""
+
+
+class LockWarning(RhocoverWarning):
+    """A folder cannot be locked where it is; nothing keeps a second process from writing to it."""
 
 
 class WorkerWarning(RhocoverWarning):

@@ -2,17 +2,17 @@
 
 One format for everything the library saves: a safetensors file whose metadata holds one JSON document
 (kind, format version, library version, SHA-256 of all of it). Nothing is ever unpickled. A file is
-written under a temporary name in the same folder, fsynced and renamed, so that a reader sees the old
-file or the new one and never a part of either.
+written under a temporary name in the same folder (`temporary`), fsynced and renamed, so that a reader sees
+the old file or the new one and never a part of either. A folder that is held (`locks`) is not made again.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,35 +23,34 @@ import numpy as np
 from rhocover import checks
 from rhocover._version import __version__
 from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
+from rhocover.locks import make_folder
+from rhocover.temporary import temporary_file
 
 FORMAT_VERSION = 1
+NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # of a file system that cannot sync a folder
 
 
 def write_atomically(path: Path, payload: bytes, *, overwrite: bool = False) -> None:
     """Writes `payload` to `path` so that a crash leaves the old file or the new one."""
-    path = Path(path)
+    path = checks.place(path, "path")
     if path.is_dir():
         raise InvalidArgumentError(f"`path` must be the name of a file, {str(path)!r} is a folder.")
     if path.exists() and not overwrite:
         raise InvalidArgumentError(f"`{path}` exists already. Pass overwrite=True to replace it.")
+    make_folder(path.parent)
     with naming_file(path):
         _write(path, payload)
 
 
 def _write(path: Path, payload: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)  # names end at 255 bytes
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+    with temporary_file(path) as (place, file):
+        file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())
+        if os.name == "nt":  # a file that is open cannot be renamed there
+            file.close()
+        os.replace(place, path)
+    sync_folder(path.parent)
 
 
 @contextmanager
@@ -65,20 +64,17 @@ def naming_file(path: Path) -> Iterator[None]:
         raise
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes the rename itself durable; folders cannot be opened on every system."""
+def sync_folder(folder: Path) -> None:
+    """Makes the rename itself durable; folders cannot be opened or synced on every system."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
         return
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in NO_SYNC:
+            raise
     finally:
         os.close(handle)
 

@@ -16,7 +16,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +30,7 @@ from rhocover.collecting import log, seeding
 
 NUM_STEPS = 40
 LEARNED = {"model": "learned"}
-FILE_OPERATIONS = ("fsync", "replace", "rename", "unlink", "mkdir", "rmdir")  # and mkstemp
+FILE_OPERATIONS = ("fsync", "replace", "rename", "unlink", "mkdir", "rmdir")  # and opening to write
 CASES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "a ring": (lambda: Failing(limited(6)), LEARNED),
     "FrozenLake, known": (lambda: Failing(gym.make("FrozenLake-v1", max_episode_steps=15)), {}),
@@ -77,7 +76,12 @@ def end_at_operation(k: int) -> Callable[[], int]:
 
     for name in FILE_OPERATIONS:
         setattr(os, name, counted(getattr(os, name)))
-    tempfile.mkstemp = counted(tempfile.mkstemp)
+    opened, made = os.open, counted(os.open)
+
+    def open_counted(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        return (made if flags & os.O_CREAT else opened)(path, flags, *more, **named)
+
+    os.open = open_counted  # type: ignore[assignment]
     return lambda: count
 
 

@@ -102,3 +102,36 @@ def test_no_more_processes_than_asked_for_answer():
     assert [found[k][0] for k in range(12)] == list(range(12))
     assert os.getpid() not in {pid for _, pid in found.values()}
     assert len({pid for _, pid in found.values()}) <= 2
+
+
+class DiesAtTheStart:
+    """A function that kills the first so many processes that receive it, before they have begun."""
+
+    def __init__(self, folder: Path, most: int) -> None:
+        self.folder, self.most = folder, most
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__ |= state
+        died = len(list(self.folder.iterdir()))
+        if died < self.most:
+            (self.folder / str(died)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def __call__(self, item: int) -> int:
+        return item
+
+
+def test_a_worker_that_is_killed_while_it_starts_is_replaced(tmp_path):
+    """The mutant takes it for a script without its main guard."""
+    with pytest.warns(WorkerWarning, match="replaced and go on: 1 of 1 are left"):
+        assert list(run_items(DiesAtTheStart(tmp_path, 1), [7], 2, caller="f")) == [(0, 7)]
+    assert len(list(tmp_path.iterdir())) == 1  # it was
+
+
+def test_workers_that_are_killed_each_time_they_start_end_in_a_message(tmp_path):
+    with (
+        pytest.warns(WorkerWarning),
+        pytest.raises(RhocoverError, match=f"killed {MOST_DEATHS} times in a row"),
+    ):
+        list(run_items(DiesAtTheStart(tmp_path, 100), [7], 2, caller="f"))
+    assert len(list(tmp_path.iterdir())) == MOST_DEATHS

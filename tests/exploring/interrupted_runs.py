@@ -27,7 +27,7 @@ SHORT = {
 TINY = {"rho": 2.0, "num_steps": 1200, "explorer": "tracking", "trace_points": 1}
 
 CHILD = """
-import json, os, signal, sys, tempfile
+import json, os, signal, sys
 import rhocover as rc
 from rhocover import files
 from rhocover.exploring import checkpoints, simulator
@@ -45,9 +45,13 @@ def counted(real):
         return real(*arguments, **named)
     return operation
 
-for name in ("fsync", "replace", "fdopen", "chmod"):
+def open_counted(path, flags, *more, **named):
+    return (made if flags & os.O_CREAT else opened)(path, flags, *more, **named)
+
+for name in ("fsync", "replace", "fdopen"):
     setattr(files.os, name, counted(getattr(os, name)))
-files.tempfile.mkstemp = counted(tempfile.mkstemp)
+opened, made = os.open, counted(os.open)
+files.os.open = open_counted
 
 def report(steps, num_steps):
     print(steps, flush=True)

@@ -12,7 +12,6 @@ import contextlib
 import errno
 import io
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -76,7 +75,7 @@ class Watched:
 def breaking(disk: Disk) -> Iterator[Disk]:
     """Has every file operation of this process go through the disk."""
     real = {name: getattr(os, name) for name in OPERATIONS}
-    opened, in_io, fdopen, mkstemp = builtins.open, io.open, os.fdopen, tempfile.mkstemp
+    opened, in_io, fdopen, made = builtins.open, io.open, os.fdopen, os.open
 
     def watched(name: str) -> Callable[..., Any]:
         def operation(*arguments: Any, **named: Any) -> Any:
@@ -95,18 +94,19 @@ def breaking(disk: Disk) -> Iterator[Disk]:
         file = fdopen(handle, mode, *arguments, **named)
         return Watched(file, disk) if set(mode) & set("wax+") else file
 
-    def mkstemp_watched(*arguments: Any, **named: Any) -> Any:
-        disk.touch("mkstemp", named.get("dir"))
-        return mkstemp(*arguments, **named)
+    def os_open_watched(path: Any, flags: int, *arguments: Any, **named: Any) -> int:
+        if flags & os.O_CREAT:
+            disk.touch("open", path)
+        return made(path, flags, *arguments, **named)
 
     for name in OPERATIONS:
         setattr(os, name, watched(name))
     builtins.open = io.open = open_watched  # type: ignore[assignment]
-    os.fdopen, tempfile.mkstemp = fdopen_watched, mkstemp_watched  # type: ignore[assignment]
+    os.fdopen, os.open = fdopen_watched, os_open_watched  # type: ignore[assignment]
     try:
         yield disk
     finally:
         for name in OPERATIONS:
             setattr(os, name, real[name])
         builtins.open, io.open = opened, in_io  # type: ignore[assignment]
-        os.fdopen, tempfile.mkstemp = fdopen, mkstemp  # type: ignore[assignment]
+        os.fdopen, os.open = fdopen, made  # type: ignore[assignment]

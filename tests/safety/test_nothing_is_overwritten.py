@@ -69,7 +69,7 @@ def test_making_room_never_removes_what_is_somebody_elses(line, rhocover, tmp_pa
 
 
 def test_what_a_killed_command_left_behind_is_no_obstacle_to_making_room(rhocover, tmp_path):
-    left = tmp_path / "out" / ".rhocover-12345678"
+    left = tmp_path / "out" / ".rhocover.1234abcd.tmp"
     left.mkdir(parents=True)
     (left / "run.png").write_bytes(b"half a picture")
     assert rhocover("explore river_swim --rho 2 --steps 300 --out out --force").code == 0

@@ -68,7 +68,7 @@ def _is_inside(path: str, where: str) -> bool:
 def _is_beside(path: str, where: str) -> bool:
     """Whether a path is where something is put together before it gets its name, in the folder of that name."""
     parent, name = os.path.split(where)
-    hidden = rf"{re.escape(parent)}/(\.{re.escape(name[:40])}\.|\.rhocover-)[^/]+(/.*)?"
+    hidden = rf"{re.escape(parent)}/(\.{re.escape(name[:40])}|\.rhocover)\.[0-9a-f]{{8}}\.tmp(/.*)?"
     return path == parent or re.fullmatch(hidden, path) is not None
 
 

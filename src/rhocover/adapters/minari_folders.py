@@ -8,15 +8,17 @@ root when they look for it and may download; these do neither.
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from pathlib import Path
 
+from rhocover import checks
 from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra
-from rhocover.files import _sync_folder as sync_folder
-from rhocover.files import write_atomically
+from rhocover.files import sync_folder, write_atomically
+from rhocover.locks import make_folder
+from rhocover.temporary import is_called, is_temporary_of, remove_left_folders, temporary_path
 
 DATA, METADATA, NAMESPACE = "data", "metadata.json", "namespace_metadata.json"
+RECORDS = "main_data.hdf5"
 
 
 def minari_root() -> Path:
@@ -66,7 +68,7 @@ def local_ids() -> list[str]:
 
 def find_data(source: str | Path) -> Path:
     """Returns the folder with the metadata of an id, of a data set's folder, or of its `data` folder."""
-    folder = Path(source)
+    folder = checks.place(source, "source", "file or folder")
     by_id = isinstance(source, str) and _is_id(source) and _data_of(minari_root() / source)
     by_path = _data_of(folder)
     if by_id and by_path and by_id.resolve() != by_path.resolve():
@@ -119,10 +121,26 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
 def stage(path: Path) -> Path:
     """Returns a new hidden folder beside `path`, in which a data set can be put together."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    staged = path.parent / f".{path.name[:40]}.{secrets.token_hex(6)}"  # names end at 255 bytes
-    (staged / DATA).mkdir(parents=True)
+    make_folder(path.parent)
+    staged = temporary_path(path)
+    staged.mkdir()
+    try:
+        (staged / DATA).mkdir()
+    except BaseException:
+        staged.rmdir()
+        raise
     return staged
+
+
+def remove_staged(path: Path) -> None:
+    """Removes what killed processes were putting together beside `path`; only one process may write there."""
+    remove_left_folders(path.parent, is_called(path), is_of_data_set)
+
+
+def is_of_data_set(name: str) -> bool:
+    """Whether a data set has a file of that name in its folder, whole or half written."""
+    folder, _, file = name.rpartition("/")
+    return folder == DATA and (file in (RECORDS, METADATA) or is_temporary_of(file, METADATA.__eq__))
 
 
 def publish(staged: Path, path: Path, *, overwrite: bool) -> None:

@@ -26,6 +26,7 @@ from rhocover.adapters.hdf5_records import Column
 from rhocover.adapters.hdf5_writing import EpisodeFile, Episodes
 from rhocover.adapters.minari_columns import EpisodeColumns, check_leaf, leaf_array, space_leaves, split
 from rhocover.adapters.spaces import check_space
+from rhocover.checks import absolute_place
 from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra
 from rhocover.files import naming_file
 
@@ -73,7 +74,11 @@ class MinariWriter:
         overwrite: bool = False,
     ) -> None:
         folders.check_id(dataset_id)
-        self.path, self.dataset_id, self.overwrite = Path(path), dataset_id, overwrite
+        self.path, self.dataset_id, self.overwrite = (
+            absolute_place(path, "path", "folder"),
+            dataset_id,
+            overwrite,
+        )
         folders.check_target(self.path, overwrite=overwrite)
         self._spaces = {"observations": observation_space, "actions": action_space}
         for name, space in self._spaces.items():
@@ -141,7 +146,7 @@ class MinariWriter:
         try:
             if self._file is None:  # begun when the types of its columns are known
                 steps = (Column((name,), np.dtype(form), (), 0) for name, form in STEP_COLUMNS.items())
-                self._file = EpisodeFile(self._staged / folders.DATA / "main_data.hdf5", (*columns, *steps))
+                self._file = EpisodeFile(self._staged / folders.DATA / folders.RECORDS, (*columns, *steps))
             with naming_file(self.path):
                 self._file.add(episodes)
         except BaseException:

@@ -26,7 +26,7 @@ from rhocover.cli.plan import plan
 from rhocover.cli.reproduce import reproduce
 from rhocover.cli.tables import say, tell
 from rhocover.cli.top_up import top_up
-from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError
+from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, shortened
 from rhocover.printing import put
 
 FAILED, BAD_INPUT, NOT_CONVERGED, NOT_MET, INTERRUPTED = 1, 2, 3, 4, 130
@@ -39,6 +39,7 @@ EXIT_CODES = {
     INTERRUPTED: "interrupted",
 }
 EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items()) + "."
+NO_NAME = "Value error, embedded null byte"  # what the parser says of a name that no file can have
 UsageError: Any = typer.BadParameter.__base__  # what the parser raises; typer gives it no public name
 OPTIONS = (
     "rho|mu|discount|horizon|start|eta|restrict|method|tol|max_steps|out|seed|seeds|schedule|explorer|explorers|"
@@ -150,11 +151,13 @@ def _message(error: Any) -> str:
     """Returns what went wrong in one line, in the words of the command line."""
     if isinstance(error, UsageError):
         command = error.ctx.command_path if error.ctx else "rhocover"
-        return f"{error.format_message().rstrip('.')}. Try: {command} --help"
+        said = error.format_message().replace(NO_NAME, "a name cannot have a NUL character in it")
+        return f"{said.rstrip('.')}. Try: {command} --help"
     if isinstance(error, MemoryError):
         return f"there is not enough memory. {error}"
-    if isinstance(error, OSError):
-        return f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+    if isinstance(error, OSError) and not isinstance(error, RhocoverError):
+        named = error.filename and f"{error.strerror or error}: {shortened(error.filename)}"
+        return named or str(error)
     return _as_typed(str(error))
 
 

@@ -74,9 +74,8 @@ def audit(
     from rhocover.data.collections import find_data
 
     _check_demands(require_worst_ratio)
-    check_report(report, force=force)
-    if out is not None:
-        check_free(out, [DOCUMENT, TABLES], force=force)
+    page = check_report(report, force=force)
+    folder = None if out is None else check_free(out, [DOCUMENT, TABLES], force=force)
     place = read_env(env, settings or [])
     model = place and place.make()
     asked = {
@@ -99,9 +98,9 @@ def audit(
         print_json(document)
     else:
         show(_table(found, thin, codes["states"] is not None and states is None))
-    if out is not None:
-        say(f"wrote {len(write_all(out, _files(found, document), force=force))} files to {out}")
-    write_report(report, lambda: _page(found, typed(context)), force=force)
+    if folder is not None:
+        say(f"wrote {len(write_all(folder, _files(found, document), force=force))} files to {out}")
+    write_report(page, lambda: _page(found, typed(context)), force=force)
     check_demands(found, require_worst_ratio, require_complete)
 
 

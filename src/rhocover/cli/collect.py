@@ -5,17 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rhocover.cli import data_options as d
 from rhocover.cli import options as o
 from rhocover.cli import run_options as r
 from rhocover.cli.environments import Place, read_place
+from rhocover.cli.outputs import claimed
 from rhocover.cli.progress import progress
 from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
 from rhocover.cli.tables import print_json, say, show
 from rhocover.errors import InvalidArgumentError
+from rhocover.locks import Location, locate
 
 if TYPE_CHECKING:
     from rhocover.collecting import Collection
@@ -72,7 +73,7 @@ def collect(
         raise InvalidArgumentError(
             "--resume goes on with what is in DIR, --force removes it. Pass one of them."
         )
-    check_report(report, force=force)
+    page, folder = check_report(report, force=force), locate(out)
     place = read_place(env, settings or [], num_envs, max_episode_steps)
     until = {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}
     asked = {
@@ -84,29 +85,46 @@ def collect(
     world = place.make()
     try:
         asked["states"] = read_states(states, place.make_one, seed)
-        if force:
-            make_room(world, asked, out, report)
-        with telling_to_resume(context, out), progress(f"{explorer} in {env}") as bar:
-            found = _collect(world, asked, out, resume, bar, repeated(context))
+        with (
+            made_room(world, asked, folder, page, force=force) as held,
+            telling_to_resume(context, held),
+            progress(f"{explorer} in {env}") as bar,
+        ):
+            found = _collect(world, asked, held, resume, bar, repeated(context))
     finally:
         world.close()
     words = _words(place, mu, states, actions, asked, until, delta)
     _finish(found, words, json, thin)
-    write_report(report, lambda: _page(found), force=force)
+    write_report(page, lambda: _page(found), force=force)
 
 
 def _collect(
-    world: Any, asked: dict[str, Any], out: Path, resume: bool, bar: Any, command: str
+    world: Any, asked: dict[str, Any], out: Location, resume: bool, bar: Any, command: str
 ) -> Collection:
     from rhocover import collecting
 
     return collecting.collect(world, out=out, resume=resume, report=bar, command=command, **asked)
 
 
-def make_room(world: Any, asked: dict[str, Any], out: Path, report: Path | None) -> None:
-    """Removes the collection in the way, once it is certain that another can begin."""
-    from rhocover.adapters.minari_folders import check_id
+@contextmanager
+def made_room(
+    world: Any, asked: dict[str, Any], out: Location, report: Location | None, *, force: bool
+) -> Iterator[Location]:
+    """Yields the folder; with `force` without the collection in the way, and held from there on."""
+    if not force or not out.path.exists():
+        yield out
+        return
+    _check_begin(world, asked)
     from rhocover.cli.clearing import clear_collection
+
+    with claimed(out) as held:
+        clear_collection(held, report)
+        yield held
+
+
+def _check_begin(world: Any, asked: dict[str, Any]) -> None:
+    """Refuses what could not be collected, before anything is removed for it."""
+    from rhocover.adapters.minari_folders import check_id
     from rhocover.collecting.expedition import read_expedition
     from rhocover.collecting.storing import check_minari
 
@@ -117,7 +135,6 @@ def make_room(world: Any, asked: dict[str, Any], out: Path, report: Path | None)
         trip.problem.check_plan()
     if asked["dataset_id"] is not None:
         check_id(asked["dataset_id"])
-    clear_collection(out, report)
 
 
 def _words(
@@ -166,12 +183,12 @@ def repeated(context: Context) -> str:
 
 
 @contextmanager
-def telling_to_resume(context: Context, out: Path | None) -> Iterator[None]:
+def telling_to_resume(context: Context, out: Location) -> Iterator[None]:
     """Says on Ctrl-C how to go on, if there is something to go on with."""
     try:
         yield
     except KeyboardInterrupt:
-        if out is not None and (out / "collection.json").exists():
-            again = f"{typed(context)} --out {shlex.quote(str(out))} --resume"
+        if (out.path / "collection.json").exists():
+            again = f"{typed(context)} --out {shlex.quote(out.shown)} --resume"
             say(f"What was done is kept. Go on with: {again}")
         raise

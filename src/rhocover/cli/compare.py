@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rhocover.cli import options as o
 from rhocover.cli import run_options as r
-from rhocover.cli.outputs import clear, write_all
+from rhocover.cli.outputs import can_write, claimed, clear, write_all
 from rhocover.cli.progress import progress
 from rhocover.cli.report_option import Context, Report, check_report, or_report, typed, write_report
 from rhocover.cli.tables import print_json, say, show
@@ -16,6 +18,7 @@ from rhocover.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from rhocover.experiments import Comparison
+    from rhocover.locks import Hold
     from rhocover.report.page import Page
 
 
@@ -55,11 +58,11 @@ def compare(
     * `rhocover compare river_swim --model learned --steps 2000 --seeds 2`
     * `rhocover compare --redraw runs`
     """
-    check_report(report, force=force)
+    page = check_report(report, force=force)
     if redraw is not None:
         found = _redraw(redraw, bool(env) or out is not None or (force and report is None), json)
         again = shlex.join(["rhocover", "compare", "--redraw", str(redraw)])
-        write_report(report, lambda: _page(found, again), force=force)
+        write_report(page, lambda: _page(found, again), force=force)
         return
     from rhocover.cli.comparing import is_ours, read_comparison, run_comparison
     from rhocover.experiments.compare import check_question
@@ -74,16 +77,13 @@ def compare(
     )  # fmt: skip
     if out is not None and force:
         check_question(**asked)  # nothing is removed for what could not be run
-        clear(out, or_report(is_ours, out, report))
-    try:
-        with progress("runs") as bar:
-            found = run_comparison(asked, workers, out, bar)
-    except KeyboardInterrupt:
-        if out is not None:
-            say(f"What was done is kept in {out}. Go on with the same command.")
-        raise
-    _finish(found, json, out)
-    write_report(report, lambda: _page(found, typed(context)), force=force)
+    with claimed(out) if out is not None else nullcontext() as held:
+        if held is not None and force:
+            clear(held, or_report(is_ours, held, page))
+        with telling_to_repeat(held), progress("runs") as bar:
+            found = run_comparison(asked, workers, held, bar)
+        _finish(found, json, held)
+    write_report(page, lambda: _page(found, typed(context)), force=force)
 
 
 def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
@@ -93,9 +93,21 @@ def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
         raise InvalidArgumentError("--redraw DIR runs nothing: it goes without ENV, --out and --force.")
     if not folder.is_dir():
         raise InvalidArgumentError(f"`redraw`: there is no folder {str(folder)!r}.")
-    found = Comparison.load(folder)
-    _finish(found, json, folder)
+    with claimed(folder) as held:
+        found = Comparison.load(folder)
+        _finish(found, json, held)
     return found
+
+
+@contextmanager
+def telling_to_repeat(folder: Hold | None) -> Iterator[None]:
+    """Says on Ctrl-C how to go on, if there is something to go on with."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if folder is not None:
+            say(f"What was done is kept in {folder.shown}. Go on with the same command.")
+        raise
 
 
 def _page(found: Comparison, command: str) -> Page:
@@ -104,7 +116,7 @@ def _page(found: Comparison, command: str) -> Page:
     return page_of_comparison(found, command=command)
 
 
-def _finish(found: Comparison, json: bool, out: Path | None) -> None:
+def _finish(found: Comparison, json: bool, out: Hold | None) -> None:
     """Shows the comparison, and writes its files where a folder was named."""
     from rhocover.cli.comparing import comparison_document, comparison_files
     from rhocover.cli.run_tables import comparison_tables
@@ -113,6 +125,6 @@ def _finish(found: Comparison, json: bool, out: Path | None) -> None:
         print_json(comparison_document(found))
     else:
         show(*comparison_tables(found))
-    if out is not None:
+    if out is not None and can_write(out):
         write_all(out, comparison_files(found), force=True)
-        say(f"pictures, compare.json and the numbers behind them are in {out}")
+        say(f"pictures, compare.json and the numbers behind them are in {out.shown}")

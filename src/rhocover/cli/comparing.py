@@ -18,6 +18,7 @@ from rhocover.experiments.compare import EXPLORERS
 from rhocover.experiments.ledger import FILE
 from rhocover.experiments.pictures import comparison_regret_figure, comparison_worst_ratio_figure
 from rhocover.files import write_atomically
+from rhocover.locks import Hold
 from rhocover.report.figures import save_figure
 
 DOCUMENT = "compare.json"
@@ -50,16 +51,18 @@ def _label(env: str) -> str:
 
 
 def run_comparison(
-    asked: dict[str, Any], workers: int | None, out: Path | None, report: Callable[[int, int], None] | None
+    asked: dict[str, Any],
+    workers: int | None,
+    out: Path | Hold | None,
+    report: Callable[[int, int], None] | None,
 ) -> Comparison:
     """Returns the finished comparison."""
     return compare(workers=workers, out=out, report=report, **asked)
 
 
 def is_ours(name: str) -> bool:
-    """Whether `compare`, or this command, writes files of that name, or was killed while it did."""
-    is_numbers = name in (FILE, DOCUMENT) or name.startswith(f".{FILE}.")
-    return is_numbers or bool(re.fullmatch(rf"({'|'.join(KINDS)})-.+-rho-.+\.png", name))
+    """Whether `compare`, or this command, writes files of that name."""
+    return name in (FILE, DOCUMENT) or bool(re.fullmatch(rf"({'|'.join(KINDS)})-.+-rho-.+\.png", name))
 
 
 def comparison_document(found: Comparison) -> dict[str, Any]:

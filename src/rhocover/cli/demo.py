@@ -38,7 +38,9 @@ def demo(
     from rhocover.cli.scenes import in_table, letter, picture_files, river, solve
 
     scenes = [river(), letter()]
-    check_free(out, [REGRET, *(name for scene in scenes for name in picture_files(scene))], force=force)
+    folder = check_free(
+        out, [REGRET, *(name for scene in scenes for name in picture_files(scene))], force=force
+    )
     files = {}
     show(HOW_TO_READ, "")
     for scene in scenes:
@@ -48,5 +50,5 @@ def demo(
     found = expedition(scenes[0].mdp)
     show(*comparison_tables(found), "", moral(found), "")
     files[REGRET] = partial(regret_picture, found)
-    written = write_all(out, files, force=force)
+    written = write_all(folder, files, force=force)
     tell("\n  ".join(["Pictures:", *map(printable, written)]))

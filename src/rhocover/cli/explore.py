@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from rhocover.cli import data_options as d
 from rhocover.cli import options as o
 from rhocover.cli import run_options as r
-from rhocover.cli.outputs import clear, write_all
+from rhocover.cli.outputs import can_write, claimed, clear, write_all
 from rhocover.cli.progress import progress
 from rhocover.cli.report_option import (
     Context,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from rhocover.cli.knowledge import Knowledge
     from rhocover.cli.runs import Expedition
     from rhocover.exploring import Run
+    from rhocover.locks import Hold
     from rhocover.report.page import Page
 
 
@@ -88,14 +88,16 @@ def explore(
          "restrict": restrict, "states": states, "actions": actions},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
-    check_report(report, force=force)
+    page = check_report(report, force=force)
     if out is not None and force:
         asked.check()
-        clear(out, or_report(is_ours, out, report))
-    with telling_how_to_go_on(out), progress(f"{explorer} on {env}") as bar:
-        run = asked.run(out, bar)
-    known = _finish(run, asked, json, out)
-    write_report(report, lambda: _page(run, known, typed(context)), force=force)
+    with claimed(out) if out is not None else nullcontext() as held:
+        if held is not None and force:
+            clear(held, or_report(is_ours, held, page))
+        with telling_how_to_go_on(held), progress(f"{explorer} on {env}") as bar:
+            run = asked.run(held, bar)
+        known = _finish(run, asked, json, held)
+    write_report(page, lambda: _page(run, known, typed(context)), force=force)
 
 
 def resume(
@@ -117,15 +119,16 @@ def resume(
     from rhocover import exploring
     from rhocover.cli.runs import stored_expedition
 
-    check_report(report, force=force)
+    page = check_report(report, force=force)
     asked = stored_expedition(folder, delta)
-    with telling_how_to_go_on(folder), progress(f"going on with {folder}") as bar:
-        run = exploring.resume(folder, report=bar)
-    known = _finish(run, asked, json, folder)
-    write_report(report, lambda: _page(run, known, typed(context)), force=force)
+    with claimed(folder) as held:
+        with telling_how_to_go_on(held), progress(f"going on with {folder}") as bar:
+            run = exploring.resume(held, report=bar)
+        known = _finish(run, asked, json, held)
+    write_report(page, lambda: _page(run, known, typed(context)), force=force)
 
 
-def _finish(run: Run, asked: Expedition, json: bool, out: Path | None) -> Knowledge:
+def _finish(run: Run, asked: Expedition, json: bool, out: Hold | None) -> Knowledge:
     """Shows the run, writes its files where a folder was named, and returns what is known of it."""
     from rhocover.cli.knowledge import knowledge_of
     from rhocover.cli.run_tables import run_table
@@ -137,9 +140,9 @@ def _finish(run: Run, asked: Expedition, json: bool, out: Path | None) -> Knowle
         print_json(document)
     else:
         show(run_table(run, known, asked.settings))
-    if out is not None:
+    if out is not None and can_write(out):
         write_all(out, run_files(run, asked, document), force=True)
-        say(f"pictures, explore.json and the run itself are in {out}")
+        say(f"pictures, explore.json and the run itself are in {out.shown}")
     return known
 
 
@@ -150,11 +153,11 @@ def _page(run: Run, known: Knowledge, command: str) -> Page:
 
 
 @contextmanager
-def telling_how_to_go_on(folder: Path | None) -> Iterator[None]:
+def telling_how_to_go_on(folder: Hold | None) -> Iterator[None]:
     """Says on Ctrl-C how to go on, if there is something to go on with."""
     try:
         yield
     except KeyboardInterrupt:
-        if folder is not None and (folder / "run.safetensors").exists():
-            say(f"What was done is kept. Go on with: rhocover resume {folder}")
+        if folder is not None and (folder.path / "run.safetensors").exists():
+            say(f"What was done is kept. Go on with: rhocover resume {folder.shown}")
         raise

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rhocover.cli.data_inputs import read_actions, read_data_mu, read_states
@@ -18,6 +17,7 @@ from rhocover.cli.until import read_doubt, read_until
 from rhocover.collecting.expedition import read_expedition
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring import Run, explore
+from rhocover.locks import Hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Outing(Expedition):
             "`out` is for models: a run in an environment is stored with its data, by rhocover collect."
         )
 
-    def run(self, out: Path | None, report: Report) -> Run:
+    def run(self, out: Hold | None, report: Report) -> Run:
         """Returns the finished run; the environment is closed then."""
         try:
             return explore(self.env, out=out, report=report, trace_points=TRACE_POINTS, **self.given)

@@ -1,31 +1,46 @@
 """Files of one command in one folder: checked before anything is computed, all written at the end.
 
 They are written to a hidden folder first and moved when all of them are there, so that an interruption,
-a full disk or a defect leaves nothing half done.
+a full disk or a defect leaves nothing half done. The folder is held meanwhile: no other process writes to it,
+and what a killed one left there is removed.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rhocover import checks
+from rhocover.cli.tables import say
 from rhocover.errors import InvalidArgumentError
 from rhocover.files import naming_file
+from rhocover.locks import Hold, Location, check_unused, hold_folder, locate
+from rhocover.temporary import is_left, is_left_folder, remove_left_folders, temporary_folder
 
 Writer = Callable[[Path], None]
-HIDDEN = ".rhocover-"  # folders begin so in which files are put together
+HIDDEN = "rhocover"  # what the folder is called in which files are put together
+PATIENCE = 60.0  # seconds for another command that writes its files there: pictures take some
 
 
-def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
+def check_free(folder: Path, names: Iterable[str], *, force: bool) -> Location:
+    """Returns where a folder is; refuses one that cannot be written to or is in use.
+
+    Files that exist already are refused unless `force`.
+    """
+    place = locate(folder)
+    check_files(folder, names, force=force)
+    check_unused(place)
+    return place
+
+
+def check_files(folder: Path, names: Iterable[str], *, force: bool) -> None:
     """Refuses a folder that cannot be written to, and files that exist already unless `force`."""
-    nearest = _nearest(folder)
+    nearest = _nearest(checks.place(folder, "out", "folder"))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise InvalidArgumentError(f"`out`: {str(nearest)!r} is not a folder that can be written to.")
-    taken = [name for name in names if (folder / name).exists()]
+    taken = [name for name in names if os.path.lexists(folder / name)]
     if taken and not force:
         more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
         raise InvalidArgumentError(
@@ -33,37 +48,68 @@ def check_free(folder: Path, names: Iterable[str], *, force: bool) -> None:
         )
 
 
-def clear(folder: Path, is_ours: Callable[[str], bool]) -> None:
-    """Removes the files of an earlier command; refuses a folder that holds anything else."""
-    names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
-    foreign = [name for name in names if not is_ours(name) and not name.startswith(HIDDEN)]
+@contextmanager
+def claimed(folder: Path | Location, *, patience: float = 0.0) -> Iterator[Hold]:
+    """Holds a folder while a command writes to it; makes it, and removes it if nothing was written."""
+    place = locate(folder)
+    if place.path.exists() and not place.path.is_dir():
+        raise InvalidArgumentError(f"`out` must be a folder, got the file {place.shown!r}.")
+    is_held = isinstance(place, Hold)
+    made = [] if is_held else [each for each in (place.path, *place.path.parents) if not each.exists()]
+    if made:
+        place.path.mkdir(parents=True, exist_ok=True)
+    with hold_folder(place, patience=patience) as hold:
+        try:
+            remove_left_folders(place.path, HIDDEN.__eq__)
+            yield hold
+        except BaseException:
+            with suppress(OSError):  # one that is not empty is somebody's by now
+                for each in made:
+                    each.rmdir()
+            raise
+
+
+def can_write(held: Hold) -> bool:
+    """Returns whether a folder of results can be written to; says so if not."""
+    if os.access(held.path, os.W_OK):
+        return True
+    say(f"{held.shown} cannot be written to; the files in it are as they were")
+    return False
+
+
+def clear(held: Hold, is_ours: Callable[[str], bool]) -> None:
+    """Removes the files of an earlier command, whole or half written; refuses a folder with anything else."""
+    entries = sorted(held.path.iterdir())
+    foreign = [entry.name for entry in entries if not _is_file_of(entry, is_ours)]
     if foreign:
         raise InvalidArgumentError(
-            f"`out`: {str(folder)!r} holds {foreign[0]!r}, which is not of this command. Nothing was removed."
+            f"`out`: {held.shown!r} holds {foreign[0]!r}, which is not of this command. Nothing was removed."
         )
-    for name in names:  # what a killed command left behind is a folder
-        (folder / name).unlink() if not name.startswith(HIDDEN) else shutil.rmtree(folder / name)
+    for entry in entries:
+        if not is_left_folder(entry, HIDDEN.__eq__):  # those were removed already, or somebody is at them
+            entry.unlink()
 
 
-def write_all(folder: Path, files: Mapping[str, Writer], *, force: bool) -> list[Path]:
+def _is_file_of(entry: Path, is_ours: Callable[[str], bool]) -> bool:
+    if entry.is_dir() and not entry.is_symlink():
+        return is_left_folder(entry, HIDDEN.__eq__)
+    return is_ours(entry.name) or is_left(entry, is_ours)
+
+
+def write_all(out: Path | Location, files: Mapping[str, Writer], *, force: bool) -> list[Path]:
     """Writes the files and returns their paths; a writer may decide to write nothing."""
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix=HIDDEN, dir=folder) as hidden:
+    with claimed(out, patience=PATIENCE) as held:
+        folder = held.path
+        with temporary_folder(folder / HIDDEN) as hidden:
             for name, write in files.items():
                 with naming_file(folder / name):
-                    write(Path(hidden, name))
-            written = [name for name in files if Path(hidden, name).exists()]
-            check_free(folder, written, force=force)  # again: others may have been faster
+                    write(hidden / name)
+            written = [name for name in files if (hidden / name).exists()]
+            check_files(folder, written, force=force)  # again: others may have been faster
+            held.check()
             for name in written:
-                os.replace(Path(hidden, name), folder / name)
-    except BaseException:
-        with suppress(OSError):  # one that is not empty is somebody's by now
-            for place in made:
-                place.rmdir()
-        raise
-    return [folder / name for name in written]
+                os.replace(hidden / name, folder / name)
+    return [Path(held.shown) / name for name in written]
 
 
 def _nearest(folder: Path) -> Path:

@@ -58,17 +58,16 @@ def plan(
         {"discount": discount, "horizon": horizon, "start": start, "eta": eta, "restrict": restrict,
          "method": method, "tol": tol, "max_steps": max_steps, "time_limit": time_limit},
     )  # fmt: skip
-    check_report(report, force=force)
-    if out is not None:
-        check_free(out, plan_files(request), force=force)
+    page = check_report(report, force=force)
+    folder = None if out is None else check_free(out, plan_files(request), force=force)
     plans = request.solve()
     if json:
         print_json(request.document(plans))
     else:
         show(plan_table(request.title, plans))
-    if out is not None:
-        say(f"wrote {len(write_all(out, plan_files(request, plans), force=force))} files to {out}")
-    write_report(report, lambda: _page(plans, discount, horizon, typed(context)), force=force)
+    if folder is not None:
+        say(f"wrote {len(write_all(folder, plan_files(request, plans), force=force))} files to {out}")
+    write_report(page, lambda: _page(plans, discount, horizon, typed(context)), force=force)
     _check_converged(plans)
 
 

@@ -18,6 +18,8 @@ from typer import Context, Option
 from rhocover.cli.options import RESULT
 from rhocover.cli.tables import say
 from rhocover.errors import InvalidArgumentError
+from rhocover.locks import Location, locate
+from rhocover.temporary import is_called, remove_left
 
 if TYPE_CHECKING:
     from rhocover.report.page import Page
@@ -42,10 +44,12 @@ Replace = Annotated[
 ]
 
 
-def check_report(path: Path | None, *, force: bool) -> None:
-    """Refuses a file that cannot be written, or that exists already unless `force`."""
-    if path is None:
-        return
+def check_report(report: Path | Location | None, *, force: bool) -> Location | None:
+    """Returns where the page goes; refuses a file that cannot be written, or that exists unless `force`."""
+    if report is None:
+        return None
+    place = locate(report, "report", "file")
+    path = Path(place.shown)
     if path.suffix.lower() not in ENDINGS:
         raise InvalidArgumentError(f"--report must name a file that ends in .html, got {str(path)!r}.")
     if path.is_dir():
@@ -55,23 +59,27 @@ def check_report(path: Path | None, *, force: bool) -> None:
         raise InvalidArgumentError(f"--report: {str(nearest)!r} is not a folder that can be written to.")
     if path.exists() and not force:
         raise InvalidArgumentError(f"{str(path)!r} would be overwritten. Pass --force, or another --report.")
+    return place
 
 
-def write_report(path: Path | None, make: Callable[[], Page], *, force: bool) -> None:
+def write_report(place: Location | None, make: Callable[[], Page], *, force: bool) -> None:
     """Writes the page that `make` returns, where one was asked for, and says so."""
-    if path is None:
+    if place is None:
         return
     from rhocover.report.page_html import write_page
 
     page = make()
-    check_report(path, force=force)  # again: others may have been faster
-    write_page(page, path, overwrite=force)
-    say(f"the report is in {path}")
+    check_report(place, force=force)  # again: others may have been faster
+    remove_left(place.path.parent, is_called(place.path))
+    write_page(page, place.path, overwrite=force)
+    say(f"the report is in {place.shown}")
 
 
-def or_report(is_ours: Callable[[str], bool], out: Path, report: Path | None) -> Callable[[str], bool]:
+def or_report(
+    is_ours: Callable[[str], bool], out: Location, report: Location | None
+) -> Callable[[str], bool]:
     """Returns whether a file of `out` is of this command: the report, too, may have been put there."""
-    mine = report.name if report is not None and report.absolute().parent == out.absolute() else None
+    mine = report.path.name if report is not None and report.path.parent == out.path else None
     return lambda name: name == mine or is_ours(name)
 
 

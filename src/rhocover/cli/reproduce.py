@@ -68,16 +68,15 @@ def reproduce(
 
     if name is None:
         raise InvalidArgumentError(f"name what to reproduce: {', '.join(NAMES)}.")
-    if out is not None:
-        check_free(out, file_names(name), force=force)
+    folder = None if out is None else check_free(out, file_names(name), force=force)
     with progress("runs") as report:
         found = run(name, seeds=seeds, num_steps=num_steps, workers=workers, report=report)
     if json:
         print_json(document(found))
     else:
         tell(str(found))
-    if out is not None:
-        say(f"wrote {len(write_all(out, files(found), force=force))} files to {out}")
+    if folder is not None:
+        say(f"wrote {len(write_all(folder, files(found), force=force))} files to {out}")
     _check(found)
 
 

@@ -25,6 +25,7 @@ from rhocover.exploring.settings import Settings, read_settings
 from rhocover.exploring.stopping import CertifiedGap
 from rhocover.exploring.storage import settings_document
 from rhocover.files import write_atomically
+from rhocover.locks import Hold
 from rhocover.report.drawing import as_text
 from rhocover.report.figures import occupancy_figure, save_figure
 from rhocover.report.journey import run_figure
@@ -56,7 +57,7 @@ class Expedition:
         """Refuses what `explore` would refuse, before anything is removed."""
         check_run(self.settings)
 
-    def run(self, out: Path | None, report: Report) -> Run:
+    def run(self, out: Hold | None, report: Report) -> Run:
         """Returns the finished run."""
         asked, given = self.settings, keywords(self.settings)
         return explore(
@@ -107,8 +108,8 @@ def run_document(run: Run, words: dict[str, Any], known: Knowledge) -> dict[str,
 
 
 def is_ours(name: str) -> bool:
-    """Whether a run, or this command, wrote a file of that name, or was killed while it did."""
-    return name in (*OURS, DOCUMENT, *PICTURES) or name.startswith(tuple(f".{ours}." for ours in OURS))
+    """Whether a run, or this command, writes files of that name."""
+    return name in (*OURS, DOCUMENT, *PICTURES)
 
 
 def run_files(run: Run, asked: Expedition, document: dict[str, Any]) -> dict[str, Writer]:

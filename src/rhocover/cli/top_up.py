@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,13 +13,13 @@ from rhocover.cli import data_options as d
 from rhocover.cli import options as o
 from rhocover.cli import run_options as r
 from rhocover.cli.audit import SPELLED, read_codes, read_env
-from rhocover.cli.collect import make_room, repeated, telling_to_resume
+from rhocover.cli.collect import made_room, repeated, telling_to_resume
 from rhocover.cli.environments import Place
-from rhocover.cli.outputs import write_all
 from rhocover.cli.progress import progress, waiting
 from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
 from rhocover.cli.tables import print_json, say, show
 from rhocover.errors import InvalidArgumentError
+from rhocover.locks import Location, locate
 
 if TYPE_CHECKING:
     from rhocover.collecting import TopUp
@@ -82,33 +81,35 @@ def top_up(
     from rhocover.data.collections import find_data
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
-    check_report(report, force=force)
-    check_policy(policy, force=force)
+    page, table = check_report(report, force=force), check_policy(policy, force=force)
+    folder = None if out is None else locate(out)
     place = read_env(env, settings or [], max_episode_steps)
     asked = {
         "num_steps": num_steps, "rho": rho, "mu": read_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
-        "model": model, "out": out, "resume": resume,
+        "model": model, "out": folder, "resume": resume,
     }  # fmt: skip
     with waiting(f"counting {data}"):
         where = find_data(data)
         asked |= read_codes(where, read_states(states, place and place.make_one, seed), read_actions(actions),
                             is_known=False)  # fmt: skip
         counted = _counted(where, asked, num_states, _num_actions(num_actions, place))
-    if place is None or out is None:
+    if place is None or folder is None:
         found = _planned(counted, place, asked)
     else:
-        with telling_to_resume(context, out), _open(place) as world:
-            if force:
-                _make_room(world, asked, out, report)
-            with progress(f"adding to {data}") as bar:
-                found = _collected(counted, world, asked, bar, repeated(context))
+        with (
+            _open(place) as world,
+            _made_room(world, asked, folder, page, force=force) as held,
+            telling_to_resume(context, held),
+            progress(f"adding to {data}") as bar,
+        ):
+            found = _collected(counted, world, asked | {"out": held}, bar, repeated(context))
     words = {
         "data": data, "environment": env, "set": {} if place is None else place.arguments, "mu": mu,
         "states": states, "actions": actions, "num_states": num_states, "num_actions": num_actions,
         **{name: asked[name] for name in ("num_steps", "rho", "seed", "dataset_id", "model")},
     }  # fmt: skip
-    _finish(found, words, json, thin, policy, force)
-    write_report(report, lambda: _page(found, typed(context)), force=force)
+    _finish(found, words, json, thin, table, force)
+    write_report(page, lambda: _page(found, typed(context)), force=force)
 
 
 def _check_goal(out: Path | None, *, resume: bool, force: bool, dataset_id: str | None) -> None:
@@ -149,12 +150,15 @@ def _open(place: Place) -> Iterator[Any]:
         world.close()
 
 
-def _make_room(world: Any, asked: dict[str, Any], out: Path, report: Path | None) -> None:
-    """Removes the collection in the way, once it is certain that another can begin."""
+def _made_room(
+    world: Any, asked: dict[str, Any], out: Location, report: Location | None, *, force: bool
+) -> AbstractContextManager[Location]:
+    """Yields the folder; with `force` without the collection in the way, once another is sure to begin."""
     has_table = hasattr(world.unwrapped, "P") and asked["states"] is None
     names = ("rho", "num_steps", "mu", "seed", "states", "actions", "dataset_id")
     given = {name: asked[name] for name in names} | {"explorer": "feedback", "schedule": None, "until": None}
-    make_room(world, given | {"model": asked["model"] or ("known" if has_table else "learned")}, out, report)
+    given |= {"model": asked["model"] or ("known" if has_table else "learned")}
+    return made_room(world, given, out, report, force=force)
 
 
 def _planned(counted: Any, place: Place | None, asked: dict[str, Any]) -> TopUp:
@@ -176,7 +180,7 @@ def _collected(counted: Any, world: Any, asked: dict[str, Any], bar: Any, comman
 
 
 def _finish(
-    found: TopUp, words: dict[str, Any], json: bool, thin: int, policy: Path | None, force: bool
+    found: TopUp, words: dict[str, Any], json: bool, thin: int, policy: Location | None, force: bool
 ) -> None:
     """Shows the top-up, writes the policy where a file was named, and says where everything is."""
     from rhocover._version import __version__
@@ -188,8 +192,8 @@ def _finish(
     else:
         show(top_up_table(found, thin))
     if policy is not None:
-        write_all(policy.parent, {policy.name: partial(write_policy, found)}, force=force)
-        say(f"the policy is in {policy}")
+        write_policy(found, policy, force=force)
+        say(f"the policy is in {policy.shown}")
     if found.collection is not None:
         say(f"the new data is in {found.collection.path}, its datasheet is {found.collection.page}")
 

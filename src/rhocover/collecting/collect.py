@@ -9,8 +9,8 @@ datasheet.json, .html    what it covers
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from rhocover.collecting.folder import CollectionFolder
 from rhocover.collecting.pages import page_of_collection
 from rhocover.collecting.storing import check_minari, digest_of, gather, publish
 from rhocover.files import tensor_digest
+from rhocover.locks import locate
 from rhocover.report.page_html import write_page
 
 
@@ -33,7 +34,7 @@ def collect(
     num_steps: int,
     mu: Any = None,
     *,
-    out: Path | str,
+    out: os.PathLike[str] | str,
     dataset_id: str | None = None,
     states: Any = None,
     actions: Any = None,
@@ -54,6 +55,7 @@ def collect(
     same call takes different steps with the same statistics, and a collection begun here may be refused.
     `command` is what the datasheet says to repeat it, if not this call.
     """
+    out = locate(out)  # the environment may change the working directory
     check_minari()
     trip = read_expedition(
         env, rho, num_steps, mu, explorer=explorer, model=model, schedule=schedule, seed=seed, until=until,
@@ -69,7 +71,7 @@ def collect(
         best = run.problem if run.is_comparable else None
         sheet_of = partial(make_datasheet, trip, problem=best, command=command, run=run)
         tally, audit, sheet = publish(trip, folder, name, digest, sheet_of, run)
-        found = Collection(folder.path, name, audit, sheet, run, tally, states, actions)
+        found = Collection(folder.out, name, audit, sheet, run, tally, states, actions)
         write_page(page_of_collection(found), found.page, overwrite=True)
         folder.finish(json.dumps(sheet, indent=2) + "\n")
     return found

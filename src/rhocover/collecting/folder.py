@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rhocover.adapters.minari_folders import remove_staged
+from rhocover.collecting.log import PART_NAME, part_files
 from rhocover.data.collections import check_version
 from rhocover.errors import InvalidArgumentError, naming, shortened
-from rhocover.exploring.checkpoints import lock_folder
 from rhocover.files import load_document, write_atomically
+from rhocover.locks import Hold, hold_folder, locate, make_folder
+from rhocover.temporary import is_left, remove_left
 
 FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # what others may follow from
 CALLED = {"environment": "env", "arrays": "mu"}
@@ -22,35 +25,42 @@ SETTINGS, SHEET, PAGE = "collection.json", "datasheet.json", "datasheet.html"
 class CollectionFolder:
     """Use it in a `with` statement; `resume` goes on with a collection of the same settings."""
 
-    def __init__(self, out: Path | str, document: dict[str, Any], *, resume: bool) -> None:
-        if not isinstance(out, str | os.PathLike):
-            raise InvalidArgumentError(f"`out` must be the name of a folder, got {out!r}.")
-        self.path, self._document = Path(out), json.loads(json.dumps(document))
-        self._lock: int | None = None
-        with naming(self.path):
-            (self._check_same if resume else self._check_free)()
+    def __init__(self, out: Any, document: dict[str, Any], *, resume: bool) -> None:
+        self._place, self._resume = locate(out), resume
+        self.path, self._document = self._place.path, json.loads(json.dumps(document))
+        self._hold: Hold | None = None
+        self._check()
+
+    @property
+    def out(self) -> Path:
+        """The folder as the caller named it, if that still leads there."""
+        return Path(self._place.shown)
+
+    def _check(self) -> None:
+        with naming(self._place.shown):
+            (self._check_same if self._resume else self._check_free)()
 
     def _check_free(self) -> None:
         if (self.path / SETTINGS).exists():
             raise InvalidArgumentError(
-                f"`out` {str(self.path)!r} holds a collection already. Go on with it: resume=True; or name "
+                f"{self._place.said} holds a collection already. Go on with it: resume=True; or name "
                 "another folder."
             )
         if self.path.exists() and (
-            not self.path.is_dir() or any(not _is_left(p) for p in self.path.iterdir())
+            not self.path.is_dir() or any(not is_left(p, is_ours) for p in self.path.iterdir())
         ):
-            raise InvalidArgumentError(f"`out` must be a new or empty folder: {str(self.path)!r} is not.")
+            raise InvalidArgumentError(f"`out` must be a new or empty folder: {self._place.shown!r} is not.")
 
     def _check_same(self) -> None:
         """Refuses to go on with a collection of other settings, or with one that is done."""
         if not (self.path / SETTINGS).is_file():
             raise InvalidArgumentError(
-                f"`resume`: {str(self.path)!r} holds no collection. Leave resume out to begin one there."
+                f"`resume`: {self._place.shown!r} holds no collection. Leave resume out to begin one there."
             )
         if (self.path / SHEET).exists():
-            self._remove_log()  # of a process that ended between its last two steps
+            self._remove_log_if_free()  # of a process that ended between its last two steps
             raise InvalidArgumentError(
-                f"`resume`: the collection in {str(self.path)!r} is finished. Add to it with top_up."
+                f"`resume`: the collection in {self._place.shown!r} is finished. Add to it with top_up."
             )
         stored = load_document(self.path / SETTINGS)
         check_version(self.path / SETTINGS, stored)
@@ -64,9 +74,10 @@ class CollectionFolder:
                 )
 
     def __enter__(self) -> CollectionFolder:
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = lock_folder(self.path)
+        make_folder(self.path)
+        self._hold = hold_folder(self._place)
         try:
+            self._check()  # again: another process may have been faster
             self._clear_left()
             if not (self.path / SETTINGS).exists():
                 self._write(SETTINGS, json.dumps(self._document, indent=2, sort_keys=True) + "\n")
@@ -81,26 +92,21 @@ class CollectionFolder:
         self._release()
 
     def _release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
 
     def _clear_left(self) -> None:
         """Removes what a killed process was writing."""
-        hidden = [path for path in self.path.iterdir() if _is_left(path)]
-        target = self.path / self._document["dataset_id"]
-        if target.parent.is_dir():
-            hidden += [
-                path for path in target.parent.iterdir() if path.name.startswith(f".{target.name[:40]}.")
-            ]
-        for path in hidden:
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        remove_left(self.path, is_ours)
+        remove_staged(self.path / self._document["dataset_id"])
 
     def _write(self, name: str, content: str) -> None:
         write_atomically(self.path / name, content.encode(), overwrite=True)
 
     def clear_unfinished(self, target: Path) -> None:
         """Removes a data set that was written by a process that ended before the datasheet was."""
+        make_folder(self.path)  # refuses to go on in a folder that is not the one that is held
         if target.exists() and not (self.path / SHEET).exists():
             shutil.rmtree(target)
 
@@ -110,10 +116,15 @@ class CollectionFolder:
         self._remove_log()
 
     def _remove_log(self) -> None:
-        for part in sorted(self.path.glob("log-*.safetensors")):
+        for part in part_files(self.path):
             part.unlink()
 
+    def _remove_log_if_free(self) -> None:
+        """Removes a log that is no longer needed, unless it is in use or cannot be removed."""
+        with suppress(OSError, InvalidArgumentError), hold_folder(self._hold or self._place):
+            self._remove_log()
 
-def _is_left(path: Path) -> bool:
-    """Whether a file is one that an interrupted write of ours leaves behind."""
-    return path.name.startswith((f".{SETTINGS}.", f".{SHEET}.", f".{PAGE}.", ".log-"))
+
+def is_ours(name: str) -> bool:
+    """Whether a collection has a file of that name in its folder."""
+    return name in (SETTINGS, SHEET, PAGE) or PART_NAME.fullmatch(name) is not None

@@ -8,6 +8,7 @@ is compared with the log, so a change of versions or of the environment is notic
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ class Part:
     def num_steps(self) -> int:
         """How many steps it holds."""
         return int(self.columns["actions"].size)
+
+
+PART_NAME = re.compile(r"log-\d{6,}\.safetensors")
 
 
 def part_path(folder: Path, number: int) -> Path:
@@ -110,6 +114,8 @@ class Log:
         document = {"first": self._first, "run": self._digest}
         try:
             save_tensors(path, "collection-log", columns, document, overwrite=True)
+        except CheckpointError:  # says itself what happened to the folder
+            raise
         except OSError as error:
             raise CheckpointError(
                 f"{path.name} could not be written to {str(self._folder)!r}: {error.strerror or error}; the "
@@ -184,10 +190,16 @@ def stored_steps(folder: Path, digest: str) -> int:
         number += 1
         if part.num_steps < PART:
             break
-    for later in sorted(folder.glob("log-*.safetensors")):
-        if later > part_path(folder, number - 1) or number == 0:
-            later.unlink()
+    kept = {part_path(folder, k) for k in range(number)}
+    for path in part_files(folder):
+        if path not in kept:
+            path.unlink()
     return steps
+
+
+def part_files(folder: Path) -> list[Path]:
+    """Returns the files of all parts that there are, whole or not."""
+    return [path for path in sorted(folder.iterdir()) if PART_NAME.fullmatch(path.name)]
 
 
 def parts_of(folder: Path, digest: str) -> Any:

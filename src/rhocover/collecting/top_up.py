@@ -12,7 +12,6 @@ import dataclasses
 import json
 import os
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +37,7 @@ from rhocover.data.stored_codes import codes_of_data
 from rhocover.data.tally import Tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.files import tensor_digest
+from rhocover.locks import locate
 from rhocover.mdp import MDP
 from rhocover.report.page_html import write_page
 
@@ -49,7 +49,7 @@ def top_up(
     rho: float = 2.0,
     mu: Any = None,
     *,
-    out: Path | str | None = None,
+    out: os.PathLike[str] | str | None = None,
     dataset_id: str | None = None,
     states: Any = None,
     actions: Any = None,
@@ -68,6 +68,7 @@ def top_up(
     interruption.
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
+    out = None if out is None else locate(out)  # the environment may change the working directory
     states, actions = _codes(data, env, states, actions)
     read = _read(data, env, states, actions)
     if env is None or isinstance(env, MDP):
@@ -151,7 +152,7 @@ def _collected(
         repeat = command or repeat_call(trip, "top_up(data, ")
         sheet_of = partial(make_datasheet, trip, problem=trip.problem, command=repeat)
         tally, audit, sheet = publish(trip, folder, name, digest, sheet_of)
-        found = Collection(folder.path, name, audit, sheet, None, tally, states, actions)
+        found = Collection(folder.out, name, audit, sheet, None, tally, states, actions)
         write_page(page_of_collection(found), found.page, overwrite=True)
         folder.finish(json.dumps(sheet, indent=2) + "\n")
     return found

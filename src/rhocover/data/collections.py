@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rhocover import checks
 from rhocover.errors import FileFormatError, InvalidDataError, shortened
 from rhocover.files import check_format, load_document
 
 
 def find_data(text: str) -> str:
     """Returns where the data is: of the folder of a collection, the data set in it."""
-    place = Path(text) / "collection.json"
+    place = checks.place(text, "data", "file or folder") / "collection.json"
     if not place.is_file() or (Path(text) / "data").exists():
         return text
     try:

@@ -49,6 +49,7 @@ def read_tally(
     num_states = None if num_states is None else checks.size(num_states, "num_states", least=1)
     num_actions = None if num_actions is None else checks.size(num_actions, "num_actions", least=1)
     if isinstance(data, str | os.PathLike):
+        checks.place(data, "data", "file or folder")
         with naming(data):
             return _read(find_data(os.fspath(data)), states, actions, num_states, num_actions, spaces)
     return _read(data, states, actions, num_states, num_actions, spaces)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from rhocover import checks
@@ -17,6 +16,7 @@ from rhocover.experiments.pool import run_items
 from rhocover.experiments.question import Question
 from rhocover.experiments.reading import read_question
 from rhocover.experiments.runs import Failure, error_of
+from rhocover.locks import locate
 
 EXPLORERS = ("feedback", "tracking", "stationary", "algorithm1")
 
@@ -38,7 +38,7 @@ def compare(
     num_chains: int = 1,
     trace_points: int = 5,
     workers: int | None = None,
-    out: Path | str | None = None,
+    out: os.PathLike[str] | str | None = None,
     report: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Returns the runs of every explorer on every model at every rho, with the same seeds and budget.
@@ -52,8 +52,8 @@ def compare(
     Runs share out among `workers` processes, one for each core by default; the result does not depend on
     how many. With one, everything happens in this process. A script that uses several needs the usual
     `if __name__ == "__main__":`. `out` is a folder that keeps what is finished: the same call goes on after
-    an interruption, and refuses a folder that was begun with other arguments. `report(done, total)` is called
-    after each run.
+    an interruption, and refuses a folder that was begun with other arguments or is in use by another process.
+    `report(done, total)` is called after each run.
 
     >>> import rhocover as rc
     >>> found = rc.compare("river_swim", ["feedback", "stationary"], num_steps=2000, seeds=4, workers=1)
@@ -61,6 +61,7 @@ def compare(
     >>> best.regret.mean < other.regret.mean / 10
     True
     """
+    out = None if out is None else locate(out)  # what is called on the way may change the working directory
     question = check_question(
         envs, explorers, rho=rho, num_steps=num_steps, mu=mu, model=model, seeds=seeds, schedule=schedule,
         start=start, discount=discount, horizon=horizon, restrict=restrict, num_chains=num_chains,
@@ -71,7 +72,7 @@ def compare(
     try:
         _run(question, ledger, workers, report)
     finally:
-        ledger.store()  # whatever ended it: what is finished is kept
+        ledger.close()  # whatever ended it: what is finished is kept
     return from_file(ledger.tensors, ledger.document, str(out))
 
 

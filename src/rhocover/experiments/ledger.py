@@ -2,8 +2,9 @@
 
 All results are arrays over the grid [envs, orders, explorers, seeds], and `done` says which places are
 filled. Together with the question they are one file, written whole or not at all: a comparison that is not
-finished and one that is differ in `done` only. A file is taken up again if it asks the same question. Runs
-are determined by their place, so two processes that fill one file write the same numbers.
+finished and one that is differ in `done` only. A file is taken up again if it asks the same question. The
+folder is held (`locks`) until the ledger is closed, so that no second process writes over what this one
+found; a comparison that is finished needs neither that nor a disk to write to.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from rhocover.experiments.question import Place, Question
 from rhocover.experiments.runs import COLUMNS, ENDS, FACTS, Outcome
 from rhocover.exploring.models import MODELS, model_document
 from rhocover.files import load_tensors, save_tensors
+from rhocover.locks import Hold, Location, hold_folder, locate, make_folder
+from rhocover.temporary import is_left, remove_left
 
 FILE, KIND = "comparison.safetensors", "comparison"
 MOST_LETTERS = 200  # of what differs, in a message
@@ -29,14 +32,41 @@ SECONDS = 2.0  # between two stores, so that many short runs are not spent on wr
 class Ledger:
     """Results over the grid, and the folder they are stored in, if any."""
 
-    def __init__(self, question: Question, folder: Path | str | None) -> None:
+    def __init__(self, question: Question, folder: Any) -> None:
         self.document = json.loads(json.dumps(question.document(), sort_keys=True))  # as it is read back
         self.tensors = empty_tensors(question)
-        self.path = None if folder is None else Path(folder) / FILE
+        self._place = None if folder is None else locate(folder)
+        self.path = None if self._place is None else self._place.path / FILE
+        self._hold: Hold | None = None
         self._stored = -np.inf
-        if self.path is not None:
-            self._take_up(self.path)
+        if self._place is not None:
+            self._take_up(self._place)
+            if not self.done.all():
+                self._begin(self._place)
+
+    def _begin(self, place: Location) -> None:
+        """Holds the folder, and looks again at what is there: another process may have been faster."""
+        make_folder(place.path)
+        self._hold = hold_folder(place)
+        try:
+            self._take_up(place)
+            remove_left(place.path, FILE.__eq__)
             self.store()
+        except BaseException:
+            self._release()
+            raise
+
+    def close(self) -> None:
+        """Stores what is there, and gives the folder free."""
+        try:
+            self.store()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
 
     @property
     def done(self) -> np.ndarray:
@@ -56,22 +86,23 @@ class Ledger:
             self.store()
 
     def store(self) -> None:
-        """Writes what is there."""
-        if self.path is not None:
+        """Writes what is there, if the folder is held: what was finished before is there already."""
+        if self.path is not None and self._hold is not None:
             save_tensors(self.path, KIND, self.tensors, self.document, overwrite=True)
             self._stored = time.monotonic()
 
-    def _take_up(self, path: Path) -> None:
+    def _take_up(self, place: Location) -> None:
         """Goes on from the file if it asks the same question; refuses any other content of the folder."""
-        _check_folder(path.parent)
+        _check_folder(place)
+        path = place.path / FILE
         if not path.exists():
             return
         tensors, document = load_tensors(path, KIND)
-        _check_same(str(path.parent), document, self.document)
+        _check_same(place.shown, document, self.document)
         if {name: array.shape for name, array in tensors.items()} != {
             name: array.shape for name, array in self.tensors.items()
         }:
-            raise FileFormatError(f"{path.name} in {str(path.parent)!r} has arrays of another shape.")
+            raise FileFormatError(f"{path.name} in {place.shown!r} has arrays of another shape.")
         self.tensors = {name: array.copy() for name, array in tensors.items()}
 
 
@@ -87,17 +118,23 @@ def empty_tensors(question: Question) -> dict[str, np.ndarray]:
     }
 
 
-def _check_folder(folder: Path) -> None:
+def _check_folder(place: Location) -> None:
     """Refuses a place that is no folder, or one that holds something else and no comparison."""
+    folder = place.path
     if folder.exists() and not folder.is_dir():
-        raise InvalidArgumentError(f"`out` must be a folder, got the file {str(folder)!r}.")
-    names = sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
-    foreign = [name for name in names if not name.startswith(f".{FILE}.")]  # what a killed process left
-    if foreign and FILE not in names:
+        raise InvalidArgumentError(f"`out` must be a folder, got the file {place.shown!r}.")
+    entries = sorted(folder.iterdir()) if folder.exists() else []
+    foreign = [entry.name for entry in entries if not _is_left(entry)]
+    if foreign and FILE not in foreign:
         raise InvalidArgumentError(
-            f"`out` must be a new or empty folder, or one of a comparison: {str(folder)!r} holds "
+            f"`out` must be a new or empty folder, or one of a comparison: {place.shown!r} holds "
             f"{foreign[0]!r}."
         )
+
+
+def _is_left(entry: Path) -> bool:
+    """Whether a killed process left a file behind."""
+    return is_left(entry, FILE.__eq__)
 
 
 def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> None:

@@ -3,8 +3,9 @@
 Every process starts afresh ("spawn"): it shares nothing with the caller but the function, so it does not
 matter what the caller has loaded, locked or started. Ctrl-C is the caller's to answer: the processes do not
 hear it, and are ended before the caller goes on. If the caller itself is killed, each of them notices and
-ends. If one of them is killed, all are replaced and what they had not answered is asked again, with a
-`WorkerWarning`; the answers are functions of the items, so they are the same.
+ends. If one of them is killed, also while it starts, all are replaced and what they had not answered is asked
+again, with a `WorkerWarning`; the answers are functions of the items, so they are the same. One that ends by
+itself before it began will do so again: that is an error.
 
 Knows nothing of what the items are. What goes wrong with one of them the function hands back as a value.
 """
@@ -20,6 +21,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rhocover.errors import RhocoverError, WorkerWarning
@@ -59,30 +61,44 @@ def _in_processes(
     """Yields the answers as they come, from this many processes; replaces them when one is killed."""
     left, deaths = dict(enumerate(items)), 0
     while left:
-        begun = multiprocessing.get_context("spawn").Event()
+        start = Start(multiprocessing.get_context("spawn").Event())
         try:
-            for k, answer in _in_one_pool(function, left.copy(), min(workers, len(left)), begun):
+            for k, answer in _in_one_pool(function, left.copy(), min(workers, len(left)), start):
                 deaths = 0
                 del left[k]
                 yield k, answer
         except BrokenProcessPool as error:
             deaths += 1
-            if not begun.is_set():
+            if start.is_in_vain:
                 raise RhocoverError(NEVER_BEGAN.format(caller=caller)) from error
             if deaths == MOST_DEATHS:
                 raise RhocoverError(DIED_AGAIN) from error
             warnings.warn(f"{REPLACED}{len(left)} of {len(items)} are left.", WorkerWarning, stacklevel=2)
 
 
+@dataclass(eq=False)
+class Start:
+    """How the processes of one pool started: `begun` is set by the first that could."""
+
+    begun: Any
+    processes: set[Any] = field(default_factory=set)
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether none began, and one ended by itself: a signal would have left a negative code."""
+        return not self.begun.is_set() and any((process.exitcode or 0) > 0 for process in self.processes)
+
+
 def _in_one_pool(
-    function: Callable[[Any], Any], items: Mapping[int, Any], workers: int, begun: Any
+    function: Callable[[Any], Any], items: Mapping[int, Any], workers: int, start: Start
 ) -> Generator[tuple[int, Any]]:
     """Yields the answers that one pool of processes gives; no process is left behind, however it ends."""
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (function, begun))
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (function, start.begun))
     try:
         with _unheard():
             waiting = {pool.submit(_answer, item): k for k, item in items.items()}
+            start.processes |= set(multiprocessing.active_children()) - before
         for future in as_completed(waiting):
             yield waiting[future], future.result()
     except BaseException:  # also when the caller stops listening: nobody waits for what still runs

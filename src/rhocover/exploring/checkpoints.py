@@ -8,19 +8,21 @@
 
 Every file is written to a temporary name, synced and renamed, and carries a SHA-256 of all it says. A
 checkpoint also carries the digest of the settings, so that one of another run is told apart. The folder
-is locked while a run writes to it; the lock ends with the process.
+is held while a run writes to it (`locks`).
 """
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rhocover import checks
+import numpy as np
+
 from rhocover.errors import (
     CheckpointError,
     CheckpointWarning,
@@ -41,6 +43,8 @@ from rhocover.exploring.storage import (
     standing_tensors,
 )
 from rhocover.files import load_tensors, save_tensors
+from rhocover.locks import Hold, hold_folder, locate, make_folder
+from rhocover.temporary import is_left, remove_left
 
 SETTINGS, MODEL, RESULT = "run.safetensors", "model.safetensors", "result.safetensors"
 CHECKPOINTS = ("checkpoint-0.safetensors", "checkpoint-1.safetensors")
@@ -51,29 +55,33 @@ SECONDS = 20.0  # between two checkpoints
 class Folder:
     """The folder of one run, locked; use it in a `with` statement."""
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = checks.place(path, "out", "folder")
-        self._lock: int | None = None
+    def __init__(self, out: Any) -> None:
+        self._place = locate(out)
+        self.path = self._place.path
+        self._hold: Hold | None = None
         self._digest = ""
         self._number = 0
         self._stored_steps: int | None = None
         self._saved = time.monotonic()
 
     @classmethod
-    def create(cls, path: Path | str, settings: Settings) -> Folder:
+    def create(cls, out: Any, settings: Settings) -> Folder:
         """Returns a new folder with settings and model; refuses one that holds anything else."""
-        folder = cls(path)
+        folder = cls(out)
         folder._check_free()
         tensors, document = settings_tensors(settings), settings_document(settings)
         try:
-            folder.path.mkdir(parents=True, exist_ok=True)
-            with folder._locked_on_error():
+            make_folder(folder.path)
+            with folder._held_unless_it_fails():
                 folder._check_free()  # another process may have been faster
+                folder._remove_left()
                 settings.mdp.save(folder.path / MODEL, overwrite=True)
                 save_tensors(folder.path / SETTINGS, "run-settings", tensors, document)
+        except CheckpointError:
+            raise
         except OSError as error:
             raise CheckpointError(
-                f"`out` {str(path)!r} could not be written: {error.strerror or error}. Make room, or name "
+                f"{folder._place.said} could not be written: {error.strerror or error}. Make room, or name "
                 "another folder, and explore again."
             ) from error
         folder._digest = settings_digest(settings)
@@ -82,35 +90,42 @@ class Folder:
     def _check_free(self) -> None:
         if (self.path / SETTINGS).exists():
             raise InvalidArgumentError(
-                f"`out` {str(self.path)!r} holds a run already. Go on with it: resume({str(self.path)!r}); "
+                f"{self._place.said} holds a run already. Go on with it: resume({self._place.shown!r}); "
                 "or name another folder."
             )
         if self.path.exists() and not self.path.is_dir():
-            raise InvalidArgumentError(f"`out` must be a folder, got the file {str(self.path)!r}.")
-        names = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
-        foreign = [name for name in names if name != MODEL and not _is_temporary(name)]
+            raise InvalidArgumentError(f"`out` must be a folder, got the file {self._place.shown!r}.")
+        entries = self.path.iterdir() if self.path.exists() else ()
+        foreign = [entry.name for entry in entries if entry.name != MODEL and not is_left(entry, _is_ours)]
         if foreign:
             raise InvalidArgumentError(
-                f"`out` must be a new or empty folder: {str(self.path)!r} holds {foreign[0]!r}."
+                f"`out` must be a new or empty folder: {self._place.shown!r} holds {foreign[0]!r}."
             )
 
     def open(self, settings: Settings) -> None:
-        """Locks the folder of a run that is there, and clears what a killed process left behind."""
-        with self._locked_on_error():
+        """Holds the folder of a run that is there, and clears what a killed process left behind."""
+        with self._held_unless_it_fails():
+            self._remove_left()
             self._digest = settings_digest(settings)
 
-    def _locked_on_error(self) -> _Releasing:
-        self._lock = lock_folder(self.path)
-        for entry in self.path.iterdir():
-            if _is_temporary(entry.name):
-                entry.unlink(missing_ok=True)
-        return _Releasing(self)
+    @contextmanager
+    def _held_unless_it_fails(self) -> Iterator[None]:
+        """Holds the folder from here on; frees it if what follows fails."""
+        self._hold = hold_folder(self._place)
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def _remove_left(self) -> None:
+        remove_left(self.path, _is_ours)
 
     def close(self) -> None:
         """Gives the folder free."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
 
     def __enter__(self) -> Folder:
         return self
@@ -131,6 +146,8 @@ class Folder:
         document = standing_document(standing) | {"run": self._digest, "number": self._number}
         try:
             save_tensors(path, "checkpoint", standing_tensors(standing), document, overwrite=True)
+        except CheckpointError:  # says itself what happened to the folder
+            raise
         except OSError as error:
             raise self._unwritable(path, error) from error
         self._number += 1
@@ -141,6 +158,8 @@ class Folder:
         """Writes the finished run."""
         try:
             run.save(self.path / RESULT, overwrite=True)
+        except CheckpointError:
+            raise
         except OSError as error:
             raise self._unwritable(self.path / RESULT, error) from error
 
@@ -149,8 +168,8 @@ class Folder:
             f"the one before it, at step {self._stored_steps}, is whole"
         )  # fmt: skip
         return CheckpointError(
-            f"{path.name} could not be written to {str(self.path)!r}: {error.strerror or error}; {before}. "
-            f"Make room, then go on with resume({str(self.path)!r})."
+            f"{path.name} could not be written to {self._place.shown!r}: {error.strerror or error}; "
+            f"{before}. Make room, then go on with resume({self._place.shown!r})."
         )
 
     def load(self, settings: Settings, problem: Problem) -> Standing | None:
@@ -159,16 +178,10 @@ class Folder:
         A checkpoint that is damaged, or of another run, is passed over with a warning; if there are
         checkpoints and none can be used, that is an error.
         """
-        found, troubles = [], []
-        for name in CHECKPOINTS:
-            if (self.path / name).exists():
-                try:
-                    found.append(self._read(name, settings, problem))
-                except FileFormatError as error:
-                    troubles.append(str(error))
+        found, troubles = self._checkpoints(settings, problem)
         if troubles and not found:
             raise FileFormatError(
-                f"no checkpoint in {str(self.path)!r} can be used: {' '.join(troubles)} "
+                f"no checkpoint in {self._place.shown!r} can be used: {' '.join(troubles)} "
                 "Remove the checkpoint files to begin anew."
             )
         for trouble in troubles:
@@ -178,6 +191,44 @@ class Folder:
         number, standing = max(found, key=lambda pair: pair[0])
         self._number, self._stored_steps = number + 1, standing.num_steps
         return standing
+
+    def _checkpoints(
+        self, settings: Settings, problem: Problem
+    ) -> tuple[list[tuple[int, Standing]], list[str]]:
+        """Returns number and standing of each whole checkpoint, and what is wrong with the others."""
+        found, troubles = [], []
+        for name in CHECKPOINTS:
+            if (self.path / name).exists():
+                try:
+                    found.append(self._read(name, settings, problem))
+                except FileFormatError as error:
+                    troubles.append(str(error))
+        return found, troubles
+
+    def last_of_finished(self, settings: Settings, problem: Problem) -> Standing | None:
+        """Returns where a run stood when its result was written; None if it is not finished, or damaged.
+
+        Nobody writes to a finished run, so this needs no hold on the folder, and no disk to write to.
+        """
+        if not (self.path / RESULT).is_file():
+            return None
+        self._digest = settings_digest(settings)
+        found, troubles = self._checkpoints(settings, problem)
+        if troubles or not found:
+            return None
+        standing = max(found, key=lambda pair: pair[0])[1]
+        return standing if self._is_result_of(standing) else None
+
+    def _is_result_of(self, standing: Standing) -> bool:
+        """Whether the result is whole, and that of the run that stood so."""
+        try:
+            tensors, document = load_tensors(self.path / RESULT, "run")
+        except FileFormatError:
+            return False
+        is_end = (
+            document.get("is_enough") == standing.is_enough and document.get("steps") == standing.num_steps
+        )
+        return is_end and np.array_equal(tensors.get("moves", ()), standing.seen.moves)
 
     def _read(self, name: str, settings: Settings, problem: Problem) -> tuple[int, Standing]:
         """Returns the number of a checkpoint, and where the run stood then."""
@@ -191,37 +242,5 @@ class Folder:
             return number, standing_from_file(settings, problem, tensors, document)
 
 
-class _Releasing:
-    """Frees a folder if what follows fails."""
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is not None:
-            self._folder.close()
-
-
-def _is_temporary(name: str) -> bool:
-    """Whether a name is one that an interrupted write leaves behind."""
-    return any(name.startswith(f".{ours}.") for ours in OURS)
-
-
-def lock_folder(path: Path) -> int | None:
-    """Returns a handle that holds the folder until it is closed or the process ends."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        return None
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise InvalidArgumentError(
-            f"`out` {str(path)!r} is in use by another process. Wait for it, or stop it."
-        ) from error
-    return handle
+def _is_ours(name: str) -> bool:
+    return name in OURS

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from rhocover import checks
@@ -18,6 +18,7 @@ from rhocover.exploring.runner import Runner, Standing, begin
 from rhocover.exploring.settings import Settings, belief_of, check_budget, read_settings
 from rhocover.exploring.simulator import Simulator, Visits
 from rhocover.exploring.trace import grid_of_steps, make_trace, measure
+from rhocover.locks import locate
 from rhocover.mdp import MDP
 from rhocover.planning.threads import one_blas_thread
 from rhocover.plugins import WORLDS, load, members
@@ -44,7 +45,7 @@ def explore(
     num_chains: int = 1,
     until: Any = None,
     trace_points: int = 10,
-    out: Path | str | None = None,
+    out: os.PathLike[str] | str | None = None,
     report: Report | None = None,
 ) -> Run:
     """Returns the run of an explorer in a world for `num_steps` steps.
@@ -71,6 +72,7 @@ def explore(
     ('complete', True)
     """
     checks.function_or_none(report, "report")
+    out = None if out is None else locate(out)  # what is called on the way may change the working directory
     if not isinstance(world, MDP) and (enter := _other_world(world)) is not None:
         return enter(
             world, rho, num_steps, mu, explorer=explorer, model=model, schedule=schedule, seed=seed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 from rhocover import checks
@@ -15,11 +15,12 @@ from rhocover.exploring.settings import Settings
 from rhocover.exploring.storage import settings_from_file
 from rhocover.files import load_tensors
 from rhocover.learning.rules import rule_document
+from rhocover.locks import locate
 from rhocover.mdp import MDP
 
 
 def resume(
-    out: Path | str,
+    out: os.PathLike[str] | str,
     world: MDP | None = None,
     *,
     rho: float | None = None,
@@ -32,23 +33,29 @@ def resume(
 
     The result has the bits of a run that was never interrupted. `world`, `rho`, `seed` and `explorer`
     are remembered; those given must be the same. An explorer of your own must be given again, and so must
-    `mu` where it is a function of your own. A damaged
-    checkpoint is passed over with a `CheckpointWarning`, and the one before it is used.
+    `mu` where it is a function of your own. A damaged checkpoint is passed over with a `CheckpointWarning`,
+    and the one before it is used. A run that is finished is returned again, and nothing is written.
     """
+    out = locate(out)  # rules and explorers of the caller's may change the working directory
+    folder = Folder(out)
     settings = read_folder(out, explorer, mu)
     _check_same(settings, world, rho, seed, explorer)
-    with naming(Path(out) / SETTINGS):
+    with naming(folder.path / SETTINGS):
         problem = settings.problem()
-    with Folder(out) as folder:
+    last = folder.last_of_finished(settings, problem)
+    if last is not None:
+        return drive(settings, problem, last, None, report)
+    with folder:
         folder.open(settings)
         return drive(settings, problem, folder.load(settings, problem), folder, report)
 
 
-def read_folder(out: Path | str, explorer: Any = None, mu: Any = None) -> Settings:
+def read_folder(out: Any, explorer: Any = None, mu: Any = None) -> Settings:
     """Returns the settings of the run in a folder."""
-    path = checks.place(out, "out", "folder")
+    place = locate(out)
+    path = place.path
     if not (path / SETTINGS).is_file():
-        raise InvalidArgumentError(f"`out` {str(out)!r} holds no run: there is no {SETTINGS} in it.")
+        raise InvalidArgumentError(f"{place.said} holds no run: there is no {SETTINGS} in it.")
     tensors, document = load_tensors(path / SETTINGS, "run-settings")
     stored = document.get("explorer")
     own = isinstance(stored, str)
@@ -62,7 +69,7 @@ def read_folder(out: Path | str, explorer: Any = None, mu: Any = None) -> Settin
         )
     mdp = MDP.load(path / MODEL)
     if mdp.fingerprint != document.get("fingerprint"):
-        raise FileFormatError(f"{MODEL} in {str(out)!r} is not the model of this run.")
+        raise FileFormatError(f"{MODEL} in {place.shown!r} is not the model of this run.")
     rule = _own_rule(document.get("rule"), mu)
     with naming(path / SETTINGS):
         return settings_from_file(mdp, tensors, document, make_explorer(explorer) if own else None, rule)

@@ -7,8 +7,9 @@ missing Minari would build the environment that the file names, which is running
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from rhocover.adapters.minari_columns import (
 )
 from rhocover.checks import integer
 from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, naming, shortened
+from rhocover.plain_files import check_plain, check_within
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -45,7 +47,7 @@ class MinariSource:
     action_space: gym.Space[Any]
     num_steps: int
     folder: Path
-    indices: tuple[int, ...]
+    indices: Sequence[int]
 
     @property
     def num_episodes(self) -> int:
@@ -53,23 +55,47 @@ class MinariSource:
         return len(self.indices)
 
     def columns(self, chunk_episodes: int = 1024) -> Iterator[FlatColumns]:
-        """Returns the data as columns of at most `chunk_episodes` episodes (and about 64 MB) at a time."""
+        """Returns the data as columns of at most `chunk_episodes` episodes (and about 64 MB) at a time.
+
+        An episode is never cut: one that is larger comes alone. See `pieces`.
+        """
+        leaves, held = source_leaves(self), []
+        for part in self._parts(chunk_episodes, leaves):
+            held.append(part)
+            if not part.has_more:
+                yield _flat(self, _whole(held, leaves), leaves)
+                held = []
+
+    def pieces(self, chunk_episodes: int = 1024) -> Iterator[FlatColumns]:
+        """Returns the same, but no piece is larger: where one has `has_more`, its last episode goes on.
+
+        A part of an episode of T steps has T + 1 observations, too, so the next part repeats the last one.
+        """
+        leaves = source_leaves(self)
+        for part in self._parts(chunk_episodes, leaves):
+            yield _flat(self, part, leaves)
+
+    def _parts(self, chunk_episodes: int, leaves: Sequence[Leaf]) -> Iterator[Episodes]:
         chunk = integer(chunk_episodes, "chunk_episodes", least=1)
         with naming(self.folder):
-            yield from self._columns(chunk)
+            yield from self._checked_parts(chunk, leaves)
 
-    def _columns(self, chunk: int) -> Iterator[FlatColumns]:
-        leaves, steps = source_leaves(self), 0
+    def _checked_parts(self, chunk: int, leaves: Sequence[Leaf]) -> Iterator[Episodes]:
+        steps = 0
         if self.metadata["data_format"] == "hdf5":
-            parts = read_hdf5(self.folder / MAIN_FILE, leaves, self.indices, chunk)
+            path = data_file(self.folder)
+            parts = read_hdf5(path, leaves, self.indices, chunk, self.num_steps)
         else:
             parts = _read_stored(self, chunk)
         for part in parts:
             steps += int(part.lengths.sum())
-            yield _flat(self, part, leaves)
+            if steps > self.num_steps:
+                break
+            yield part
         if steps != self.num_steps:
             raise InvalidDataError(
-                f"`{self.dataset_id}` holds {steps} steps, but its metadata says {self.num_steps}. "
+                f"`{self.dataset_id}` holds {steps} steps{' or more' * (steps > self.num_steps)}, but its "
+                f"metadata says {self.num_steps}. "
                 "It is damaged, or was changed by hand: write or download it again."
             )
 
@@ -77,6 +103,36 @@ class MinariSource:
         """Returns the episodes one by one, as views of the chunks that `columns` reads."""
         for flat in self.columns():
             yield from split_episodes(flat, self)
+
+
+def data_file(folder: Path) -> Path:
+    """Returns the HDF5 file of a data set; refuses one that is no file of its folder."""
+    path = folder / MAIN_FILE
+    if not os.path.lexists(path):
+        raise InvalidDataError(f"`{path}` is missing; the metadata beside it says that it holds the data.")
+    try:
+        check_within(path, folder)
+        check_plain(path)
+    except (OSError, ValueError, RuntimeError) as error:  # a loop of links is a RuntimeError
+        raise InvalidDataError(f"`{path}` cannot be read: {error}.") from error
+    return path
+
+
+def _whole(parts: Sequence[Episodes], leaves: Sequence[Leaf]) -> Episodes:
+    """Returns parts as one: where an episode goes on, its observation at the border is kept once."""
+    if len(parts) == 1:
+        return parts[0]
+    cut = [part.has_more for part in parts]
+    arrays = {}
+    for leaf in leaves:
+        pieces = [part.arrays[leaf.name] for part in parts]
+        pieces = [p[: len(p) - leaf.extra] if more else p for p, more in zip(pieces, cut, strict=True)]
+        arrays[leaf.name] = np.concatenate(pieces)
+    goes_on = np.cumsum([len(part) for part in parts[:-1]])  # every part but the last ends within an episode
+    whole = joined([replace(part, arrays={}, has_more=False) for part in parts])
+    begins = np.setdiff1d(np.arange(len(whole)), goes_on)
+    lengths = np.add.reduceat(whole.lengths, begins)
+    return Episodes(arrays, lengths, whole.seeds[begins], whole.has_seed[begins])
 
 
 def source_leaves(source: MinariSource) -> list[Leaf]:
@@ -115,6 +171,7 @@ def _flat(source: MinariSource, part: Episodes, leaves: Sequence[Leaf]) -> FlatC
         truncations=_flags(part.arrays["truncations"], "truncations"),
         lengths=part.lengths,
         seeds=tuple(seed if has else None for seed, has in seeds),
+        has_more=part.has_more,
     )
 
 

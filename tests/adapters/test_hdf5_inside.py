@@ -261,10 +261,13 @@ def test_chunks_too_large_to_be_unpacked_are_refused(folder, monkeypatch):
 
 def test_more_episodes_than_there_are_take_no_room(folder):
     place = folder / "data" / "metadata.json"
-    for number in (10**12, 10**400):
+    for number, words in (
+        (10**12, "holds 3 episodes, expected 10"),
+        (10**400, "must have 'total_episodes' as int"),
+    ):
         changes = {"total_episodes": number, "total_steps": number}
         place.write_text(json.dumps(json.loads(place.read_text()) | changes))
-        with pytest.raises(InvalidDataError, match="holds 3 episodes, expected 10"):
+        with pytest.raises(InvalidDataError, match=words):
             rc.audit(folder)
 
 

@@ -71,6 +71,8 @@ def check_inside(dataset: Any, what: str) -> None:
     if made.get_external_count():
         other = shortened(repr(made.get_external(0)[0].decode(errors="replace")))
         raise InvalidDataError(f"{what} has its numbers in another file, {other}. {WAY_OUT}")
+    if made.get_layout() == h5d.CHUNKED:
+        _check_chunk(math.prod(made.get_chunk()), dataset, what)
     for number in range(made.get_nfilters()):
         if (code := made.get_filter(number)[0]) not in FILTERS:
             raise InvalidDataError(
@@ -79,27 +81,22 @@ def check_inside(dataset: Any, what: str) -> None:
             )
 
 
+def _check_chunk(items: int, dataset: Any, what: str) -> None:
+    if items <= MOST_CHUNK // 256 or (size := items * dataset.get_type().get_size()) <= MOST_CHUNK:
+        return  # few are not asked for their type: no number has 256 bytes
+    raise InvalidDataError(
+        f"{what} is stored in chunks of {size} bytes; at most {MOST_CHUNK} are read at once. Write the data "
+        "set again with smaller chunks."
+    )
+
+
 def check_size(dataset: Any, claimed: int, file_bytes: int, what: str) -> None:
     """Refuses a data set that claims more bytes than what is stored of it can be unpacked to."""
     if claimed <= FEW_BYTES:
         return
-    chunk = _chunk_bytes(dataset)
-    if chunk > MOST_CHUNK:
-        raise InvalidDataError(
-            f"{what} is stored in chunks of {chunk} bytes; at most {MOST_CHUNK} are read at once. Write the "
-            "data set again with smaller chunks."
-        )
     stored = dataset.get_storage_size()
     if claimed > MOST_RATIO * stored or stored > file_bytes:
         raise InvalidDataError(
             f"{what} claims {claimed} bytes of numbers, but the file of {file_bytes} bytes stores {stored} "
             "for them: they were never written, or packed to do harm. Write or download the data set again."
         )
-
-
-def _chunk_bytes(dataset: Any) -> int:
-    from h5py import h5d  # pyright: ignore
-
-    made = dataset.get_create_plist()
-    is_chunked = made.get_layout() == h5d.CHUNKED
-    return math.prod(made.get_chunk()) * dataset.get_type().get_size() if is_chunked else 0

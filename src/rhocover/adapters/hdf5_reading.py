@@ -11,8 +11,9 @@ more than about 64 MB comes in parts.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import RawIOBase
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -173,13 +174,18 @@ def _read_one_by_one(
     file: Any, leaves: Sequence[Leaf], indices: Sequence[int], num_steps: int
 ) -> Iterator[Episodes]:
     """Yields episodes through h5py, as many at once as about 64 MB hold, and parts of larger ones."""
+    parts = (read_episode(file, index, leaves, num_steps, CHUNK_BYTES) for index in indices)
+    return gathered(chain.from_iterable(parts), len(indices))
+
+
+def gathered(parts: Iterable[Episodes], most: int) -> Iterator[Episodes]:
+    """Yields the same, `most` parts at once or as many as about 64 MB hold."""
     pieces, size = [], 0
-    for index in indices:
-        for part in read_episode(file, index, leaves, num_steps, CHUNK_BYTES):
-            pieces.append(part)
-            size += sum(array.nbytes for array in part.arrays.values())
-            if size >= CHUNK_BYTES or part.has_more:
-                yield joined(pieces)
-                pieces, size = [], 0
+    for part in parts:
+        pieces.append(part)
+        size += sum(array.nbytes for array in part.arrays.values())
+        if size >= CHUNK_BYTES or part.has_more or len(pieces) == most:
+            yield joined(pieces)
+            pieces, size = [], 0
     if pieces:
         yield joined(pieces)

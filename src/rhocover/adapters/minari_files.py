@@ -97,7 +97,8 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     wanted = {"dataset_id": str, "data_format": str, "total_episodes": int, "total_steps": int}
     for key, kind in wanted.items():
         value = metadata.get(key) if isinstance(metadata, dict) else None
-        if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
+        is_far = isinstance(value, int) and not 0 <= value < 2**62
+        if not isinstance(value, kind) or isinstance(value, bool) or is_far:
             raise InvalidDataError(
                 f"`{place}` must have {key!r} as {kind.__name__}, got {shortened(repr(value))}."
             )

@@ -1,6 +1,6 @@
 """What a Minari data set holds, read in chunks of bounded memory and checked on the way.
 
-HDF5 files are read by `hdf5_reading`; Arrow and Parquet folders through Minari's own storage classes. What
+HDF5 files are read by `hdf5_reading`, Arrow and Parquet folders by `arrow_episodes`. What
 the metadata says (episodes, steps) must be what is there. Spaces come from the metadata alone: where they are
 missing Minari would build the environment that the file names, which is running what a stranger chose.
 """
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rhocover.adapters import hdf5_reading
+from rhocover.adapters.arrow_episodes import read_stored
 from rhocover.adapters.hdf5_objects import Leaf
-from rhocover.adapters.hdf5_reading import read_hdf5
+from rhocover.adapters.hdf5_reading import gathered, read_hdf5
 from rhocover.adapters.hdf5_writing import Episodes, joined
 from rhocover.adapters.minari_columns import (
     EpisodeColumns,
@@ -27,7 +29,7 @@ from rhocover.adapters.minari_columns import (
     split,
 )
 from rhocover.checks import integer
-from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, naming, shortened
+from rhocover.errors import InvalidDataError, naming
 from rhocover.plain_files import check_plain, check_within
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class MinariSource:
             path = data_file(self.folder)
             parts = read_hdf5(path, leaves, self.indices, chunk, self.num_steps)
         else:
-            parts = _read_stored(self, chunk)
+            parts = gathered(_read_stored(self, leaves), chunk)
         for part in parts:
             steps += int(part.lengths.sum())
             if steps > self.num_steps:
@@ -202,44 +204,11 @@ def split_episodes(flat: FlatColumns, source: MinariSource) -> Iterator[EpisodeC
         )
 
 
-def _read_stored(source: MinariSource, chunk: int) -> Iterator[Episodes]:
-    """Returns the episodes of an Arrow or Parquet data set, one storage read an episode."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise missing_extra("pyarrow", "parquet") from error
-    from minari.dataset.minari_storage import MinariStorage
-
-    storage = MinariStorage.read(source.folder)  # its spaces are in the metadata: no environment is made
-    for begin in range(0, len(source.indices), chunk):
-        yield joined(
-            [_stored_episode(storage, source, index) for index in source.indices[begin : begin + chunk]]
+def _read_stored(source: MinariSource, leaves: Sequence[Leaf]) -> Iterator[Episodes]:
+    """Yields the episodes of an Arrow or Parquet data set, as many at once as about 64 MB hold."""
+    spaces = {"observations": source.observation_space, "actions": source.action_space}
+    form = source.metadata["data_format"]
+    for index in source.indices:
+        yield from read_stored(
+            source.folder, form, spaces, leaves, index, source.num_steps, hdf5_reading.CHUNK_BYTES
         )
-
-
-def _check_plain(folder: Path) -> None:
-    """Refuses what is no file: reading a pipe would wait for ever."""
-    for place in folder.iterdir():
-        if not place.is_file():
-            raise InvalidDataError(f"{place.name} is no file.")
-
-
-def _stored_episode(storage: Any, source: MinariSource, index: int) -> Episodes:
-    try:
-        _check_plain(source.folder / str(index))
-        (episode,), (about,) = storage.get_episodes([index]), storage.get_episode_metadata([index])
-        arrays = {name: np.asarray(episode[name]) for name in STEP_COLUMNS}
-        length, seed = int(about["total_steps"]), about.get("seed")
-        for name, space in (("observations", source.observation_space), ("actions", source.action_space)):
-            for path, part, array in split(episode[name], space, (name,)):
-                check_leaf(array, part, path, length + (name == "observations"))
-                arrays["/".join(path)] = array
-    except RhocoverError as error:
-        raise InvalidDataError(f"episode {index}: {error}") from error
-    except Exception as error:  # what pyarrow and Minari raise on a damaged file has no common class
-        raise InvalidDataError(f"episode {index} is missing or damaged ({shortened(error)}).") from error
-    if any(arrays[name].shape != (length,) for name in STEP_COLUMNS) or not length:
-        shapes = {name: arrays[name].shape for name in STEP_COLUMNS}
-        raise InvalidDataError(f"episode {index} must have {length} steps, at least 1, got {shapes}.")
-    has_seed = isinstance(seed, int) and 0 <= seed < 2**63
-    return Episodes(arrays, np.array([length]), np.array([seed if has_seed else 0]), np.array([has_seed]))

@@ -146,7 +146,7 @@ def weights(rng: Rng, folder: Path) -> Path:
     way = int(rng.integers(6))
     path = folder / ("mu.npy" if way < 4 else "mu.csv")
     shape = ((10**12, 2), (10**9, 2), (5, 10**8), (5, 2))[min(way, 3)]
-    path.write_bytes(npy(shape, "<f8", bytes(80)) if way < 4 else b"1," * 2 ** int(rng.integers(20, 25)))
+    path.write_bytes(npy(shape, "<f8", bytes(80)) if way < 4 else b"1," * 2 ** int(rng.integers(16, 21)))
     if way in (1, 2, 5):
         os.truncate(path, 2**36)
     return path

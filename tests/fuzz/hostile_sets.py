@@ -155,7 +155,7 @@ def claiming_set(rng: Rng, folder: Path, fill: bool) -> Path:
     """Writes a set of one episode whose metadata, too, say that it is long; `fill` packs zeros twice."""
     import h5py
 
-    path, rows = whole_set(rng, folder), 10 ** int(rng.integers(6, 8 if fill else 13))
+    path, rows = whole_set(rng, folder), 10 ** int(rng.integers(5, 7 if fill else 13))
     with h5py.File(path / "data" / "main_data.hdf5", "w") as file:
         group = file.create_group("episode_0")
         for name, form in COLUMNS.items():
@@ -188,7 +188,7 @@ def one_episode_many_times(rng: Rng, folder: Path) -> Path:
     """Writes a file whose episodes are all the same bytes, packed."""
     import h5py
 
-    path, rows, times = whole_set(rng, folder), 2**16, int(rng.integers(20, 200))
+    path, rows, times = whole_set(rng, folder), 2**16, int(rng.integers(5, 50))
     with h5py.File(path / "data" / "main_data.hdf5", "w") as file:
         group = file.create_group("episode_0")
         for name, form in COLUMNS.items():
@@ -270,9 +270,9 @@ def jpeg(rng: Rng, file: Any, folder: Path) -> None:
 
     group, buffer = file["episode_0"], io.BytesIO()
     number = len(group["observations"])
-    Image.new(str(rng.choice(["RGB", "L", "CMYK"])), (40, 32)).save(
-        buffer, str(rng.choice(["JPEG", "PNG", "GIF"])) if rng.random() < 0.3 else "JPEG"
-    )
+    form = str(rng.choice(["JPEG", "JPEG", "JPEG", "PNG", "TIFF"]))
+    mode = str(rng.choice(["RGB", "L", "CMYK"])) if form == "JPEG" else "RGB"
+    Image.new(mode, (40, 32)).save(buffer, form)
     payload = bytearray(buffer.getvalue())
     way = int(rng.integers(4))
     if way < 2 and b"\xff\xc0" in payload:
@@ -321,7 +321,7 @@ def deep_space(rng: Rng, folder: Path) -> Path:
 def long_document(rng: Rng, folder: Path) -> Path:
     path = whole_set(rng, folder)
     place = path / "data" / "metadata.json"
-    number = 2 ** int(rng.integers(22, 26))
+    number = 2 ** int(rng.integers(18, 23))
     place.write_bytes(b'{"x": [' + b"[]," * (number // 3) + b"[]], " + place.read_bytes()[1:])
     return path
 

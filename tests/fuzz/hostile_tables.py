@@ -73,25 +73,25 @@ def zeros_member(path: Path, head: bytes, size: int, name: str) -> Path:
 
 def npz_bomb_beside(rng: Rng, folder: Path) -> Path:
     path = zipped(folder, ((key, npy_of(array)) for key, array in steps(rng).items()))
-    size = 2 ** int(rng.integers(26, 30))
+    size = 2 ** int(rng.integers(24, 28))
     return zeros_member(path, npy((size // 8,)), size, "extra")
 
 
 def npz_bomb_in_a_column(rng: Rng, folder: Path) -> Path:
     path = zipped(folder, ((key, npy_of(array)) for key, array in steps(rng).items() if key != "s"))
-    size = 2 ** int(rng.integers(26, 29))
+    size = 2 ** int(rng.integers(24, 27))
     return zeros_member(path, npy((size // 8,)), size, "s")
 
 
 def npz_bomb_wide(rng: Rng, folder: Path) -> Path:
     path = zipped(folder, ((key, npy_of(array)) for key, array in steps(rng).items() if key != "s"))
-    size = 2 ** int(rng.integers(26, 29))
+    size = 2 ** int(rng.integers(24, 27))
     return zeros_member(path, npy((50, size // 400)), size, "s")
 
 
 def npz_bomb_turned(rng: Rng, folder: Path) -> Path:
     path = zipped(folder, ((key, npy_of(array)) for key, array in steps(rng).items() if key != "s"))
-    return zeros_member(path, npy((50, 10**9), turned=True), 2**26, "s")
+    return zeros_member(path, npy((50, 10**9), turned=True), 2**24, "s")
 
 
 def npz_claims_rows(rng: Rng, folder: Path) -> Path:
@@ -165,7 +165,7 @@ def npz_names_that_climb(rng: Rng, folder: Path) -> Path:
 
 
 def npz_many_members(rng: Rng, folder: Path) -> Path:
-    return zipped(folder, ((f"m{k}", b"") for k in range(int(rng.integers(5_000, 20_000)))))
+    return zipped(folder, ((f"m{k}", b"") for k in range(int(rng.integers(1_000, 10_000)))))
 
 
 def npz_one_array(rng: Rng, folder: Path) -> Path:
@@ -216,7 +216,7 @@ def csv_many_columns(rng: Rng, folder: Path) -> Path:
 
 
 def csv_many_commas(rng: Rng, folder: Path) -> Path:
-    return csv_of(folder, [*rows(rng), "," * int(rng.integers(10**6, 10**7))])
+    return csv_of(folder, [*rows(rng), "," * int(rng.integers(10**6, 6 * 10**6))])
 
 
 def csv_open_quote(rng: Rng, folder: Path) -> Path:
@@ -225,7 +225,7 @@ def csv_open_quote(rng: Rng, folder: Path) -> Path:
 
 def csv_long_quotes(rng: Rng, folder: Path) -> Path:
     field = '"' + "\n" * 100_000 + '"'
-    return csv_of(folder, [*rows(rng), [field] * int(rng.integers(6, 100))])
+    return csv_of(folder, [*rows(rng), [field] * int(rng.integers(6, 50))])
 
 
 def csv_long_fields(rng: Rng, folder: Path) -> Path:
@@ -397,7 +397,7 @@ def parquet_flipped(rng: Rng, folder: Path) -> Path:
 
 def parquet_packed(rng: Rng, folder: Path) -> Path:
     kind = ("zstd", "gzip", "brotli", "snappy", "lz4")[int(rng.integers(5))]
-    number = 2 ** int(rng.integers(20, 24))
+    number = 2 ** int(rng.integers(18, 22))
     columns = {key: np.zeros(number, np.int64) for key in NAMES}
     return parquet_of(folder, columns, compression=kind, use_dictionary=False, data_page_size=2**30)
 

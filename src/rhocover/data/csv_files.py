@@ -54,7 +54,10 @@ def read_fields(
     for row in reader:
         if lines.letters > longest:
             longest = lines.letters
-            room = min(most_rows, PIECE_LETTERS // longest)
+            room = min(most_rows, max(1, PIECE_LETTERS // longest))
+            if len(rows) >= room:
+                yield rows
+                rows = []
         lines.letters = 0
         if len(row) == width:
             rows.append(pick(row))

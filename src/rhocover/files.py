@@ -24,6 +24,7 @@ from rhocover import checks
 from rhocover._version import __version__
 from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
 from rhocover.locks import make_folder
+from rhocover.plain_files import check_plain, parse_json, read_text
 from rhocover.temporary import temporary_file
 
 FORMAT_VERSION = 1
@@ -127,15 +128,22 @@ def load_tensors(path: Path | str, kind: str) -> tuple[dict[str, np.ndarray], di
     if not path.is_file():
         raise InvalidArgumentError(f"`path`: there is no file {str(path)!r}.")
     try:
+        check_plain(path)
         with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {}).get("rhocover", "null"))
+            header = parse_json((file.metadata() or {}).get("rhocover", "null"))
+            _check_header(path, kind, header)  # before anything large is read
             # safetensors marks the end of its index with `keys()`; it is not a plain mapping.
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileFormatError:
+        raise
     except (
         SafetensorError, ValueError, OSError, TypeError, KeyError, AttributeError, RecursionError,
+        MemoryError,
     ) as error:  # fmt: skip
-        raise FileFormatError(f"`{path}` is damaged or not a rhocover file ({error}).") from error
-    _check_header(path, kind, header, tensors)
+        said = shortened(str(error) or type(error).__name__)
+        raise FileFormatError(f"`{path}` is damaged or not a rhocover file ({said}).") from error
+    if header.get("sha256") != _seal(header, tensors):
+        raise FileFormatError(f"`{path}` is damaged: its SHA-256 does not match its contents.")
     return tensors, header["document"]
 
 
@@ -154,19 +162,18 @@ def check_format(place: Path | str, found: Any, writer: Any) -> None:
 def load_document(path: Path) -> dict[str, Any]:
     """Returns the JSON object in a file; refuses anything else."""
     try:
-        document = json.loads(path.read_text("utf-8"))
+        document = parse_json(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
-        raise FileFormatError(f"`{path}` is damaged: {error}.") from error
+        raise FileFormatError(f"`{path}` is damaged: {shortened(error)}.") from error
     if not isinstance(document, dict):
         raise FileFormatError(f"`{path}` is damaged: expected a JSON object, got {type(document).__name__}.")
     return document
 
 
-def _check_header(path: Path, kind: str, header: Any, tensors: dict[str, np.ndarray]) -> None:
+def _check_header(path: Path, kind: str, header: Any) -> None:
     if not isinstance(header, dict) or not isinstance(header.get("document"), dict):
         raise FileFormatError(f"`{path}` was not written by rhocover: its header is missing.")
     check_format(path, header.get("format"), header.get("rhocover"))
     if header.get("kind") != kind:
-        raise FileFormatError(f"`{path}` holds a {header.get('kind')!r}, expected a {kind!r}.")
-    if header.get("sha256") != _seal(header, tensors):
-        raise FileFormatError(f"`{path}` is damaged: its SHA-256 does not match its contents.")
+        came = shortened(repr(header.get("kind")))
+        raise FileFormatError(f"`{path}` holds a {came}, expected a {kind!r}.")

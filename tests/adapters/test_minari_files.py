@@ -320,9 +320,7 @@ def test_memory_holds_a_chunk_even_if_episodes_are_long(tmp_path, monkeypatch):
     source = open_minari(write(tmp_path / "set", flat))
     sizes = [len(part) for part in source.columns()]
     row = 8 + 8 + 8 + 1 + 1
-    assert max(sizes) == 1 + 10_000 // (
-        200 * row
-    )  # the episode that passes the limit is the last of its chunk
+    assert max(sizes) == 10_000 // (200 * row)
     assert sum(sizes) == 50
 
 

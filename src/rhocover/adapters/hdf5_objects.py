@@ -2,25 +2,30 @@
 
 A file from elsewhere may hold anything. Only plain numbers are read (no objects, no text), and JPEG images
 where a picture's column does not hold its pixels; each column must have its space's shape and the number
-of rows that an episode has.
+of rows that an episode has. All this is asked before the first number is read, and a long episode is read
+in parts, so what is held does not grow with what a file claims.
 """
 
 from __future__ import annotations
 
-import io
+import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rhocover.adapters.hdf5_images import MOST_BYTES, unpacked
+from rhocover.adapters.hdf5_inside import check_inside, check_size, open_inside
 from rhocover.adapters.hdf5_writing import Episodes
-from rhocover.adapters.minari_columns import Path, check_leaf, is_plain, named
-from rhocover.errors import InvalidDataError, RhocoverError, missing_extra
+from rhocover.adapters.minari_columns import Path, check_form, is_plain, named
+from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, shortened
+from rhocover.plain_files import check_plain
 
 BROKEN = (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError, OverflowError)
+MOST_ROW = 2**28  # bytes of the columns of one step: there is no reading less than a step
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,22 @@ class Leaf:
         return () if self.space is None else tuple(self.space.shape or ())
 
 
+@dataclass(frozen=True)
+class Stored:
+    """A column of one episode, opened and checked and not yet read."""
+
+    leaf: Leaf
+    dataset: Any
+    shape: tuple[int, ...]
+    form: np.dtype[Any]
+    is_jpeg: bool = False
+
+    @property
+    def row_bytes(self) -> int:
+        """Returns how many bytes a row takes when it is read."""
+        return self.form.itemsize * math.prod(self.leaf.shape)
+
+
 @contextmanager
 def open_file(path: os.PathLike[str]) -> Iterator[Any]:
     """Returns the file, opened for reading; what h5py says of a damaged one becomes InvalidDataError."""
@@ -51,90 +72,141 @@ def open_file(path: os.PathLike[str]) -> Iterator[Any]:
     except ImportError as error:
         raise missing_extra("h5py", "minari") from error
     try:
+        check_plain(path)
         with h5py.File(path, "r") as file:
             yield file
     except RhocoverError:
         raise
     except BROKEN as error:
         raise InvalidDataError(
-            f"`{os.fspath(path)}` is damaged or not an HDF5 file ({error}). Write or download it again."
+            f"`{os.fspath(path)}` is damaged or not an HDF5 file ({shortened(error)}). "
+            "Write or download it again."
         ) from error
 
 
 def row_type(file: Any, index: int, leaf: Leaf) -> np.dtype[Any] | None:
-    """Returns the type of a column of episode `index`, None if there is no such dataset."""
-    import h5py
-
-    found = file.get(f"episode_{index}/{leaf.name}")
-    return found.dtype if isinstance(found, h5py.Dataset) else None
-
-
-def read_episode(file: Any, index: int, leaves: Sequence[Leaf]) -> Episodes:
-    """Returns one episode, checked."""
-    group = _open(file.id, f"episode_{index}", index, "the episode")
-    arrays = {}
-    for leaf in leaves:
-        arrays[leaf.name] = _read_leaf(group, leaf, index)
-    length = len(arrays["rewards"])
-    if not length:
-        raise InvalidDataError(f"episode {index} has no steps; remove it from the data set.")
-    try:
-        for leaf in leaves:
-            _check(arrays[leaf.name], leaf, length + leaf.extra)
-    except InvalidDataError as error:
-        raise InvalidDataError(f"episode {index}: {error}") from error
-    seed = _seed(group)
-    return Episodes(arrays, np.array([length]), np.array([seed or 0], np.int64), np.array([seed is not None]))
-
-
-def _open(parent: Any, name: str, index: int, what: str) -> Any:
-    """Returns the group or dataset `name`; a missing one is named."""
-    from h5py import h5o  # pyright: ignore
+    """Returns the type of a column of episode `index`, None if there is no such dataset in the file."""
+    from h5py import h5d  # pyright: ignore
 
     try:
-        return h5o.open(parent, name.encode())
-    except KeyError as error:
-        raise InvalidDataError(f"episode {index}: {what} is missing or damaged ({error}).") from error
+        found = open_inside(file.id, (f"episode_{index}", *leaf.path), "")
+    except (KeyError, InvalidDataError):  # the reader of single episodes will say which
+        return None
+    return found.dtype if isinstance(found, h5d.DatasetID) else None
 
 
-def _read_leaf(group: Any, leaf: Leaf, index: int) -> np.ndarray:
-    import h5py
-    from h5py import h5d, h5s  # pyright: ignore
-
-    found = _open(group, leaf.name, index, named(leaf.path))
-    if not isinstance(found, h5d.DatasetID):
+def read_episode(
+    file: Any, index: int, leaves: Sequence[Leaf], num_steps: int, part_bytes: int
+) -> Iterator[Episodes]:
+    """Yields one episode in parts of about `part_bytes`; it has at most `num_steps` steps."""
+    group = _open(file.id, (f"episode_{index}",), index, "the episode")
+    stored = {leaf.name: _stored(group, leaf, index) for leaf in leaves}
+    length = _length(stored["rewards"].shape, index, num_steps)
+    file_bytes = file.id.get_filesize()
+    for column in stored.values():
+        _check(column, index, length, file_bytes)
+    row_bytes = sum(column.row_bytes for column in stored.values())
+    if row_bytes > MOST_ROW:
         raise InvalidDataError(
-            f"episode {index}: {named(leaf.path)} is a group, expected an array of numbers."
+            f"episode {index}: a step takes {row_bytes} bytes, at most {MOST_ROW} are read at once."
         )
-    form = found.dtype
-    is_bytes = form == np.uint8 or h5py.check_vlen_dtype(form) == np.uint8
-    if leaf.may_be_jpeg and is_bytes and found.shape[1:] != leaf.shape:
-        return _images(h5py.Dataset(found)[()], leaf, index)
-    if not is_plain(form):
-        raise InvalidDataError(f"episode {index}: {named(leaf.path)} has dtype {form}, expected numbers.")
-    array = np.empty(found.shape, form)
-    found.read(h5s.ALL, h5s.ALL, array)
-    return array
+    yield from _parts(stored, length, max(1, part_bytes // row_bytes), _seed(group))
 
 
-def _images(frames: Any, leaf: Leaf, index: int) -> np.ndarray:
-    """Returns the pictures of a column that was stored as JPEG, uint8 `[T, height, width, ...]`."""
-    from PIL import Image, UnidentifiedImageError
+def _parts(stored: Mapping[str, Stored], length: int, rows: int, seed: int | None) -> Iterator[Episodes]:
+    seeds, has_seed = np.array([seed or 0], np.int64), np.array([seed is not None])
+    for begin in range(0, length, rows):
+        end = min(length, begin + rows)
+        arrays = {name: _read(column, begin, end + column.leaf.extra) for name, column in stored.items()}
+        yield Episodes(arrays, np.array([end - begin]), seeds, has_seed, has_more=end < length)
 
+
+def _open(parent: Any, path: Sequence[str], index: int, what: str) -> Any:
+    """Returns the group or dataset at `path`; a missing one is named."""
     try:
-        images = [np.asarray(Image.open(io.BytesIO(bytes(frame)), formats=("JPEG",))) for frame in frames]
-        return np.stack(images)
-    except (UnidentifiedImageError, OSError, ValueError) as error:
+        return open_inside(parent, path, f"episode {index}: {what}")
+    except KeyError as error:
         raise InvalidDataError(
-            f"episode {index}: {named(leaf.path)} holds no JPEG images ({error})."
+            f"episode {index}: {what} is missing or damaged ({shortened(error)})."
         ) from error
 
 
-def _check(array: np.ndarray, leaf: Leaf, rows: int) -> None:
+def _stored(group: Any, leaf: Leaf, index: int) -> Stored:
+    import h5py
+    from h5py import h5d  # pyright: ignore
+
+    found, what = _open(group, leaf.path, index, named(leaf.path)), f"episode {index}: {named(leaf.path)}"
+    if not isinstance(found, h5d.DatasetID):
+        raise InvalidDataError(f"{what} is a group, expected an array of numbers.")
+    check_inside(found, what)
+    form, shape = found.dtype, found.shape or ()
+    may_be_jpeg = leaf.may_be_jpeg and shape and shape[1:] != leaf.shape
+    if may_be_jpeg and (form == np.uint8 or h5py.check_vlen_dtype(form) == np.uint8):
+        return Stored(leaf, found, shape, np.dtype(np.uint8), is_jpeg=True)
+    if not is_plain(form):
+        raise InvalidDataError(f"{what} has dtype {form}, expected numbers.")
+    return Stored(leaf, found, shape, form)
+
+
+def _length(shape: tuple[int, ...], index: int, num_steps: int) -> int:
+    """Returns the number of steps by the shape of the rewards."""
+    if not shape:
+        raise InvalidDataError(
+            f"episode {index}: `rewards` must be one number a step, got one alone or none."
+        )
+    if not shape[0]:
+        raise InvalidDataError(f"episode {index} has no steps; remove it from the data set.")
+    if shape[0] > num_steps:
+        raise InvalidDataError(
+            f"episode {index} claims {shape[0]} steps, but the metadata says that all have {num_steps}. "
+            "It is damaged, or was changed by hand: write or download it again."
+        )
+    return shape[0]
+
+
+def _check(column: Stored, index: int, length: int, file_bytes: int) -> None:
+    """Refuses a column that is not what its space and the length of the episode ask for."""
+    leaf, shape = column.leaf, column.shape
+    what, rows = f"episode {index}: {named(leaf.path)}", length + leaf.extra
+    if column.is_jpeg:
+        shape = (*shape[:1], *leaf.shape)
     if leaf.space is not None:
-        check_leaf(array, leaf.space, leaf.path, rows)
-    elif array.shape != (rows,):
-        raise InvalidDataError(f"{named(leaf.path)} must have shape ({rows},), got {array.shape}.")
+        try:
+            check_form(shape, column.form, leaf.space, leaf.path, rows)
+        except InvalidDataError as error:
+            raise InvalidDataError(f"episode {index}: {error}") from error
+    elif shape != (rows,):
+        raise InvalidDataError(f"{what} must have shape ({rows},), got {shape}.")
+    item_bytes = 16 if column.is_jpeg else column.form.itemsize  # of text and other things without a size
+    check_size(column.dataset, math.prod(column.shape) * item_bytes, file_bytes, what)
+
+
+def _read(column: Stored, begin: int, end: int) -> np.ndarray:
+    """Returns the rows from `begin` to before `end`."""
+    from h5py import h5s  # pyright: ignore
+
+    found = column.dataset
+    if column.is_jpeg:
+        return unpacked(_frames(column, begin, end), column.leaf.shape, named(column.leaf.path))
+    array = np.empty((end - begin, *column.leaf.shape), column.form)
+    if end - begin == column.shape[0]:
+        found.read(h5s.ALL, h5s.ALL, array)
+        return array
+    chosen = found.get_space()
+    chosen.select_hyperslab((begin, *(0 for _ in column.leaf.shape)), array.shape)
+    found.read(h5s.create_simple(array.shape), chosen, array)
+    return array
+
+
+def _frames(column: Stored, begin: int, end: int) -> Iterator[bytes]:
+    """Yields packed pictures one by one; many may lead to the same few bytes of the file."""
+    import h5py
+
+    data = h5py.Dataset(column.dataset)
+    if math.prod(column.shape[1:]) > MOST_BYTES:
+        raise InvalidDataError(f"{named(column.leaf.path)} has more than {MOST_BYTES} bytes a picture.")
+    for row in range(begin, end):
+        yield bytes(np.asarray(data[row]))
 
 
 def _seed(group: Any) -> int | None:

@@ -26,12 +26,17 @@ BATCH_BYTES = 2**24
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """Some episodes: the arrays of each column by name, lengths [E], seeds [E] and which of them count."""
+    """Some episodes: the arrays of each column by name, lengths [E], seeds [E] and which of them count.
+
+    A reader gives a long episode in parts: `has_more` says that the last one goes on in what comes next. A
+    part of T steps has T + 1 observations, too; the last of them is the first of the next part.
+    """
 
     arrays: Mapping[str, np.ndarray]
     lengths: np.ndarray
     seeds: np.ndarray
     has_seed: np.ndarray
+    has_more: bool = False
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -57,7 +62,7 @@ def joined(pieces: Sequence[Episodes]) -> Episodes:
         return pieces[0]
     arrays = {name: np.concatenate([piece.arrays[name] for piece in pieces]) for name in pieces[0].arrays}
     columns = ([getattr(piece, name) for piece in pieces] for name in ("lengths", "seeds", "has_seed"))
-    return Episodes(arrays, *map(np.concatenate, columns))
+    return Episodes(arrays, *map(np.concatenate, columns), has_more=pieces[-1].has_more)
 
 
 class EpisodeFile:

@@ -54,6 +54,7 @@ class FlatColumns:
     truncations: np.ndarray
     lengths: np.ndarray
     seeds: tuple[int | None, ...]
+    has_more: bool = False  # whether the last episode goes on in the next piece
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -137,16 +138,23 @@ def leaf_array(value: Any, path: Path) -> np.ndarray:
 
 def check_leaf(array: np.ndarray, space: gym.Space[Any], path: Path, rows: int | None = None) -> None:
     """Refuses an array whose rows are not values of `space` by shape and kind, or are not `rows` many."""
+    check_form(array.shape, array.dtype, space, path, rows)
+
+
+def check_form(
+    got: tuple[int, ...], form: np.dtype[Any], space: gym.Space[Any], path: Path, rows: int | None = None
+) -> None:
+    """Refuses the shape and the type of an array before it is there; see `check_leaf`."""
     shape = space.shape or ()
-    if array.ndim == 0 or array.shape[1:] != shape or (rows is not None and len(array) != rows):
+    if not got or got[1:] != shape or (rows is not None and got[0] != rows):
         wanted = "(" + ", ".join(map(str, ("any" if rows is None else rows, *shape))) + ")"
         raise InvalidDataError(
-            f"{named(path)} must have shape {wanted}, got {array.shape}. "
+            f"{named(path)} must have shape {wanted}, got {got}. "
             "An episode of T steps has T + 1 observations and T of everything else."
         )
-    if array.dtype.kind == "f" and np.dtype(space.dtype).kind != "f":
+    if form.kind == "f" and np.dtype(space.dtype).kind != "f":
         raise InvalidDataError(
-            f"{named(path)} must hold whole numbers like its space {space}, got dtype {array.dtype}."
+            f"{named(path)} must hold whole numbers like its space {space}, got dtype {form}."
         )
 
 

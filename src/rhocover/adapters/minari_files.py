@@ -7,16 +7,17 @@ nothing is created, downloaded or unpickled, and no environment is built.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rhocover.adapters.hdf5_objects import open_file
 from rhocover.adapters.minari_columns import EpisodeColumns, FlatColumns, space_leaves
 from rhocover.adapters.minari_folders import METADATA, find_data, local_ids, minari_path, minari_root
-from rhocover.adapters.minari_reading import MAIN_FILE, MinariSource
+from rhocover.adapters.minari_reading import MinariSource, data_file
 from rhocover.adapters.minari_writing import MinariWriter, write_minari
 from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra, shortened
+from rhocover.plain_files import check_within, parse_json, read_text
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -48,7 +49,7 @@ def open_minari(source: str | Path | MinariDataset) -> MinariSource:
     folder = find_data(source)
     metadata = read_metadata(folder)
     _check_number(folder, metadata)
-    return _source(folder, metadata, tuple(range(metadata["total_episodes"])), metadata["total_steps"])
+    return _source(folder, metadata, range(metadata["total_episodes"]), metadata["total_steps"])
 
 
 def _opened(dataset: Any) -> MinariSource:
@@ -66,7 +67,7 @@ def _opened(dataset: Any) -> MinariSource:
     return _source(folder, read_metadata(folder), indices, dataset.total_steps)
 
 
-def _source(folder: Path, metadata: dict[str, Any], indices: tuple[int, ...], num_steps: int) -> MinariSource:
+def _source(folder: Path, metadata: dict[str, Any], indices: Sequence[int], num_steps: int) -> MinariSource:
     if not indices:
         raise InvalidDataError(f"`{metadata['dataset_id']}` in {folder} has no episodes.")
     observation_space = read_space(metadata, "observation_space", folder)
@@ -80,7 +81,7 @@ def _check_number(folder: Path, metadata: dict[str, Any]) -> None:
     """Refuses a data set that does not have as many episodes as its metadata says."""
     number = metadata["total_episodes"]
     if metadata["data_format"] == "hdf5":
-        _check_file(folder / MAIN_FILE, number)
+        _check_file(data_file(folder), number)
     elif number > metadata["total_steps"]:  # files are looked for one by one
         raise InvalidDataError(f"`{folder / METADATA}` says that there are more episodes than steps.")
 
@@ -89,13 +90,15 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     """Returns metadata.json; refuses one that lacks what a reader needs."""
     place = folder / METADATA
     try:
-        metadata = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InvalidDataError(f"`{place}` is damaged: expected JSON ({error}).") from error
+        check_within(place, folder)
+        metadata = parse_json(read_text(place))
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: depth without end, loops of links
+        raise InvalidDataError(f"`{place}` is damaged: expected JSON ({shortened(error)}).") from error
     wanted = {"dataset_id": str, "data_format": str, "total_episodes": int, "total_steps": int}
     for key, kind in wanted.items():
         value = metadata.get(key) if isinstance(metadata, dict) else None
-        if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
+        is_far = isinstance(value, int) and not 0 <= value < 2**62
+        if not isinstance(value, kind) or isinstance(value, bool) or is_far:
             raise InvalidDataError(
                 f"`{place}` must have {key!r} as {kind.__name__}, got {shortened(repr(value))}."
             )
@@ -131,8 +134,6 @@ def read_space(metadata: dict[str, Any], key: str, folder: Path) -> gym.Space[An
 
 def _check_file(path: Path, least: int) -> None:
     """Refuses a file that cannot be opened, or that has fewer episodes than the metadata says."""
-    if not path.is_file():
-        raise InvalidDataError(f"`{path}` is missing; the metadata beside it says that it holds the data.")
     with open_file(path) as file:
         if len(file) < least:
             raise InvalidDataError(f"`{path}` holds {len(file)} episodes, expected {least} by its metadata.")

@@ -1,21 +1,24 @@
 """What a Minari data set holds, read in chunks of bounded memory and checked on the way.
 
-HDF5 files are read by `hdf5_reading`; Arrow and Parquet folders through Minari's own storage classes. What
+HDF5 files are read by `hdf5_reading`, Arrow and Parquet folders by `arrow_episodes`. What
 the metadata says (episodes, steps) must be what is there. Spaces come from the metadata alone: where they are
 missing Minari would build the environment that the file names, which is running what a stranger chose.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rhocover.adapters import hdf5_reading
+from rhocover.adapters.arrow_episodes import read_stored
 from rhocover.adapters.hdf5_objects import Leaf
-from rhocover.adapters.hdf5_reading import read_hdf5
+from rhocover.adapters.hdf5_reading import gathered, read_hdf5
 from rhocover.adapters.hdf5_writing import Episodes, joined
 from rhocover.adapters.minari_columns import (
     EpisodeColumns,
@@ -26,7 +29,8 @@ from rhocover.adapters.minari_columns import (
     split,
 )
 from rhocover.checks import integer
-from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, naming, shortened
+from rhocover.errors import InvalidDataError, naming
+from rhocover.plain_files import check_plain, check_within
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -45,7 +49,7 @@ class MinariSource:
     action_space: gym.Space[Any]
     num_steps: int
     folder: Path
-    indices: tuple[int, ...]
+    indices: Sequence[int]
 
     @property
     def num_episodes(self) -> int:
@@ -53,23 +57,47 @@ class MinariSource:
         return len(self.indices)
 
     def columns(self, chunk_episodes: int = 1024) -> Iterator[FlatColumns]:
-        """Returns the data as columns of at most `chunk_episodes` episodes (and about 64 MB) at a time."""
+        """Returns the data as columns of at most `chunk_episodes` episodes (and about 64 MB) at a time.
+
+        An episode is never cut: one that is larger comes alone. See `pieces`.
+        """
+        leaves, held = source_leaves(self), []
+        for part in self._parts(chunk_episodes, leaves):
+            held.append(part)
+            if not part.has_more:
+                yield _flat(self, _whole(held, leaves), leaves)
+                held = []
+
+    def pieces(self, chunk_episodes: int = 1024) -> Iterator[FlatColumns]:
+        """Returns the same, but no piece is larger: where one has `has_more`, its last episode goes on.
+
+        A part of an episode of T steps has T + 1 observations, too, so the next part repeats the last one.
+        """
+        leaves = source_leaves(self)
+        for part in self._parts(chunk_episodes, leaves):
+            yield _flat(self, part, leaves)
+
+    def _parts(self, chunk_episodes: int, leaves: Sequence[Leaf]) -> Iterator[Episodes]:
         chunk = integer(chunk_episodes, "chunk_episodes", least=1)
         with naming(self.folder):
-            yield from self._columns(chunk)
+            yield from self._checked_parts(chunk, leaves)
 
-    def _columns(self, chunk: int) -> Iterator[FlatColumns]:
-        leaves, steps = source_leaves(self), 0
+    def _checked_parts(self, chunk: int, leaves: Sequence[Leaf]) -> Iterator[Episodes]:
+        steps = 0
         if self.metadata["data_format"] == "hdf5":
-            parts = read_hdf5(self.folder / MAIN_FILE, leaves, self.indices, chunk)
+            path = data_file(self.folder)
+            parts = read_hdf5(path, leaves, self.indices, chunk, self.num_steps)
         else:
-            parts = _read_stored(self, chunk)
+            parts = gathered(_read_stored(self, leaves), chunk)
         for part in parts:
             steps += int(part.lengths.sum())
-            yield _flat(self, part, leaves)
+            if steps > self.num_steps:
+                break
+            yield part
         if steps != self.num_steps:
             raise InvalidDataError(
-                f"`{self.dataset_id}` holds {steps} steps, but its metadata says {self.num_steps}. "
+                f"`{self.dataset_id}` holds {steps} steps{' or more' * (steps > self.num_steps)}, but its "
+                f"metadata says {self.num_steps}. "
                 "It is damaged, or was changed by hand: write or download it again."
             )
 
@@ -77,6 +105,36 @@ class MinariSource:
         """Returns the episodes one by one, as views of the chunks that `columns` reads."""
         for flat in self.columns():
             yield from split_episodes(flat, self)
+
+
+def data_file(folder: Path) -> Path:
+    """Returns the HDF5 file of a data set; refuses one that is no file of its folder."""
+    path = folder / MAIN_FILE
+    if not os.path.lexists(path):
+        raise InvalidDataError(f"`{path}` is missing; the metadata beside it says that it holds the data.")
+    try:
+        check_within(path, folder)
+        check_plain(path)
+    except (OSError, ValueError, RuntimeError) as error:  # a loop of links is a RuntimeError
+        raise InvalidDataError(f"`{path}` cannot be read: {error}.") from error
+    return path
+
+
+def _whole(parts: Sequence[Episodes], leaves: Sequence[Leaf]) -> Episodes:
+    """Returns parts as one: where an episode goes on, its observation at the border is kept once."""
+    if len(parts) == 1:
+        return parts[0]
+    cut = [part.has_more for part in parts]
+    arrays = {}
+    for leaf in leaves:
+        pieces = [part.arrays[leaf.name] for part in parts]
+        pieces = [p[: len(p) - leaf.extra] if more else p for p, more in zip(pieces, cut, strict=True)]
+        arrays[leaf.name] = np.concatenate(pieces)
+    goes_on = np.cumsum([len(part) for part in parts[:-1]])  # every part but the last ends within an episode
+    whole = joined([replace(part, arrays={}, has_more=False) for part in parts])
+    begins = np.setdiff1d(np.arange(len(whole)), goes_on)
+    lengths = np.add.reduceat(whole.lengths, begins)
+    return Episodes(arrays, lengths, whole.seeds[begins], whole.has_seed[begins])
 
 
 def source_leaves(source: MinariSource) -> list[Leaf]:
@@ -115,6 +173,7 @@ def _flat(source: MinariSource, part: Episodes, leaves: Sequence[Leaf]) -> FlatC
         truncations=_flags(part.arrays["truncations"], "truncations"),
         lengths=part.lengths,
         seeds=tuple(seed if has else None for seed, has in seeds),
+        has_more=part.has_more,
     )
 
 
@@ -145,44 +204,11 @@ def split_episodes(flat: FlatColumns, source: MinariSource) -> Iterator[EpisodeC
         )
 
 
-def _read_stored(source: MinariSource, chunk: int) -> Iterator[Episodes]:
-    """Returns the episodes of an Arrow or Parquet data set, one storage read an episode."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise missing_extra("pyarrow", "parquet") from error
-    from minari.dataset.minari_storage import MinariStorage
-
-    storage = MinariStorage.read(source.folder)  # its spaces are in the metadata: no environment is made
-    for begin in range(0, len(source.indices), chunk):
-        yield joined(
-            [_stored_episode(storage, source, index) for index in source.indices[begin : begin + chunk]]
+def _read_stored(source: MinariSource, leaves: Sequence[Leaf]) -> Iterator[Episodes]:
+    """Yields the episodes of an Arrow or Parquet data set, as many at once as about 64 MB hold."""
+    spaces = {"observations": source.observation_space, "actions": source.action_space}
+    form = source.metadata["data_format"]
+    for index in source.indices:
+        yield from read_stored(
+            source.folder, form, spaces, leaves, index, source.num_steps, hdf5_reading.CHUNK_BYTES
         )
-
-
-def _check_plain(folder: Path) -> None:
-    """Refuses what is no file: reading a pipe would wait for ever."""
-    for place in folder.iterdir():
-        if not place.is_file():
-            raise InvalidDataError(f"{place.name} is no file.")
-
-
-def _stored_episode(storage: Any, source: MinariSource, index: int) -> Episodes:
-    try:
-        _check_plain(source.folder / str(index))
-        (episode,), (about,) = storage.get_episodes([index]), storage.get_episode_metadata([index])
-        arrays = {name: np.asarray(episode[name]) for name in STEP_COLUMNS}
-        length, seed = int(about["total_steps"]), about.get("seed")
-        for name, space in (("observations", source.observation_space), ("actions", source.action_space)):
-            for path, part, array in split(episode[name], space, (name,)):
-                check_leaf(array, part, path, length + (name == "observations"))
-                arrays["/".join(path)] = array
-    except RhocoverError as error:
-        raise InvalidDataError(f"episode {index}: {error}") from error
-    except Exception as error:  # what pyarrow and Minari raise on a damaged file has no common class
-        raise InvalidDataError(f"episode {index} is missing or damaged ({shortened(error)}).") from error
-    if any(arrays[name].shape != (length,) for name in STEP_COLUMNS) or not length:
-        shapes = {name: arrays[name].shape for name in STEP_COLUMNS}
-        raise InvalidDataError(f"episode {index} must have {length} steps, at least 1, got {shapes}.")
-    has_seed = isinstance(seed, int) and 0 <= seed < 2**63
-    return Episodes(arrays, np.array([length]), np.array([seed if has_seed else 0]), np.array([has_seed]))

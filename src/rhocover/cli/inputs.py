@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from rhocover.errors import InvalidArgumentError, naming, shortened, unknown_nam
 from rhocover.exploring.models import KNOWN
 from rhocover.learning.rules import RULES
 from rhocover.mdp import MDP
+from rhocover.plain_files import check_plain
 
 WEIGHTS = {
     "uniform": weights.uniform,
@@ -25,6 +27,8 @@ WEIGHTS = {
     "model_error": weights.model_error,
 }
 LEAST_RANDOM = 0.1  # of a random weight; the largest is 1
+MOST_NPY = 2**30  # bytes of a table of weights: 2^26 pairs can be counted, of 8 bytes each
+MOST_CSV = 2**27  # bytes: a number of two letters takes eight when it is read
 
 
 def read_model(env: str, settings: Sequence[str]) -> tuple[MDP, dict[str, Any]]:
@@ -120,12 +124,29 @@ def read_array(path: Path) -> Any:
         ) from error
 
 
+def _check_bytes(path: Path, most: int) -> int:
+    """Returns the size of a file; refuses a larger one than weights can be."""
+    if (size := check_plain(path)) > most:
+        raise ValueError(f"it has {size} bytes, expected at most {most}")
+    return size
+
+
 def _read_npy(path: Path) -> Any:
+    size = _check_bytes(path, MOST_NPY)
     with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, form = read(file)
+        if math.prod(shape) * form.itemsize > size:
+            raise ValueError(f"it claims shape {shape} in {size} bytes")
+        file.seek(0)
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _read_csv(path: Path) -> Any:
+    _check_bytes(path, MOST_CSV)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of an empty file; its shape is refused later
         return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")

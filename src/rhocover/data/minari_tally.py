@@ -37,15 +37,22 @@ def tally_of_minari(
     code = make_state_numbers(_state_code(states, source))
     action_code = _action_code(actions, source)
     tallier = Tallier(len(action_code.values), code.count)
-    for columns in source.columns():
-        count_episodes(tallier, columns, code, action_code, source.dataset_id)
+    goes_on = False
+    for columns in source.pieces():
+        count_episodes(tallier, columns, code, action_code, source.dataset_id, goes_on)
+        goes_on = columns.has_more
     if not tallier.num_steps:
         raise InvalidDataError(f"`data`: {source.dataset_id} has zero steps: there is nothing to count.")
     return code.named(tallier.tally(source=str(source.dataset_id), action_names=action_code.names))
 
 
-def count_episodes(tallier: Tallier, columns: Any, code: StateNumbers, action_code: Any, source: str) -> None:
-    """Counts a piece: E episodes of N steps have N + E observations, the last of each after its last step."""
+def count_episodes(
+    tallier: Tallier, columns: Any, code: StateNumbers, action_code: Any, source: str, goes_on: bool = False
+) -> None:
+    """Counts a piece: E episodes of N steps have N + E observations, the last of each after its last step.
+
+    Where the piece before ended within an episode, this one `goes_on` with it.
+    """
     try:
         seen = code.numbers(_rows(columns.observations), "observations", tallier.num_steps)
         actions = action_code.numbers(columns.actions)
@@ -60,6 +67,7 @@ def count_episodes(tallier: Tallier, columns: Any, code: StateNumbers, action_co
     is_next[begin] = False
     first = np.zeros(actions.size, bool)
     first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
+    first[0] &= not goes_on
     tallier.add(seen[is_state], actions, seen[is_next], columns.terminations, columns.truncations, first)
 
 

@@ -6,10 +6,8 @@ the midst, is refused with its name and what is wrong.
 
 from __future__ import annotations
 
-import csv
-import itertools
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from rhocover.data import csv_files, npz_files
 from rhocover.data.chunks import SIZE, check_lengths
-from rhocover.errors import InvalidDataError, missing_extra, shortened
+from rhocover.data.parquet_files import check_footer, open_parquet, read_batches, text_array, text_columns
+from rhocover.errors import InvalidDataError, RhocoverError, shortened
+from rhocover.plain_files import check_plain
 
 Piece = Mapping[str, Any]
 MOST_CSV_ROWS = 2**15  # of a piece: text takes much room
-LONGEST_TEXT = 1000  # letters: numbers, flags and names of episodes have fewer
 
 
 @dataclass(frozen=True)
@@ -60,92 +60,49 @@ def _array(values: Any, name: str) -> Any:
 
 
 def npz_table(path: Path) -> Table:
-    """Returns the arrays of an NPZ file as a table."""
-    with _reading(path, "an NPZ file (numpy.savez)"), path.open("rb") as opened:
-        file = np.load(opened, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError("it holds one array alone")
-        columns = {name: file[name] for name in file.files}
-    return table_of_columns(columns, str(path))
+    """Returns the arrays of an NPZ file as a table; only the wanted columns are read, a piece at a time."""
+    what = "an NPZ file (numpy.savez)"
+    with _reading(path, what), zipfile.ZipFile(path) as archive:
+        names = npz_files.column_names(archive)
+
+    def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
+        with _reading(path, what), zipfile.ZipFile(path) as archive:
+            yield from npz_files.read_columns(archive, wanted, SIZE)
+
+    return Table(names, pieces, str(path))
 
 
 def csv_table(path: Path) -> Table:
     """Returns a CSV file with a header as a table; commas, semicolons or tabs."""
-    with _reading(path, "a CSV file with a header"), _opened(path) as file:
-        header = file.readline()
-        delimiter = max(",;\t", key=header.count)
-        names = next(csv.reader([header], delimiter=delimiter), [])
+    what = "a CSV file with a header"
+    with _reading(path, what), _opened(path) as file:
+        names, delimiter = csv_files.read_header(file)
     if not names:
-        raise InvalidDataError(f"{path} is empty, expected a CSV file with a header.")
+        raise InvalidDataError(f"{path} is empty, expected {what}.")
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
-        place = {name: names.index(name) for name in wanted}
-        with _reading(path, "a CSV file with a header"), _opened(path) as file:
-            reader = csv.reader(file, delimiter=delimiter)
-            if next(reader, None) != names:
-                raise ValueError("it changed while it was read")
-            filled = (row for row in reader if row)
-            while rows := list(itertools.islice(filled, MOST_CSV_ROWS)):
-                _check_width(rows, len(names), path, reader.line_num)
-                yield {name: _texts([row[k] for row in rows], name) for name, k in place.items()}
+        with _reading(path, what), _opened(path) as file:
+            for rows in csv_files.read_fields(file, names, wanted, delimiter, MOST_CSV_ROWS):
+                columns = zip(wanted, zip(*rows, strict=True), strict=True)
+                yield {name: text_array(fields, name) for name, fields in columns}
 
     return Table(tuple(names), pieces, str(path))
 
 
-def _check_width(rows: list[list[str]], width: int, path: Path, line: int) -> None:
-    for number, row in enumerate(rows):
-        if len(row) != width:
-            raise InvalidDataError(
-                f"{path} has {len(row)} fields near line {line - len(rows) + number + 1}, its header "
-                f"{width}. Was it cut short?"
-            )
-
-
 def parquet_table(path: Path) -> Table:
     """Returns a Parquet file as a table; only the wanted columns are read, a piece at a time."""
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise missing_extra("pyarrow", "parquet") from error
-    with _reading(path, "a Parquet file"), parquet.ParquetFile(path) as file:
+    what = "a Parquet file"
+    with _reading(path, what) as size, open_parquet(path) as file:
         names, num_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
+        check_footer(file, (), size)
+        texts = text_columns(file)
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
-        with _reading(path, "a Parquet file"), parquet.ParquetFile(path) as file:
-            row = 0
-            for batch in _ahead(file.iter_batches(SIZE, columns=list(wanted))):
-                yield {name: _arrow_column(batch.column(name), name, row) for name in wanted}
-                row += batch.num_rows
+        with _reading(path, what) as size, open_parquet(path, texts) as file:
+            check_footer(file, wanted, size)
+            yield from read_batches(file, wanted, SIZE)
 
     return Table(names, pieces, str(path), num_rows)
-
-
-def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
-    """Returns the batches; while one is used, the next is read."""
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = reader.submit(next, batches, None)
-            yield batch
-
-
-def _arrow_column(column: Any, name: str, first_row: int) -> Any:
-    """Returns a column of an Arrow batch as an array, without a copy where that can be."""
-    if column.null_count:
-        row = first_row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise InvalidDataError(f"`{name}` must have a value in every row, got none in row {row}.")
-    values = column.to_numpy(zero_copy_only=False)
-    if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
-        return _texts(values, name)
-    return values
-
-
-def _texts(values: Sequence[str], name: str) -> Any:
-    """Returns texts as an array, in which each takes the room of the longest."""
-    longest = max(values, key=len, default="")
-    if len(longest) > LONGEST_TEXT:
-        raise InvalidDataError(f"`{name}` has a text of {len(longest)} letters: {shortened(longest, 60)}.")
-    return np.array(values, str)
 
 
 @contextmanager
@@ -155,11 +112,13 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def _reading(path: Path, what: str) -> Iterator[None]:
-    """Turns what a reader raises about a damaged file into a refusal that names it."""
+def _reading(path: Path, what: str) -> Iterator[int]:
+    """Returns the size of a file; what a reader raises about a damaged one becomes a refusal by name."""
     try:
-        yield
-    except InvalidDataError:
+        yield check_plain(path)
+    except RhocoverError as error:
+        if isinstance(error, InvalidDataError) and str(path) not in str(error):
+            raise InvalidDataError(f"{path}: {error}") from error
         raise
     except Exception as error:  # what NumPy, zlib, zipfile and Arrow raise has no common class
         said = shortened(str(error).splitlines()[0] if str(error) else type(error).__name__)

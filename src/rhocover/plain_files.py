@@ -14,13 +14,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-MOST_TEXT = (
-    2**26
-)  # bytes of a JSON document: the space of a picture of 1024 by 1024 pixels takes half of them
+MOST_TEXT = 2**26  # bytes of a JSON document: twice what the space of a picture of 1024 by 1024 takes
 LARGE = 2**30  # bytes; smaller files may have as many holes as they like
-MOST_HOLLOW = (
-    1100  # times larger than what is on the disk: more than a file system that packs its blocks can do
-)
+MOST_HOLLOW = 1100  # times larger than on the disk: more than a file system that packs its blocks can do
 KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -51,13 +47,11 @@ def check_within(path: Path, folder: Path) -> None:
 
 def read_text(path: Path, most: int = MOST_TEXT) -> str:
     """Returns the UTF-8 text of a file of at most `most` bytes."""
-    size = check_plain(path)
-    if size <= most:
-        with path.open("rb") as file:
-            payload = file.read(most + 1)  # it may have grown
-        size = len(payload)
-    if size > most:
-        raise ValueError(f"it has {size} bytes or more, expected a text of at most {most}")
+    check_plain(path)
+    with path.open("rb") as file:
+        payload = file.read(most + 1)
+    if len(payload) > most:
+        raise ValueError(f"it has more than {most} bytes, expected a text of at most so many")
     return payload.decode("utf-8")
 
 

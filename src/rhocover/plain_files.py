@@ -51,7 +51,7 @@ def read_text(path: Path, most: int = MOST_TEXT) -> str:
     with path.open("rb") as file:
         payload = file.read(most + 1)
     if len(payload) > most:
-        raise ValueError(f"it has more than {most} bytes, expected a text of at most so many")
+        raise ValueError(f"it has more than {most} bytes")
     return payload.decode("utf-8")
 
 

@@ -27,7 +27,7 @@ SHORT = {
 TINY = {"rho": 2.0, "num_steps": 1200, "explorer": "tracking", "trace_points": 1}
 
 CHILD = """
-import json, os, signal, sys
+import json, os, signal, sys, time
 import rhocover as rc
 from rhocover import files
 from rhocover.exploring import checkpoints, simulator
@@ -56,7 +56,8 @@ files.os.open = open_counted
 def report(steps, num_steps):
     print(steps, flush=True)
     if steps >= options["until"]:
-        signal.pause()  # so that no child ends before it is stopped, however late that comes
+        while True:  # so that no child ends before it is stopped, however late that comes
+            time.sleep(0.1)  # signal.pause() would miss a signal that comes just before it
 
 options["run"]["rho"] = float(options["run"]["rho"])
 print("ready", flush=True)

@@ -57,6 +57,12 @@ def test_tables_titles_texts_and_lines_obey_nothing(capsys, monkeypatch, order):
     assert "faked row" not in [line.strip() for line in out.splitlines()]
 
 
+def test_a_line_keeps_what_looks_like_a_colour(capsys):
+    """It may be part of a name, and the name is to be found again."""
+    tables.say("the report is in a\x1b[31m.html")
+    assert capsys.readouterr().err == "the report is in a\\x1b[31m.html\n"
+
+
 def test_brackets_and_colons_are_letters(capsys):
     table = tables.empty_table("a[/b]", "n")
     table.add_row("[red]x[/red] :smile:", "1")

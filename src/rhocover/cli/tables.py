@@ -17,7 +17,6 @@ from rich.table import Table
 from rich.text import Text
 
 from rhocover.cli.console import console, shown
-from rhocover.cli.words import one_line
 from rhocover.printing import LINES, encodable, printable, put
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ AT_ZERO = "At rho = 0 the divergence is KL(visits || weights)."
 
 def say(text: str, *, style: str = "") -> None:
     """Prints one line on stderr; `style` colours its first word on a terminal."""
-    line = Text(one_line(text))
+    line = Text(printable(" ".join(text.split())))
     line.stylize(style, 0, line.plain.find(" "))
     with suppress(OSError, ValueError):  # there is nowhere to say it
         console(stderr=True).print(line, soft_wrap=True)

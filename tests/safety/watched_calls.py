@@ -103,7 +103,7 @@ def verbs(folder: Path) -> dict[str, tuple[Path | None, Callable[[Path], Any]]]:
         "save_figure": (out / "picture.png", lambda path: save_figure(occupancy_figure(river, rc.plan(river, 2.0).occupancy, "visits"), path)),
         "write_page": (out / "page.html", lambda path: write_page(page_of_plans([rc.plan(river, 2.0)]), path)),
         "explore, stored": (out / "run", lambda path: rc.explore(river, **run, out=path)),
-        "resume": (out / "run", rc.resume),
+        "resume, finished": (None, lambda _: rc.resume(out / "run")),
         "compare, stored": (out / "compared", lambda path: rc.compare({"river": river}, **compared, workers=1, out=path)),
         "Comparison.load": (None, lambda _: rc.Comparison.load(out / "compared")),
         "collect": (out / "data", lambda path: rc.collect(lake(), 2.0, 100, out=path)),

@@ -82,7 +82,7 @@ def test_a_document_has_a_largest_size(tmp_path, monkeypatch):
     place.write_text(json.dumps({"a": "x" * 100}))
     assert load_document(place) == {"a": "x" * 100}
     monkeypatch.setattr(plain_files.read_text, "__defaults__", (100,))
-    with pytest.raises(FileFormatError, match="it has 109 bytes or more, expected a text of at most 100"):
+    with pytest.raises(FileFormatError, match="it has 109 bytes, expected a text of at most 100"):
         load_document(place)
 
 

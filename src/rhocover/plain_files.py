@@ -52,12 +52,10 @@ def check_within(path: Path, folder: Path) -> None:
 def read_text(path: Path, most: int = MOST_TEXT) -> str:
     """Returns the UTF-8 text of a file of at most `most` bytes."""
     size = check_plain(path)
-    if size <= most:
-        with path.open("rb") as file:
-            payload = file.read(most + 1)  # it may have grown
-        size = len(payload)
-    if size > most:
-        raise ValueError(f"it has {size} bytes or more, expected a text of at most {most}")
+    with path.open("rb") as file:
+        payload = file.read(most + 1) if size <= most else b""  # it may have grown
+    if max(size, len(payload)) > most:
+        raise ValueError(f"it has {max(size, len(payload))} bytes, expected a text of at most {most}")
     return payload.decode("utf-8")
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import hostile_sealed
 import numpy as np
-from hostile_sets import SETS
+from hostile_sets import SETS, whole_set
 from hostile_tables import TABLES, Make, steps
 
 import rhocover as rc
@@ -123,8 +123,17 @@ def attack_apart(name: str, seed: int) -> dict[str, Any]:
 
 
 def warm_up() -> None:
-    """Reads a small table once, so that every copy has what reading needs."""
+    """Reads a small table and a small data set once, so that every copy has what reading needs.
+
+    Arrow is imported and not used: threads that it began would not be there in a copy.
+    """
+    import PIL.JpegImagePlugin  # noqa: F401
+    import pyarrow.dataset
+    import pyarrow.parquet  # noqa: F401
+
     rc.audit(steps(np.random.default_rng(0)))
+    with tempfile.TemporaryDirectory() as folder:
+        rc.audit(whole_set(np.random.default_rng(0), Path(folder)))
 
 
 def main(seed: int, names: list[str]) -> None:

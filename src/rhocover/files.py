@@ -23,6 +23,7 @@ import numpy as np
 from rhocover import checks
 from rhocover._version import __version__
 from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
+from rhocover.tensor_bytes import tensor_bytes
 
 FORMAT_VERSION = 1
 
@@ -108,8 +109,6 @@ def save_tensors(
     overwrite: bool = False,
 ) -> None:
     """Writes tensors and a JSON document as one file of the given kind."""
-    from safetensors.numpy import save
-
     arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     header = {
         "kind": kind,
@@ -119,7 +118,7 @@ def save_tensors(
     }
     header = json.loads(json.dumps(header))  # as a reader will see it: tuples are lists, keys are text
     header["sha256"] = _seal(header, arrays)
-    payload = save(arrays, metadata={"rhocover": json.dumps(header, sort_keys=True)})
+    payload = tensor_bytes(arrays, {"rhocover": json.dumps(header, sort_keys=True)})
     write_atomically(checks.place(path, "path"), payload, overwrite=overwrite)
 
 

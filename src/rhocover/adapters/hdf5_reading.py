@@ -21,14 +21,20 @@ from rhocover.adapters.hdf5_objects import Leaf, open_file, read_episode, row_ty
 from rhocover.adapters.hdf5_records import Column, EpisodeRecord, episode_record
 from rhocover.adapters.hdf5_writing import Episodes, joined
 from rhocover.adapters.minari_columns import is_plain
+from rhocover.adapters.stored_rows import StoredRows, read_into
 
 CHUNK_BYTES = 2**26
 
 
 def read_hdf5(
-    path: os.PathLike[str], leaves: Sequence[Leaf], indices: Sequence[int], chunk_episodes: int
-) -> Iterator[Episodes]:
-    """Returns the episodes of these numbers in order, at most `chunk_episodes` or about 64 MB at a time."""
+    path: os.PathLike[str], leaves: Sequence[Leaf], indices: Sequence[int], chunk_episodes: int,
+    *, is_lazy: bool = False,
+) -> Iterator[Episodes]:  # fmt: skip
+    """Returns the episodes of these numbers in order, at most `chunk_episodes` or about 64 MB at a time.
+
+    One episode may be larger; with `is_lazy` its observations are `StoredRows` where this library wrote it,
+    to be read before the next episodes are asked for.
+    """
     with open_file(path) as file, open(path, "rb", buffering=0) as raw:
         where = _addresses(file, indices)
         record = _record(file, leaves, indices[0])
@@ -37,7 +43,7 @@ def read_hdf5(
             chunk = slice(done, done + chunk_episodes)
             episodes = None
             if record is not None and where is not None:
-                episodes = _read_records(raw, record, where[chunk], np.asarray(indices[chunk]))
+                episodes = _read_records(raw, record, where[chunk], np.asarray(indices[chunk]), is_lazy)
             if episodes is None:
                 episodes = _read_one_by_one(file, leaves, indices[chunk])
             yield episodes
@@ -66,7 +72,7 @@ def _record(file: Any, leaves: Sequence[Leaf], index: int) -> EpisodeRecord | No
 
 
 def _read_records(
-    file: RawIOBase, record: EpisodeRecord, where: np.ndarray, indices: np.ndarray
+    file: RawIOBase, record: EpisodeRecord, where: np.ndarray, indices: np.ndarray, is_lazy: bool
 ) -> Episodes | None:
     """Returns the episodes whose records are at `where`, or fewer if they are large; None if one differs."""
     size, end = record.template.itemsize, os.fstat(file.fileno()).st_size
@@ -80,7 +86,11 @@ def _read_records(
     row_bytes = sum(column.row_bytes for column in record.columns)
     count = 1 + int(np.searchsorted(np.cumsum(lengths[:-1]) * row_bytes, CHUNK_BYTES))
     records, lengths = records[:count], lengths[:count]
-    arrays = {column.name: _rows(file, column, records) for column in record.columns}
+    is_long = is_lazy and count == 1 and int(lengths[0]) * row_bytes > CHUNK_BYTES
+    arrays = {
+        column.name: (_stored_rows if is_long and column.extra else _rows)(file, column, records)
+        for column in record.columns
+    }
     return Episodes(arrays, lengths, records["attrs.seed"].copy(), records["seed.kind"] == ATTRIBUTE)
 
 
@@ -116,6 +126,12 @@ def _rows(file: RawIOBase, column: Column, records: np.ndarray) -> np.ndarray:
     return gather(file, begin, size).view(column.dtype).reshape(rows, *column.shape)
 
 
+def _stored_rows(file: RawIOBase, column: Column, records: np.ndarray) -> StoredRows:
+    """Returns the rows of one column of the only record, still in the file."""
+    begin, rows = (int(records[f"{column.name}.{field}"][0]) for field in ("data", "rows"))
+    return StoredRows(file, begin, column.dtype, (rows, *column.shape))
+
+
 def gather(file: RawIOBase, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Returns the bytes of these stretches of the file, one after another; neighbours are read at once."""
     result = np.empty(int(sizes.sum()), np.uint8)
@@ -124,18 +140,9 @@ def gather(file: RawIOBase, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray
     stretches = zip(begins[first], np.add.reduceat(sizes, first), strict=True)
     done = 0
     for begin, size in stretches:
-        _read_into(file, result.data[done : done + size], int(begin))
+        read_into(file, result.data[done : done + size], int(begin))
         done += int(size)
     return result
-
-
-def _read_into(file: RawIOBase, target: memoryview, position: int) -> None:
-    file.seek(position)
-    while len(target):
-        count = file.readinto(target)
-        if not count:
-            raise OSError("the file ended while it was read")
-        target = target[count:]
 
 
 def _read_one_by_one(file: Any, leaves: Sequence[Leaf], indices: Sequence[int]) -> Episodes:

@@ -52,16 +52,19 @@ class MinariSource:
         """Returns how many episodes are read."""
         return len(self.indices)
 
-    def columns(self, chunk_episodes: int = 1024) -> Iterator[FlatColumns]:
-        """Returns the data as columns of at most `chunk_episodes` episodes (and about 64 MB) at a time."""
+    def columns(self, chunk_episodes: int = 1024, *, is_lazy: bool = False) -> Iterator[FlatColumns]:
+        """Returns the data as columns of at most `chunk_episodes` episodes (and about 64 MB) at a time.
+
+        With `is_lazy` the observations of a longer episode are `StoredRows`, to be read before the next.
+        """
         chunk = integer(chunk_episodes, "chunk_episodes", least=1)
         with naming(self.folder):
-            yield from self._columns(chunk)
+            yield from self._columns(chunk, is_lazy)
 
-    def _columns(self, chunk: int) -> Iterator[FlatColumns]:
+    def _columns(self, chunk: int, is_lazy: bool) -> Iterator[FlatColumns]:
         leaves, steps = source_leaves(self), 0
         if self.metadata["data_format"] == "hdf5":
-            parts = read_hdf5(self.folder / MAIN_FILE, leaves, self.indices, chunk)
+            parts = read_hdf5(self.folder / MAIN_FILE, leaves, self.indices, chunk, is_lazy=is_lazy)
         else:
             parts = _read_stored(self, chunk)
         for part in parts:

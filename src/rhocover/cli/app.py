@@ -138,7 +138,7 @@ def _message(error: Any) -> str:
     if isinstance(error, UsageError):
         command = error.ctx.command_path if error.ctx else "rhocover"
         return f"{error.format_message().rstrip('.')}. Try: {command} --help"
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) and not isinstance(error, RhocoverError):
         return f"there is not enough memory. {error}"
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename}" if error.filename else str(error)

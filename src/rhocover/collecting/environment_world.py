@@ -16,6 +16,7 @@ import numpy as np
 from rhocover.collecting.atlas import Map
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.naming import Naming
+from rhocover.collecting.observations import rows_within
 from rhocover.collecting.records import Recorder
 from rhocover.collecting.stretch import Stretch
 from rhocover.collecting.trail import Trail
@@ -26,6 +27,7 @@ from rhocover.exploring.simulator import Position, Visits
 SECONDS = 0.1  # of one stretch
 LONGEST = 1 << 14  # steps of one
 SHORTEST = 16
+LARGEST = 1 << 23  # bytes of what is shown in one, where it is kept: a few copies of it are held for a moment
 
 
 class EnvironmentWorld(ABC):
@@ -41,7 +43,8 @@ class EnvironmentWorld(ABC):
         self._generator = np.random.Generator(np.random.PCG64(seed))
         self._num_steps = 0
         self.trail = Trail()
-        self.stretch = 64
+        self._longest = LONGEST if recorder is None else rows_within(LARGEST, naming.space, LONGEST)
+        self.stretch = min(64, self._longest)
 
     @property
     def _chart(self) -> Map:
@@ -66,7 +69,7 @@ class EnvironmentWorld(ABC):
         finally:
             done = stretch.settle(self._chart, act, seen, self.trail, self._recorder)
             pace = max(time.perf_counter() - began, 1e-6) / max(done, 1)
-            self.stretch = int(np.clip(SECONDS / pace, SHORTEST, LONGEST))
+            self.stretch = min(int(np.clip(SECONDS / pace, SHORTEST, LONGEST)), self._longest)
 
     def _note_end(self, observation: Any) -> None:
         """Remembers what was shown where an episode ended; what no code can read is no state."""

@@ -14,11 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from rhocover.adapters.stored_rows import windows
+from rhocover.checks import IntArray
 from rhocover.data.state_numbers import StateNumbers, make_state_numbers
 from rhocover.data.stored_codes import stored, stored_actions
 from rhocover.data.tally import Tally
 from rhocover.data.tallying import Tallier
 from rhocover.errors import InvalidArgumentError, InvalidDataError
+
+AT_ONCE = 1 << 22  # numbers of observations that become states together: 32 MB as float64
 
 
 def tally_of_minari(
@@ -37,7 +41,7 @@ def tally_of_minari(
     code = make_state_numbers(_state_code(states, source))
     action_code = _action_code(actions, source)
     tallier = Tallier(len(action_code.values), code.count)
-    for columns in source.columns():
+    for columns in source.columns(is_lazy=True):
         count_episodes(tallier, columns, code, action_code, source.dataset_id)
     if not tallier.num_steps:
         raise InvalidDataError(f"`data`: {source.dataset_id} has zero steps: there is nothing to count.")
@@ -47,7 +51,7 @@ def tally_of_minari(
 def count_episodes(tallier: Tallier, columns: Any, code: StateNumbers, action_code: Any, source: str) -> None:
     """Counts a piece: E episodes of N steps have N + E observations, the last of each after its last step."""
     try:
-        seen = code.numbers(_rows(columns.observations), "observations", tallier.num_steps)
+        seen = _state_numbers(columns.observations, code, tallier.num_steps)
         actions = action_code.numbers(columns.actions)
     except InvalidArgumentError as error:
         raise InvalidDataError(
@@ -61,6 +65,12 @@ def count_episodes(tallier: Tallier, columns: Any, code: StateNumbers, action_co
     first = np.zeros(actions.size, bool)
     first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
     tallier.add(seen[is_state], actions, seen[is_next], columns.terminations, columns.truncations, first)
+
+
+def _state_numbers(observations: Any, code: StateNumbers, first_row: int) -> IntArray:
+    """Returns the number of each observation; codes make wide numbers of them, so they see some at a time."""
+    parts = [code.numbers(_rows(some), "observations", first_row) for some in windows(observations, AT_ONCE)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _state_code(states: Any, source: Any) -> Any:

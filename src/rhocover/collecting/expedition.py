@@ -7,6 +7,7 @@ steps. Without one, states join as they are met.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,7 @@ from rhocover.learning.rules import Rule, read_rule, weights_in_the_end
 from rhocover.mdp import MDP
 
 FEW_KEYS = 100_000  # states that an explorer from a paper is told of beforehand
+MOST_PILOT = 2**31  # bytes of a pilot run's observations, each number as a float64
 NOBODY = MDP(np.ones((1, 1, 1)))  # in the place of a model where there is none
 
 
@@ -157,6 +159,13 @@ def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int) -> Any:
             "`states=QuantileBins(...)` takes its edges from a run in a single environment. Fit it first: "
             "bins.fit(rhocover.adapters.codes.pilot_observations(env, 10_000, seed=0))."
         )
+    size = 8 * bins.pilot_steps * math.prod(getattr(env.observation_space, "shape", None) or ())
+    if size > MOST_PILOT:
+        raise InvalidArgumentError(
+            f"`states=QuantileBins(...)` would hold {size / 1e9:.3g} GB of observations of a pilot run of "
+            f"{bins.pilot_steps} steps, at most {MOST_PILOT / 1e9:.3g} GB. Shorten it (pilot_steps=...), "
+            "or name what matters of an observation by a function as `states`."
+        )
     return bins.fit(pilot_observations(env, bins.pilot_steps, seed))
 
 
@@ -219,7 +228,8 @@ def _read_weights(mu: Any, code: StateCode, actions: ActionCode) -> tuple[Rule |
         return read_rule(mu), None
     if code.num_keys is None:
         raise InvalidArgumentError(
-            "`mu` as an array needs states that are numbered. Pass a rule: a function of an Estimate."
+            "`mu` as an array needs states that are numbered, and these are what a function says, or too "
+            "large a grid. Pass a rule: a function of an Estimate."
         )
     weights = checks.float_array(mu, "mu", (code.num_keys, actions.num_actions))
     if weights.min() < 0 or not weights.any():

@@ -20,6 +20,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.adapters.codes import read_action_code
 from rhocover.adapters.minari_folders import check_id
+from rhocover.adapters.naming import repr_of
 from rhocover.collecting.adding import Adding
 from rhocover.collecting.collect import default_id, given_arrays
 from rhocover.collecting.collection import Collection
@@ -162,5 +163,11 @@ def _counts(tally: Tally) -> dict[str, Any]:
     moves = tally.moves
     return {
         "data": moves.data, "indices": moves.indices, "indptr": moves.indptr, "ends": tally.ends,
-        "starts": tally.starts, "keys": np.frombuffer(repr(tally.keys).encode(), np.uint8),
+        "starts": tally.starts, "keys": np.frombuffer(_written(tally.keys).encode(), np.uint8),
     }  # fmt: skip
+
+
+def _written(keys: tuple[Any, ...]) -> str:
+    """Returns keys as text, also those of a large grid, whose digits Python would not write out."""
+    large = any(isinstance(key, int) and key.bit_length() > 256 for key in keys)
+    return repr(tuple(map(repr_of, keys)) if large else keys)

@@ -40,7 +40,7 @@ UsageError: Any = typer.BadParameter.__base__  # what the parser raises; typer g
 OPTIONS = (
     "rho|mu|discount|horizon|start|eta|restrict|method|tol|max_steps|out|seed|seeds|schedule|explorer|explorers|"
     "num_steps|num_chains|workers|visits|model_error|delta|redraw|model|until_visits|until_gap|until_error|"
-    "states|actions|num_states|num_actions|dataset_id|resume|env"
+    "states|actions|num_states|num_actions|dataset_id|resume|env|step_timeout"
 )
 RENAMED = {"num_steps": "steps", "num_chains": "chains", "explorers": "explorer", "dataset_id": "id"}
 SPELLINGS = DATA_SPELLINGS | {

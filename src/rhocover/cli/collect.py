@@ -36,6 +36,7 @@ def collect(
     states: d.States = None,
     actions: d.Actions = None,
     seed: r.Seed = 0,
+    step_timeout: r.StepTimeout = None,
     num_envs: d.NumEnvs = None,
     max_episode_steps: d.MaxEpisodeSteps = None,
     until_visits: r.UntilVisits = None,
@@ -77,7 +78,8 @@ def collect(
     until = {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}
     asked = {
         "explorer": explorer, "model": model, "schedule": schedule, "seed": seed, "dataset_id": dataset_id,
-        "until": read_until(until, read_doubt(delta)), "actions": read_actions(actions),
+        "step_timeout": step_timeout, "until": read_until(until, read_doubt(delta)),
+        "actions": read_actions(actions),
     }  # fmt: skip
     [order], weights = read_orders([rho]), read_data_mu(mu)
     asked |= {"rho": order, "num_steps": num_steps, "mu": weights}

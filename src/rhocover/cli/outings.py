@@ -47,13 +47,15 @@ def read_outing(
     """Returns what to do with its texts read; refuses what is wrong with them."""
     [rho] = read_orders([arguments["rho"]])
     place, delta = read_place(env, settings), read_doubt(delta)
-    words = {"environment": env, "set": place.arguments, "mu": mu, **arguments, **until, "delta": delta}
+    shown = {name: value for name, value in arguments.items() if name != "step_timeout"}
+    words = {"environment": env, "set": place.arguments, "mu": mu, **shown, **until, "delta": delta}
     given = arguments | {
         "rho": rho, "mu": read_data_mu(mu), "until": read_until(until, delta),
         "states": read_states(arguments["states"], place.make_one, arguments["seed"]),
         "actions": read_actions(arguments["actions"]),
     }  # fmt: skip
-    names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until", "states", "actions")
+    names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until", "states", "actions",
+             "step_timeout")  # fmt: skip
     world = place.make()
     trip = read_expedition(world, trace_points=TRACE_POINTS, **{name: given[name] for name in names})
     return Outing(trip.settings, words, delta, world, given)

@@ -56,6 +56,7 @@ def top_up(
     num_actions: d.NumActions = None,
     model: Knowledge = None,
     seed: r.Seed = 0,
+    step_timeout: r.StepTimeout = None,
     max_episode_steps: d.MaxEpisodeSteps = None,
     dataset_id: d.DatasetId = None,
     thin: d.Thin = 5,
@@ -87,7 +88,7 @@ def top_up(
     place = read_env(env, settings or [], max_episode_steps)
     asked = {
         "num_steps": num_steps, "rho": rho, "mu": read_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
-        "model": model, "out": out, "resume": resume,
+        "model": model, "out": out, "resume": resume, "step_timeout": step_timeout,
     }  # fmt: skip
     with waiting(f"counting {data}"):
         where = find_data(data)

@@ -42,6 +42,7 @@ def collect(
     schedule: Any = None,
     seed: int = 0,
     until: Any = None,
+    step_timeout: float | None = None,
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,
@@ -52,12 +53,13 @@ def collect(
     its datasheet. After any interruption the same call with `resume=True` goes on, and the data set is the
     same to the bit. Both are about one machine and the same versions, as `seed` is: on another processor the
     same call takes different steps with the same statistics, and a collection begun here may be refused.
+    `step_timeout` is how many seconds one step or reset may take, None for ever: see `rhocover.explore`.
     `command` is what the datasheet says to repeat it, if not this call.
     """
     check_minari()
     trip = read_expedition(
         env, rho, num_steps, mu, explorer=explorer, model=model, schedule=schedule, seed=seed, until=until,
-        trace_points=5, states=states, actions=actions,
+        trace_points=5, states=states, actions=actions, step_timeout=step_timeout,
     )  # fmt: skip
     name = default_id(trip) if dataset_id is None else dataset_id
     check_id(name)

@@ -131,7 +131,8 @@ class Log:
 
     def _own_resets(self) -> Columns:
         """Returns the resets of this part as columns."""
-        own = [reset for reset in self._resets if reset.step < self._first + self._size]
+        last = min(self._first + self._size - 1, self.num_steps)  # those of a step that was undone come later
+        own = [reset for reset in self._resets if reset.step <= last]
         columns = as_columns(self._space, [reset.observation for reset in own], "reset_observations")
         return columns | {
             "reset_steps": np.array([reset.step for reset in own], np.int64),

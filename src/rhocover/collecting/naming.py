@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rhocover.adapters.codes import OutsideSpaceError, StateCode, WholeNumber
+from rhocover.adapters.step_timeout import TookTooLongError
 from rhocover.collecting.atlas import Map
 from rhocover.errors import EnvironmentFailedError, RhocoverError
 
@@ -92,8 +93,13 @@ class Naming:
         )
 
 
-def failed(what: str, num_steps: int, error: Exception) -> EnvironmentFailedError:
-    """Returns the error for an environment that raised one of its own."""
+def failed(what: str, num_steps: int, error: BaseException) -> EnvironmentFailedError:
+    """Returns the error for an environment that raised one of its own, or took too long."""
+    if isinstance(error, TookTooLongError):
+        return EnvironmentFailedError(
+            f"the environment {error} after {num_steps} steps. What was seen before is kept. Find out what "
+            "it waits for, or allow more."
+        )
     return EnvironmentFailedError(
         f"the environment {what} after {num_steps} steps: {type(error).__name__}: {error}. What was seen "
         "before is kept. Mend the environment, or leave out what makes it fail."

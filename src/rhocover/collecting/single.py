@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rhocover.adapters.step_timeout import TookTooLongError
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.environment_world import EnvironmentWorld
 from rhocover.collecting.naming import Naming, failed, refused
@@ -70,7 +71,7 @@ class SingleWorld(EnvironmentWorld):
             raise
         except RhocoverError as error:
             raise refused(error, earlier + len(stretch.pairs)) from error
-        except Exception as error:
+        except (Exception, TookTooLongError) as error:
             if len(stretch.rewards) == len(stretch.pairs):  # the step is done: what it showed is no state
                 raise refused(error, earlier + len(stretch.pairs)) from error
             raise failed("raised while stepping", earlier + len(stretch.pairs) - 1, error) from error
@@ -106,7 +107,7 @@ class SingleWorld(EnvironmentWorld):
             observation, _ = self._env.reset(seed=seed)
         except RhocoverError:
             raise
-        except Exception as error:
+        except (Exception, TookTooLongError) as error:
             raise failed("raised while being reset", self._num_steps, error) from error
         if is_first:
             self._naming.look(observation)
@@ -115,3 +116,5 @@ class SingleWorld(EnvironmentWorld):
         if self._recorder is not None:
             self._recorder.begin(Reset(self._num_steps, copy.deepcopy(observation), seed))
         return state
+
+    _callers = (_go.__code__, _reset.__code__)

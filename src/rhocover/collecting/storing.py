@@ -51,7 +51,7 @@ def gather(trip: Expedition, folder: Path, digest: str, go: Callable[..., Result
     Steps that are in the log already are repeated from there: `env` stands in for the environment.
     """
     stored = stored_steps(folder, digest)
-    log, env = Log(folder, trip.space, digest, stored), trip.env
+    log, env = Log(folder, trip.space, digest, stored), trip.acting
     if stored is not None and not trip.is_vector:
         env = Replay(env, trip.actions.values, folder, digest, stored.num_steps)
     with _saying_what_is_kept(folder):

@@ -56,6 +56,7 @@ def top_up(
     actions: Any = None,
     model: Any = None,
     seed: int = 0,
+    step_timeout: float | None = None,
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,
@@ -66,7 +67,7 @@ def top_up(
     or on `env`, an MDP or an environment with a table. With a Gymnasium environment and a new folder `out`
     the steps are taken and stored there as a Minari data set of their own; `model` is then "known" (the
     environment's table, the default where there is one) or "learned". `resume=True` goes on after an
-    interruption.
+    interruption. `step_timeout` is how many seconds one step or reset of the environment may take.
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
     states, actions = _codes(data, env, states, actions)
@@ -78,7 +79,7 @@ def top_up(
         return TopUp(num_steps, before, make_promise(before, num_steps), None, None)
     trip = read_expedition(
         env, rho, num_steps, mu, explorer="feedback", model=model or _knowledge(env, states), schedule=None,
-        seed=seed, until=None, trace_points=10, states=states, actions=actions,
+        seed=seed, until=None, trace_points=10, states=states, actions=actions, step_timeout=step_timeout,
     )  # fmt: skip
     _check_actions(read, trip)
     before = audited(trip, read)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from rhocover.adapters.step_timeout import TookTooLongError
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.environment_world import EnvironmentWorld
 from rhocover.collecting.naming import Naming, failed
@@ -59,7 +60,7 @@ class VectorWorld(EnvironmentWorld):
         """Returns the first position: every copy reset with a seed of its own."""
         try:
             observations, _ = self._env.reset(seed=self._seed)
-        except Exception as error:
+        except (Exception, TookTooLongError) as error:
             raise failed("raised while being reset", 0, error) from error
         self._naming.look(one(observations, 0))
         seeds = self._seeds()
@@ -98,7 +99,7 @@ class VectorWorld(EnvironmentWorld):
             begins = self._begins(observations, terminated, truncated)
         except RhocoverError:
             raise
-        except Exception as error:
+        except (Exception, TookTooLongError) as error:
             raise failed("raised while stepping", self._num_steps, error) from error
         for env, pair in enumerate(chosen):
             if env in self._held:  # this call has only begun its next episode
@@ -155,6 +156,8 @@ class VectorWorld(EnvironmentWorld):
         assert state is not None
         stretch.nexts.append(state if cut is None else cut)
         position.states[event.env] = state
+
+    _callers = (begin.__code__, _round.__code__, _begins.__code__)
 
 
 def one(observations: Any, env: int) -> Any:

@@ -18,6 +18,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 LARGEST_SIZE = 2**31 - 1  # sparse solvers number with 32 bits
+LARGEST_SEED = 2**1024 - 1  # three hundred digits: generators take more, but nobody draws such a seed
 SMALLEST_CHANCE = 1e-300  # below it halves and logarithms of a probability are no longer exact
 Matrix = Any  # a scipy.sparse.csr_array; SciPy carries no types that a checker can follow
 
@@ -112,8 +113,15 @@ def integer(value: Any, name: str, *, least: int, most: int | None = None) -> in
     if value < least:
         raise InvalidArgumentError(f"`{name}` must be at least {least}, got {value}.")
     if most is not None and value > most:
-        raise InvalidArgumentError(f"`{name}` must be at most {most}, got {float_or_more(value)}.")
+        raise InvalidArgumentError(
+            f"`{name}` must be at most {float_or_more(most)}, got {float_or_more(value)}."
+        )
     return int(value)
+
+
+def seed(value: Any, name: str = "seed") -> int:
+    """Returns a seed of any size that files can write out."""
+    return integer(value, name, least=0, most=LARGEST_SEED)
 
 
 def size(value: Any, name: str, *, least: int) -> int:

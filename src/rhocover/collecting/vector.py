@@ -24,6 +24,7 @@ from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.environment_world import EnvironmentWorld
 from rhocover.collecting.naming import Naming, failed
 from rhocover.collecting.records import Recorder, Reset
+from rhocover.collecting.seeding import first_seed
 from rhocover.collecting.stretch import Stretch
 from rhocover.errors import InvalidArgumentError, RhocoverError
 from rhocover.exploring.simulator import Position
@@ -59,7 +60,7 @@ class VectorWorld(EnvironmentWorld):
     def begin(self) -> Position:
         """Returns the first position: every copy reset with a seed of its own."""
         try:
-            observations, _ = self._env.reset(seed=self._seed)
+            observations, _ = self._env.reset(seed=first_seed(self._seed))
         except (Exception, TookTooLongError) as error:
             raise failed("raised while being reset", 0, error) from error
         self._naming.look(one(observations, 0))
@@ -72,7 +73,7 @@ class VectorWorld(EnvironmentWorld):
         from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
         is_many = isinstance(self._env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
-        return [self._seed + env if is_many else None for env in range(self._env.num_envs)]
+        return [first_seed(self._seed) + env if is_many else None for env in range(self._env.num_envs)]
 
     def _begun(self, env: int, observation: Any, seed: int | None = None) -> int:
         """Returns the number of the state in which an episode of a copy begins."""

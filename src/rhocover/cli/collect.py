@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rhocover.cli import data_options as d
 from rhocover.cli import options as o
 from rhocover.cli import run_options as r
-from rhocover.cli.environments import Place, read_place
+from rhocover.cli.environments import Place, close, read_place
 from rhocover.cli.progress import progress
 from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
 from rhocover.cli.tables import print_json, say, show
@@ -91,7 +91,7 @@ def collect(
         with telling_to_resume(context, out), progress(f"{explorer} in {env}") as bar:
             found = _collect(world, asked, out, resume, bar, repeated(context))
     finally:
-        world.close()
+        close(world)
     words = _words(place, mu, states, actions, asked, until, delta)
     _finish(found, words, json, thin)
     write_report(report, lambda: _page(found), force=force)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rhocover.cli.data_inputs import read_actions, read_data_mu, read_states
-from rhocover.cli.environments import read_place
+from rhocover.cli.environments import close, read_place
 from rhocover.cli.inputs import read_orders
 from rhocover.cli.runs import TRACE_POINTS, Expedition, Report
 from rhocover.cli.until import read_doubt, read_until
@@ -38,7 +38,7 @@ class Outing(Expedition):
         try:
             return explore(self.env, out=out, report=report, trace_points=TRACE_POINTS, **self.given)
         finally:
-            self.env.close()
+            close(self.env)
 
 
 def read_outing(

@@ -15,7 +15,7 @@ from rhocover.cli import options as o
 from rhocover.cli import run_options as r
 from rhocover.cli.audit import SPELLED, read_codes, read_env
 from rhocover.cli.collect import make_room, repeated, telling_to_resume
-from rhocover.cli.environments import Place
+from rhocover.cli.environments import Place, close
 from rhocover.cli.outputs import write_all
 from rhocover.cli.progress import progress, waiting
 from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
@@ -147,7 +147,7 @@ def _open(place: Place) -> Iterator[Any]:
     try:
         yield world
     finally:
-        world.close()
+        close(world)
 
 
 def _make_room(world: Any, asked: dict[str, Any], out: Path, report: Path | None) -> None:

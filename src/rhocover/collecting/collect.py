@@ -22,7 +22,7 @@ from rhocover.collecting.expedition import Expedition, read_expedition
 from rhocover.collecting.exploring import Report, travel
 from rhocover.collecting.folder import CollectionFolder
 from rhocover.collecting.pages import page_of_collection
-from rhocover.collecting.storing import check_minari, digest_of, gather, publish
+from rhocover.collecting.storing import check_minari, check_spaces, digest_of, gather, publish
 from rhocover.files import tensor_digest
 from rhocover.report.page_html import write_page
 
@@ -61,6 +61,7 @@ def collect(
         env, rho, num_steps, mu, explorer=explorer, model=model, schedule=schedule, seed=seed, until=until,
         trace_points=5, states=states, actions=actions, step_timeout=step_timeout,
     )  # fmt: skip
+    check_spaces(trip)
     name = default_id(trip) if dataset_id is None else dataset_id
     check_id(name)
     document = {"dataset_id": name, **settings_of(trip), **provenance(), "until": repr(until)}

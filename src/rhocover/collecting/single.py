@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.step_timeout import TookTooLongError
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.environment_world import EnvironmentWorld
-from rhocover.collecting.naming import Naming, failed, refused
+from rhocover.collecting.naming import RAISED, Naming, failed, read_ends, refused
 from rhocover.collecting.records import Recorder, Reset
 from rhocover.collecting.seeding import Seeds
 from rhocover.collecting.stretch import Stretch
@@ -57,9 +56,10 @@ class SingleWorld(EnvironmentWorld):
                 if put is not None:
                     put(observation)
                 done += 1
-                if terminated or truncated:
+                is_plain = terminated is False and truncated is False
+                if not is_plain and any(ends := read_ends(terminated, truncated)):
                     self._num_steps = earlier + len(stretch.pairs)
-                    state = self._end(stretch, observation, terminated, truncated)
+                    state = self._end(stretch, observation, *ends)
                 else:
                     state = find(observation)
                     if state is None:
@@ -71,7 +71,7 @@ class SingleWorld(EnvironmentWorld):
             raise
         except RhocoverError as error:
             raise refused(error, earlier + len(stretch.pairs)) from error
-        except (Exception, TookTooLongError) as error:
+        except RAISED as error:
             if len(stretch.rewards) == len(stretch.pairs):  # the step is done: what it showed is no state
                 raise refused(error, earlier + len(stretch.pairs)) from error
             raise failed("raised while stepping", earlier + len(stretch.pairs) - 1, error) from error
@@ -92,7 +92,7 @@ class SingleWorld(EnvironmentWorld):
 
     def _end(self, stretch: Stretch, observation: Any, terminated: bool, truncated: bool) -> int:
         """Begins the next episode; a time limit leaves the transition as it was seen."""
-        stretch.ends[len(stretch.pairs) - 1] = (bool(terminated), bool(truncated))
+        stretch.ends[len(stretch.pairs) - 1] = (terminated, truncated)
         cut = None if terminated else self._naming.number(observation, self._num_steps)
         if terminated:
             self._note_end(observation)
@@ -107,7 +107,7 @@ class SingleWorld(EnvironmentWorld):
             observation, _ = self._env.reset(seed=seed)
         except RhocoverError:
             raise
-        except (Exception, TookTooLongError) as error:
+        except RAISED as error:
             raise failed("raised while being reset", self._num_steps, error) from error
         if is_first:
             self._naming.look(observation)

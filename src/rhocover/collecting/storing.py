@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rhocover.adapters.minari_columns import FlatColumns
+from rhocover.adapters.minari_columns import FlatColumns, space_leaves
 from rhocover.collecting.episodes import episodes_of
 from rhocover.collecting.expedition import Expedition
 from rhocover.collecting.folder import CollectionFolder
@@ -38,6 +38,12 @@ def check_minari() -> None:
         import minari  # noqa: F401
     except ImportError as error:
         raise missing_extra(error.name or "minari", "minari") from error
+
+
+def check_spaces(trip: Expedition) -> None:
+    """Refuses observations and actions that no column of a data set holds."""
+    for space, name in ((trip.space, "observations"), (trip.action_space, "actions")):
+        list(space_leaves(space, (name,)))
 
 
 def digest_of(document: Sheet) -> str:

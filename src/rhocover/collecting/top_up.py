@@ -30,7 +30,7 @@ from rhocover.collecting.exploring import Report
 from rhocover.collecting.extending import extend
 from rhocover.collecting.folder import CollectionFolder
 from rhocover.collecting.pages import page_of_collection
-from rhocover.collecting.storing import audited, check_minari, digest_of, gather, publish
+from rhocover.collecting.storing import audited, check_minari, check_spaces, digest_of, gather, publish
 from rhocover.collecting.topped import TopUp, make_promise
 from rhocover.data.audit import audit_tally
 from rhocover.data.collections import find_data
@@ -141,6 +141,7 @@ def _collected(
 ) -> Collection:  # fmt: skip
     """Returns the new data, stored like a collection."""
     check_minari()
+    check_spaces(trip)
     name = default_id(trip).replace("/rho-", "/top-up-rho-") if dataset_id is None else dataset_id
     check_id(name)
     explorer = Adding(old.num_steps + trip.settings.num_steps)

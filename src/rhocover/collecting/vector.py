@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.step_timeout import TookTooLongError
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.environment_world import EnvironmentWorld
-from rhocover.collecting.naming import Naming, failed
+from rhocover.collecting.naming import RAISED, Naming, failed, read_ends, read_reward
 from rhocover.collecting.records import Recorder, Reset
 from rhocover.collecting.seeding import first_seed
 from rhocover.collecting.stretch import Stretch
@@ -61,7 +60,7 @@ class VectorWorld(EnvironmentWorld):
         """Returns the first position: every copy reset with a seed of its own."""
         try:
             observations, _ = self._env.reset(seed=first_seed(self._seed))
-        except (Exception, TookTooLongError) as error:
+        except RAISED as error:
             raise failed("raised while being reset", 0, error) from error
         self._naming.look(one(observations, 0))
         seeds = self._seeds()
@@ -97,10 +96,13 @@ class VectorWorld(EnvironmentWorld):
         try:
             observations, rewards, terminated, truncated, infos = self._env.step(actions)
             shown = [one(observations, env) for env in range(len(chosen))]  # before a reset uses them again
+            ends = [read_ends(*flags) for flags in zip(terminated, truncated, strict=True)]
+            terminated, truncated = (np.array(flags, bool) for flags in zip(*ends, strict=True))
+            paid = [read_reward(reward) for reward in rewards]
             begins = self._begins(observations, terminated, truncated)
         except RhocoverError:
             raise
-        except (Exception, TookTooLongError) as error:
+        except RAISED as error:
             raise failed("raised while stepping", self._num_steps, error) from error
         for env, pair in enumerate(chosen):
             if env in self._held:  # this call has only begun its next episode
@@ -110,7 +112,7 @@ class VectorWorld(EnvironmentWorld):
             is_next = over and self._mode == SAME_STEP
             last = final_observation(infos, env) if is_next else shown[env]
             event = Event(
-                env, pair, last, float(rewards[env]), bool(terminated[env]), bool(truncated[env]),
+                env, pair, last, paid[env], bool(terminated[env]), bool(truncated[env]),
                 begins.get(env),
             )  # fmt: skip
             if over and self._mode == NEXT_STEP:

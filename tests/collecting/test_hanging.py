@@ -316,3 +316,43 @@ def test_where_there_is_no_clock_a_limit_is_refused_at_the_door(tmp_path, monkey
 def test_a_model_has_no_step_that_hangs():
     with pytest.raises(InvalidArgumentError, match="`step_timeout` is for environments"):
         rc.explore(rc.envs.river_swim(), 2, 100, step_timeout=1)
+
+
+# --- the command line -------------------------------------------------------------------------------------
+
+
+class Unclosable(Ring):
+    def close(self):
+        raise RuntimeError("the window is stuck")
+
+
+@pytest.fixture
+def unclosable():
+    gym.register("Unclosable-v0", Unclosable)
+    yield "Unclosable-v0"
+    del gym.registry["Unclosable-v0"]
+
+
+def command(*words) -> int:
+    from rhocover.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    return ended.value.code
+
+
+def test_an_environment_that_cannot_be_closed_takes_nothing_away(unclosable, tmp_path, capsys):
+    told = ("--model", "learned", "--rho", 2, "--steps", 50)
+    assert command("collect", unclosable, *told, "--out", tmp_path / "out", "--step-timeout", 900) == 0
+    assert "could not be closed: RuntimeError: the window is stuck" in capsys.readouterr().err
+    assert (tmp_path / "out" / "datasheet.json").exists()
+
+
+def test_the_command_line_refuses_a_limit_that_is_none(unclosable, tmp_path, capsys):
+    told = ("--model", "learned", "--rho", 2, "--steps", 50, "--step-timeout", 0)
+    assert command("collect", unclosable, *told, "--out", tmp_path / "out") == 2
+    assert command("explore", unclosable, *told) == 2
+    assert command("explore", "river_swim", "--rho", 2, "--step-timeout", 1) == 2
+    said = capsys.readouterr().err
+    assert "`--step-timeout` must be seconds, above 0" in said
+    assert "`--step-timeout` is for environments" in said

@@ -28,7 +28,7 @@ def tensor_bytes(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str])
         header[name] = {"dtype": _kind(tensors[name].dtype), "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    data = [_little(tensors[name]).reshape(-1).view(np.uint8) for name in names]
+    data = [_little(tensors[name]).reshape(-1).view(np.uint8).data for name in names]
     return b"".join([len(text).to_bytes(8, "little"), text, *data])
 
 

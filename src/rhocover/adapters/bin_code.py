@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ class BinCode:
         """How many bins each axis has."""
         return tuple(axis.num_bins for axis in self.axes)
 
-    @cached_property
+    @property
     def num_keys(self) -> int | None:
         """How many cells there are; None where they are too many to be numbered without gaps."""
         return num_keys(self.counts)

@@ -37,7 +37,7 @@ class StoredRows:
         first, last, _ = rows.indices(len(self))
         result = np.empty((max(last - first, 0), *self.shape[1:]), self._stored)
         row_bytes = self._stored.itemsize * math.prod(self.shape[1:])
-        read_into(self._file, memoryview(result.reshape(-1).view(np.uint8)), self._begin + first * row_bytes)
+        read_into(self._file, result.reshape(-1).view(np.uint8).data, self._begin + first * row_bytes)
         return result if self._read is None else self._read(result)
 
     def read_by(self, read: Callable[[np.ndarray], np.ndarray], dtype: np.dtype[Any]) -> StoredRows:
@@ -102,7 +102,7 @@ class Spool:
         wanted = np.result_type(self._dtype, rows)
         if wanted != self._dtype:
             return self._copied(wanted).append(rows)
-        raw = memoryview(np.ascontiguousarray(rows).astype(wanted, copy=False).reshape(-1).view(np.uint8))
+        raw = np.ascontiguousarray(rows).astype(wanted, copy=False).reshape(-1).view(np.uint8).data
         with naming_file(self._folder):
             self._file.seek(0, os.SEEK_END)
             while len(raw):

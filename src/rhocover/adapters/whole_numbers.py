@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from operator import index
 from typing import Any
 
@@ -80,7 +79,7 @@ class WholeNumbers:
     def __reduce__(self) -> Any:
         return WholeNumbers, (self.counts, self.start)
 
-    @cached_property
+    @property
     def num_keys(self) -> int | None:
         """How many combinations there are; None where they are too many to be numbered without gaps."""
         return num_keys(self.counts)

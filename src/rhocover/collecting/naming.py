@@ -144,7 +144,7 @@ def failed(what: str, num_steps: int, error: BaseException) -> EnvironmentFailed
     )
 
 
-def refused(error: Exception, num_steps: int) -> EnvironmentFailedError:
+def refused(error: BaseException, num_steps: int) -> EnvironmentFailedError:
     """Returns the error for an environment that showed something that is no state."""
     if isinstance(error, EnvironmentFailedError):
         return EnvironmentFailedError(f"after {num_steps} steps: {error}")

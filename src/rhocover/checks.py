@@ -19,6 +19,8 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 LARGEST_SIZE = 2**31 - 1  # sparse solvers number with 32 bits
+ASSUMED_MEMORY = 2**35  # bytes, where the system does not say
+LARGEST_SEED = 2**1024 - 1  # three hundred digits: generators take more, but nobody draws such a seed
 SMALLEST_CHANCE = 1e-300  # below it halves and logarithms of a probability are no longer exact
 Matrix = Any  # a scipy.sparse.csr_array; SciPy carries no types that a checker can follow
 
@@ -113,13 +115,32 @@ def integer(value: Any, name: str, *, least: int, most: int | None = None) -> in
     if value < least:
         raise InvalidArgumentError(f"`{name}` must be at least {least}, got {value}.")
     if most is not None and value > most:
-        raise InvalidArgumentError(f"`{name}` must be at most {most}, got {float_or_more(value)}.")
+        raise InvalidArgumentError(
+            f"`{name}` must be at most {float_or_more(most)}, got {float_or_more(value)}."
+        )
     return int(value)
+
+
+def seed(value: Any, name: str = "seed") -> int:
+    """Returns a seed of any size that files can write out."""
+    return integer(value, name, least=0, most=LARGEST_SEED)
 
 
 def size(value: Any, name: str, *, least: int) -> int:
     """Returns `value` as a number of states, actions, rows: what 32 bits can count."""
     return integer(value, name, least=least, most=LARGEST_SIZE)
+
+
+def memory_bytes() -> int:
+    """Returns how much memory this process may have: the machine's, or less where the system limits it."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ImportError, AttributeError, ValueError, OSError):  # systems that do not say
+        return ASSUMED_MEMORY
+    return there if limit == resource.RLIM_INFINITY else min(there, limit)
 
 
 def float_or_more(value: int) -> str:

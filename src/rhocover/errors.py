@@ -115,6 +115,10 @@ class EnvironmentFailedError(RhocoverError, RuntimeError):
     """An environment raised, or broke its own contract; what was collected before is kept."""
 
 
+class OutOfMemoryError(RhocoverError, MemoryError):
+    """There was no memory left; what was collected before is kept."""
+
+
 class InvalidDataError(InvalidArgumentError):
     """A data set is not what was expected: a column, a type, a value, another environment."""
 

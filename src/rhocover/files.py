@@ -26,6 +26,7 @@ from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
 from rhocover.locks import make_folder
 from rhocover.plain_files import check_plain, parse_json, read_text
 from rhocover.temporary import temporary_file
+from rhocover.tensor_bytes import tensor_bytes
 
 FORMAT_VERSION = 1
 NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # of a file system that cannot sync a folder
@@ -105,8 +106,6 @@ def save_tensors(
     overwrite: bool = False,
 ) -> None:
     """Writes tensors and a JSON document as one file of the given kind."""
-    from safetensors.numpy import save
-
     arrays = {name: np.ascontiguousarray(value) for name, value in tensors.items()}
     header = {
         "kind": kind,
@@ -116,7 +115,7 @@ def save_tensors(
     }
     header = json.loads(json.dumps(header))  # as a reader will see it: tuples are lists, keys are text
     header["sha256"] = _seal(header, arrays)
-    payload = save(arrays, metadata={"rhocover": json.dumps(header, sort_keys=True)})
+    payload = tensor_bytes(arrays, {"rhocover": json.dumps(header, sort_keys=True)})
     write_atomically(checks.place(path, "path"), payload, overwrite=overwrite)
 
 

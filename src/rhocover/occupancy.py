@@ -28,6 +28,7 @@ from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP, check_mdp
 
 MAX_ENTRIES = 2**31 - 1  # of an occupancy: sparse solvers number them with 32 bits
+ENTRY_BYTES = 150  # held for each number of a horizon's flow matrix while a plan begins, with its places
 
 
 # Models never change, so their flow matrix is built once; entries go with their models.
@@ -121,6 +122,7 @@ class Occupancies:
                 f"`horizon` must be at most {MAX_ENTRIES // mdp.num_pairs} for {mdp.num_pairs} pairs. "
                 "For longer runs pass discount=, or neither for long-run frequencies."
             )
+        _check_memory(mdp, horizon)
         start = checked_start(mdp, start)
         flow, inflow, pair, step = _time_expanded(mdp, horizon, start)
         return cls(
@@ -371,7 +373,21 @@ def _reached_by_step(mdp: MDP, horizon: int, start: FloatArray) -> BoolArray:
     for h in range(1, horizon):
         rows = mdp.transitions[reached[h - 1][mdp.pair_state]]
         reached[h][rows.indices] = True
+        if np.array_equal(reached[h], reached[h - 1]):  # and so from now on
+            reached[h:] = reached[h]
+            break
     return reached
+
+
+def _check_memory(mdp: MDP, horizon: int) -> None:
+    """Refuses a horizon whose steps, each with pairs of its own, this machine has no memory for."""
+    needed, there = ENTRY_BYTES * horizon * (mdp.num_pairs + mdp.transitions.nnz), checks.memory_bytes()
+    if needed > there:
+        raise InvalidArgumentError(
+            f"`horizon` {horizon} has {horizon * mdp.num_pairs:.3g} pairs, {mdp.num_pairs} for each step, "
+            f"which take about {needed / 1e9:.3g} GB; there are {there / 1e9:.3g} GB. Shorten it; or pass "
+            f"discount=, for example {1 - 1 / horizon:.9g}, or neither for long-run frequencies."
+        )
 
 
 def _time_expanded(

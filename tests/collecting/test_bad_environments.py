@@ -254,7 +254,7 @@ def test_rewards_that_are_numbers_are_stored(name, tmp_path):
     assert np.array_equal(np.unique(rewards), wanted, equal_nan=True)
 
 
-@pytest.mark.parametrize("reward", [None, "much", np.ones(2), {"a": 1}, 1j], ids=repr)
+@pytest.mark.parametrize("reward", [None, "much", "1.5", b"1", np.ones(2), {"a": 1}, 1j], ids=repr)
 def test_rewards_that_are_no_numbers_are_refused_with_their_step(reward, tmp_path):
     env = ring(reward=lambda s, t: reward if t >= 40 else 0.0)
     with pytest.raises(EnvironmentFailedError, match="reward"):
@@ -465,3 +465,90 @@ def test_a_failed_collection_says_what_it_holds_and_nothing_more(tmp_path):
         rc.collect(Failing(Ring(), 50), 2.0, 100, out=tmp_path / "out", **LEARNED)
     assert set(contents(tmp_path / "out")) == {"collection.json", "log-000000.safetensors"}
     assert stored_steps(tmp_path / "out") == 49
+
+
+# --- what would pass unheard ------------------------------------------------------------------------------
+
+
+class Answering(gym.Wrapper):
+    """Answers its steps from number 30 on with one entry changed; `place` is that of the entry."""
+
+    def __init__(self, place: int, value, env=None) -> None:
+        super().__init__(Ring(ending=-1.0) if env is None else env)
+        self.place, self.value, self.num_steps = place, value, 0
+
+    def step(self, action):
+        self.num_steps += 1
+        result = list(self.env.step(action))
+        if self.num_steps >= 30:
+            result[self.place] = self.value
+        return tuple(result)
+
+
+class AnsweringCopies(gym.vector.VectorWrapper):
+    """The same for copies: every reward, or every end, is the value."""
+
+    def __init__(self, place: int, value) -> None:
+        super().__init__(gym.vector.SyncVectorEnv([Ring, Ring]))
+        self.place, self.value, self.num_calls = place, value, 0
+
+    def step(self, actions):
+        self.num_calls += 1
+        result = list(self.env.step(actions))
+        if self.num_calls >= 15:
+            result[self.place] = [self.value] * 2
+        return tuple(result)
+
+
+@pytest.mark.parametrize("kind", [Answering, AnsweringCopies])
+@pytest.mark.parametrize("value", [10**400, -(10**400), "1.5"], ids=["large", "negative", "a text"])
+def test_a_reward_that_no_float_holds_is_refused(kind, value, tmp_path):
+    with pytest.raises(
+        EnvironmentFailedError, match=r"gave the reward (one of 1329 bits|'1.5'), expected a number"
+    ):
+        rc.collect(kind(1, value), 2.0, 80, out=tmp_path / "out", **LEARNED)
+    assert 0 < stored_steps(tmp_path / "out") <= 30
+
+
+@pytest.mark.parametrize("value", [None, "False", 3])
+def test_an_end_of_a_copy_that_is_neither_true_nor_false_is_refused(value, tmp_path):
+    with pytest.raises(EnvironmentFailedError, match=r"gave terminated = .*expected True or False"):
+        rc.collect(AnsweringCopies(2, value), 2.0, 80, out=tmp_path / "out", **LEARNED)
+    assert 0 < stored_steps(tmp_path / "out") <= 30
+
+
+@pytest.mark.parametrize(
+    "value", ["yes", "False", "", None, 2, 0.5, float("nan"), [], (), np.ones(2)], ids=repr
+)
+@pytest.mark.parametrize("place", [2, 3])
+def test_an_end_that_is_neither_true_nor_false_is_refused(place, value, tmp_path):
+    """The text "False" is true for Python, and None is false."""
+    name = {2: "terminated", 3: "truncated"}[place]
+    with pytest.raises(EnvironmentFailedError, match=f"gave {name} = .*expected True or False"):
+        rc.collect(Answering(place, value), 2.0, 80, out=tmp_path / "out", **LEARNED)
+    assert 0 < stored_steps(tmp_path / "out") < 30
+
+
+@pytest.mark.parametrize(
+    "value", [np.bool_(False), 0, np.int8(0), 0.0, np.array(False), np.array([0])], ids=repr
+)
+def test_what_is_as_good_as_false_is_false(value, tmp_path):
+    found = rc.collect(Answering(2, value), 2.0, 80, out=tmp_path / "out", **LEARNED)
+    assert found.tally.num_episodes == 1
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), SystemExit("bye"), GeneratorExit()], ids=repr)
+@pytest.mark.parametrize("in_reset", [False, True])
+def test_an_environment_that_exits_has_failed_and_what_was_collected_is_kept(error, in_reset, tmp_path):
+    env = Failing(Ring(), 30, in_reset=in_reset, error=error)
+    with pytest.raises(EnvironmentFailedError, match=f"{type(error).__name__}.*What was seen before is kept"):
+        rc.collect(env, 2.0, 80, out=tmp_path / "out", **LEARNED)
+    assert stored_steps(tmp_path / "out") >= 29
+    rc.collect(Ring(), 2.0, 80, out=tmp_path / "out", resume=True, **LEARNED)
+
+
+def test_a_space_that_no_column_holds_is_refused_before_anything_is_written(tmp_path):
+    env = Ring(lambda s, t: "abcdefg"[s], spaces.Text(1))
+    with pytest.raises(InvalidArgumentError, match="the space of `observations` is Text"):
+        rc.collect(env, 2.0, 80, states=lambda o: o, out=tmp_path / "out", **LEARNED)
+    assert not (tmp_path / "out").exists()

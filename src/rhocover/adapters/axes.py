@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from rhocover.adapters.grid_keys import num_keys, wide_key, wide_type
 from rhocover.adapters.state_code import OutsideSpaceError
 from rhocover.checks import FloatArray, IntArray
 
@@ -80,11 +81,6 @@ class Listed(list[float]):
         return self
 
 
-def num_cells(axes: Iterable[Axis]) -> int:
-    """Returns the number of bins of all axes together."""
-    return math.prod(axis.num_bins for axis in axes)
-
-
 def locate(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
     """Returns the function from one point, an array of as many numbers as axes, to its bin's number.
 
@@ -95,7 +91,8 @@ def locate(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
         return _locate_on_one(axes[0], what)
     if len(axes) == 2:
         return _locate_on_two(axes[0], axes[1], what)
-    return _locate_on_many(axes, what)
+    is_wide = num_keys([axis.num_bins for axis in axes]) is None
+    return (_locate_on_wide if is_wide else _locate_on_many)(axes, what)
 
 
 def _locate_on_one(axis: Axis, what: str) -> Callable[[Any], int]:
@@ -147,6 +144,23 @@ def _locate_on_many(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
         except (AttributeError, TypeError):
             pass
         return _find_slowly(point, axes, what)
+
+    return find
+
+
+def _locate_on_wide(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
+    """Returns the same where there are more cells than int64 can number."""
+    cuts = [(list(axis.inner), axis.least, axis.most) for axis in axes]
+    kind = wide_type([axis.num_bins for axis in axes])
+
+    def find(point: Any) -> int:
+        (row,) = as_points([point], len(axes), what)
+        cell = []
+        for x, axis, (inner, least, most) in zip(row.tolist(), axes, cuts, strict=True):
+            if not least <= x <= most:
+                raise _refusal(x, axis, what)
+            cell.append(bisect_right(inner, x))
+        return wide_key(cell, kind)
 
     return find
 

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhocover import checks
-from rhocover.adapters.axes import Axis, Listed, as_points, locate, locate_many, num_cells
-from rhocover.adapters.naming import ask, function_name, grid_layout
-from rhocover.adapters.state_code import OutsideSpaceError, check_number_of_keys
+from rhocover.adapters.axes import Axis, Listed, as_points, locate, locate_many
+from rhocover.adapters.grid_keys import cell_name, cell_of, num_keys
+from rhocover.adapters.naming import ask, function_name, grid_layout, repr_of
+from rhocover.adapters.state_code import OutsideSpaceError
 from rhocover.checks import FloatArray, IntArray
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, shortened
 from rhocover.layout import Layout, Ruler
 
 Features = Callable[[Any], Any] | Sequence[int] | int | None  # as a user may write them
@@ -25,7 +26,7 @@ WHAT = "an observation"
 
 @dataclass(frozen=True)
 class BinCode:
-    """Cells of the grid that `axes` span, numbered with the last axis running fastest.
+    """Cells of the grid that `axes` span, numbered with the last axis running fastest (see `grid_keys`).
 
     `of` is what of an observation the axes cut: None for all components, component numbers, or a function.
     """
@@ -35,24 +36,32 @@ class BinCode:
     key: Callable[[Any], int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_number_of_keys(self.num_keys, "this grid of bins")
         object.__setattr__(self, "key", _key_function(self.axes, self.of))
 
     def __reduce__(self) -> Any:
         return BinCode, (self.axes, self.of)
 
     @property
-    def num_keys(self) -> int:
-        """How many cells there are."""
-        return num_cells(self.axes)
+    def counts(self) -> tuple[int, ...]:
+        """How many bins each axis has."""
+        return tuple(axis.num_bins for axis in self.axes)
 
     @property
-    def every_key(self) -> range:
-        """The numbers of the cells."""
-        return range(self.num_keys)
+    def num_keys(self) -> int | None:
+        """How many cells there are; None where they are too many to be numbered without gaps."""
+        return num_keys(self.counts)
+
+    @property
+    def every_key(self) -> range | None:
+        """The numbers of the cells; None where they are too many."""
+        return None if self.num_keys is None else range(self.num_keys)
 
     def keys(self, observations: Any, /) -> IntArray:
         """Returns the cells of many observations, `[T]`; a function `of` is called once for each."""
+        if self.num_keys is None:
+            raise InvalidArgumentError(
+                "`states` has more bins than int64 can number: call `key` for each observation."
+            )
         return locate_many(self.features(observations, len(self.axes)), self.axes, WHAT)
 
     def features(self, observations: Any, length: int | None = None) -> FloatArray:
@@ -69,19 +78,20 @@ class BinCode:
 
     def name(self, key: Hashable) -> str:
         """Returns the ends of the cell in every dimension, in words."""
-        words = [axis.words(n) for axis, n in zip(self.axes, self._cell(key), strict=True)]
-        return f"({', '.join(words)})"
+        cell = self._cell(key)
+        return cell_name(lambda k: self.axes[k].words(cell[k]), len(cell), key)  # type: ignore[arg-type]
 
     def layout(self, keys: Sequence[Hashable]) -> Layout | None:
         """Returns a place for each cell, the first dimension to the right and the second upwards."""
         rulers = [Ruler(axis.name, (axis.low, *axis.inner, axis.high)) for axis in self.axes]
-        return grid_layout(rulers, [self._cell(key) for key in keys])
+        return grid_layout(rulers, [self._cell(key) for key in keys]) if len(rulers) <= 2 else None
 
     def _cell(self, key: Hashable) -> tuple[int, ...]:
-        if not isinstance(key, int) or key not in self.every_key:
-            raise InvalidArgumentError(f"`key` must be from 0 to {self.num_keys - 1}, got {key!r}.")
-        shape = tuple(axis.num_bins for axis in self.axes)
-        return tuple(int(n) for n in np.unravel_index(key, shape))
+        cell = cell_of(key, self.counts) if isinstance(key, int) else None
+        if cell is None:
+            most = "the number of a bin" if self.num_keys is None else f"from 0 to {self.num_keys - 1}"
+            raise InvalidArgumentError(f"`key` must be {most}, got {shortened(repr_of(key))}.")
+        return cell
 
     def document(self) -> dict[str, Any]:
         """Returns the edges and names; open ends are null, a function is its name."""

@@ -21,10 +21,10 @@ import numpy as np
 from rhocover import checks
 from rhocover.adapters.axes import Axis
 from rhocover.adapters.bin_code import BinCode, Components, Features, plain_components
-from rhocover.adapters.state_code import check_number_of_keys
 from rhocover.errors import InvalidArgumentError
 
 MAX_BINS = 2**20  # a dimension; every edge is kept
+MAX_EDGES = 2**23  # of all dimensions: some hundred megabytes
 UNBOUNDED = float(np.finfo(np.float32).max)  # what spaces say where they mean no bound
 
 
@@ -170,7 +170,11 @@ def _counts(counts: Any, length: int) -> list[int]:
     values = [checks.integer(value, "counts", least=1) for value in values]
     if max(values) > MAX_BINS:
         raise InvalidArgumentError(f"`counts` must be at most {MAX_BINS} a dimension, got {max(values)}.")
-    check_number_of_keys(math.prod(values), "this grid of bins")
+    if sum(values) > MAX_EDGES:
+        raise InvalidArgumentError(
+            f"`counts` must come to at most {MAX_EDGES} bins over all dimensions, got {sum(values)} over "
+            f"{length}. Take fewer, or name what matters of an observation: Bins(..., of=...)."
+        )
     return values
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.naming import ask, function_name
+from rhocover.adapters.naming import ask, function_name, repr_of
 from rhocover.checks import IntArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.layout import Layout
@@ -45,7 +45,7 @@ class FunctionCode:
 
     def name(self, key: Hashable) -> str:
         """Returns the key as text."""
-        return str(key)
+        return key if isinstance(key, str) else repr_of(key)
 
     def layout(self, keys: Sequence[Hashable]) -> Layout | None:
         """Returns None: a key says nothing of where it lies."""

@@ -23,6 +23,7 @@ from rhocover.adapters.hdf5_objects import Leaf, open_file, read_episode, row_ty
 from rhocover.adapters.hdf5_records import Column, EpisodeRecord, episode_record
 from rhocover.adapters.hdf5_writing import Episodes, joined
 from rhocover.adapters.minari_columns import is_plain
+from rhocover.adapters.stored_rows import read_into
 
 CHUNK_BYTES = 2**26
 
@@ -156,18 +157,9 @@ def gather(file: RawIOBase, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray
     stretches = zip(begins[first], np.add.reduceat(sizes, first), strict=True)
     done = 0
     for begin, size in stretches:
-        _read_into(file, result.data[done : done + size], int(begin))
+        read_into(file, result.data[done : done + size], int(begin))
         done += int(size)
     return result
-
-
-def _read_into(file: RawIOBase, target: memoryview, position: int) -> None:
-    file.seek(position)
-    while len(target):
-        count = file.readinto(target)
-        if not count:
-            raise OSError("the file ended while it was read")
-        target = target[count:]
 
 
 def _read_one_by_one(

@@ -4,21 +4,24 @@
 
 Episodes wait until a batch is full (1024 of them, or 16 MB), whatever the pieces in which they came. So the
 bytes of the file depend on the episodes alone, and the same episodes give the same file to the bit.
-Memory holds one batch. Until `close` the file has no index, and no reader takes it for whole.
+Memory holds one batch; an episode longer than that may come as `StoredRows`. Until `close` the file has no
+index, and no reader takes it for whole.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rhocover.adapters.hdf5_index import SUPERBLOCK_BYTES, root_group
 from rhocover.adapters.hdf5_records import Column, episode_record
+from rhocover.adapters.stored_rows import StoredRows, stretches
 
 BATCH_EPISODES = 1024
 BATCH_BYTES = 2**24
@@ -29,10 +32,11 @@ class Episodes:
     """Some episodes: the arrays of each column by name, lengths [E], seeds [E] and which of them count.
 
     A reader gives a long episode in parts: `has_more` says that the last one goes on in what comes next. A
-    part of T steps has T + 1 observations, too; the last of them is the first of the next part.
+    part of T steps has T + 1 observations, too; the last of them is the first of the next part. A writer
+    takes a long episode that stands alone with `StoredRows` in the place of arrays.
     """
 
-    arrays: Mapping[str, np.ndarray]
+    arrays: Mapping[str, Any]
     lengths: np.ndarray
     seeds: np.ndarray
     has_seed: np.ndarray
@@ -43,6 +47,8 @@ class Episodes:
 
     def part(self, columns: Sequence[Column], begin: int, end: int) -> Episodes:
         """Returns episodes begin..end-1, as views."""
+        if (begin, end) == (0, len(self)):
+            return self
         first, last = int(self.lengths[:begin].sum()), int(self.lengths[:end].sum())
         arrays = {
             c.name: self.arrays[c.name][first + c.extra * begin : last + c.extra * end] for c in columns
@@ -52,7 +58,10 @@ class Episodes:
 
     def copy(self) -> Episodes:
         """Returns the same episodes in memory of their own."""
-        arrays = {name: array.copy() for name, array in self.arrays.items()}
+        arrays = {
+            name: array if isinstance(array, StoredRows) else array.copy()
+            for name, array in self.arrays.items()
+        }
         return Episodes(arrays, self.lengths.copy(), self.seeds.copy(), self.has_seed.copy())
 
 
@@ -104,23 +113,27 @@ class EpisodeFile:
         self._waiting_steps += int(piece.lengths.sum())
 
     def _write_batch(self) -> None:
-        batch = joined(self._waiting)
+        waiting = self._waiting
         self._waiting, self._waiting_episodes, self._waiting_steps = [], 0, 0
-        data = {column.name: self._write(batch.arrays[column.name]) for column in self.columns}
-        records = self._record.fill(
-            self._position, self.num_episodes, batch.lengths, batch.seeds, batch.has_seed, data
+        data = {c.name: self._write(*(piece.arrays[c.name] for piece in waiting)) for c in self.columns}
+        lengths, seeds, has_seed = (
+            np.concatenate([getattr(piece, name) for piece in waiting])
+            for name in ("lengths", "seeds", "has_seed")
         )
+        records = self._record.fill(self._position, self.num_episodes, lengths, seeds, has_seed, data)
         begin = self._write(records.view(np.uint8))
-        self._addresses.append(begin + records.itemsize * np.arange(len(batch)))
-        self.num_episodes += len(batch)
+        self._addresses.append(begin + records.itemsize * np.arange(lengths.size))
+        self.num_episodes += lengths.size
 
-    def _write(self, data: bytes | np.ndarray) -> int:
-        """Writes the data, then zeros to a multiple of eight bytes; returns where it begins."""
+    def _write(self, *data: Any) -> int:
+        """Writes bytes and arrays, then zeros to a multiple of eight bytes; returns where they begin."""
         begin = self._position
-        raw = data if isinstance(data, bytes) else np.ascontiguousarray(data).reshape(-1).view(np.uint8).data
-        self._file.write(raw)
-        self._file.write(bytes(-len(raw) % 8))
-        self._position += len(raw) + -len(raw) % 8
+        for raw in _bytes_of(data):
+            self._file.write(raw)
+            self._position += len(raw)
+        padding = -(self._position - begin) % 8
+        self._file.write(bytes(padding))
+        self._position += padding
         return begin
 
     def close(self) -> int:
@@ -140,3 +153,13 @@ class EpisodeFile:
         """Closes the file as it is: no reader will open it."""
         with suppress(OSError):  # what waits to be written may find no room
             self._file.close()
+
+
+def _bytes_of(data: Iterable[Any]) -> Iterable[Any]:
+    """Returns the bytes of some arrays, stored rows a stretch at a time."""
+    for value in data:
+        if isinstance(value, bytes):
+            yield value
+            continue
+        for rows in stretches(value):
+            yield np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data

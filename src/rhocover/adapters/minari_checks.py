@@ -14,6 +14,7 @@ import numpy as np
 
 from rhocover.adapters.hdf5_records import Column
 from rhocover.adapters.minari_columns import Path, leaf_array, named
+from rhocover.adapters.stored_rows import StoredRows
 from rhocover.checks import at
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 
@@ -86,10 +87,12 @@ def space_column(path: Path, space: gym.Space[Any], array: np.ndarray) -> Column
     )
 
 
-def exact(array: np.ndarray, form: np.dtype[Any], path: Path) -> np.ndarray:
+def exact(array: Any, form: np.dtype[Any], path: Path) -> Any:
     """Returns the array in the type `form`; refuses values that it cannot hold exactly."""
     if array.dtype == form:
         return array
+    if isinstance(array, StoredRows):
+        return array.read_by(lambda rows: exact(rows, form, path), form)
     with np.errstate(all="ignore"):
         result = array.astype(form)
         is_kept = np.can_cast(array.dtype, form) or np.array_equal(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rhocover.adapters.stored_rows import StoredRows
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 
 if TYPE_CHECKING:
@@ -45,7 +46,10 @@ class EpisodeColumns:
 
 @dataclass(frozen=True, eq=False)
 class FlatColumns:
-    """E episodes of N steps in all: observations [N+E, ...], actions [N, ...], the rest [N]; lengths [E]."""
+    """E episodes of N steps in all: observations [N+E, ...], actions [N, ...], the rest [N]; lengths [E].
+
+    Observations of one long episode may be `StoredRows`.
+    """
 
     observations: Any
     actions: Any
@@ -125,10 +129,10 @@ def split(value: Any, space: gym.Space[Any], path: Path) -> Iterator[tuple[Path,
         yield path, space, leaf_array(value, path)
 
 
-def leaf_array(value: Any, path: Path) -> np.ndarray:
+def leaf_array(value: Any, path: Path) -> Any:
     """Returns `value` as an array of numbers; refuses objects, text, complex and ragged lists."""
     try:
-        array = np.asarray(value)
+        array = value if isinstance(value, StoredRows) else np.asarray(value)
     except ValueError as error:
         raise InvalidDataError(f"{named(path)} must be a rectangular array.") from error
     if not is_plain(array.dtype):

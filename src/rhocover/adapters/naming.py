@@ -18,6 +18,11 @@ def function_name(function: Callable[..., Any]) -> str:
     return f"{module}.{name}" if module else name
 
 
+def repr_of(key: object) -> str:
+    """Returns a key as text; Python writes out no number of more than some thousand digits."""
+    return hex(key) if isinstance(key, int) and key.bit_length() > 256 else repr(key)
+
+
 def ask(function: Callable[[Any], Any], observation: Any) -> Any:
     """Returns what a function of the user's says of an observation; what it raises, with the observation."""
     try:

@@ -28,7 +28,7 @@ def read_weights(mu: Any, code: StateCode, num_actions: int) -> WeightRow:
         return lambda key: np.array([_checked(mu(key, a), key, a) for a in range(num_actions)])
     if code.every_key is None:
         raise InvalidArgumentError(
-            "`mu` as an array needs states that are numbered, and `states` is a function. "
+            "`mu` as an array needs states that are numbered; `states` is a function, or too large a grid. "
             "Pass `mu` as a function of (key, action)."
         )
     table = checked_weights(checks.float_array(mu, "mu", (code.num_keys, num_actions)), "mu").copy()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhocover import checks
+from rhocover.adapters.step_timeout import TookTooLongError
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 
 
@@ -24,7 +25,7 @@ def pilot_observations(env: Any, num_steps: int, seed: int | None = None) -> NDA
     seen: list[Any] = []
     try:
         _wander(env, num_steps, seed, seen)
-    except Exception as error:
+    except (Exception, TookTooLongError, SystemExit, GeneratorExit) as error:
         raise EnvironmentFailedError(
             f"{type(env.unwrapped).__name__} failed in the pilot run, after {len(seen)} observations: "
             f"{type(error).__name__}: {error}"

@@ -15,8 +15,6 @@ from rhocover.checks import IntArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.layout import Layout
 
-MAX_KEYS = 2**62  # keys are int64 in files
-
 
 class OutsideSpaceError(InvalidArgumentError):
     """An observation or an action does not lie in its space, or is not a number."""
@@ -28,7 +26,7 @@ class StateCode(Protocol):
 
     @property
     def num_keys(self) -> int | None:
-        """How many keys there can be; None where nobody can know, as for a function of the user's."""
+        """How many keys there can be; None where nobody can know or list them, as for a function's."""
         ...
 
     @property
@@ -55,13 +53,3 @@ class StateCode(Protocol):
     def document(self) -> dict[str, Any]:
         """Returns what a file says of the code, ready for JSON."""
         ...
-
-
-def check_number_of_keys(number: int, source: str) -> int:
-    """Returns the number of keys; refuses what int64 cannot hold."""
-    if number > MAX_KEYS:
-        raise InvalidArgumentError(
-            f"{source} has {number:.3g} states, at most {MAX_KEYS:.3g} can be numbered. "
-            "Pass `states` as a function that keeps only what matters of an observation."
-        )
-    return number

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from rhocover import checks
-from rhocover.adapters.naming import grid_layout
-from rhocover.adapters.state_code import OutsideSpaceError, check_number_of_keys
+from rhocover.adapters.grid_keys import cell_name, cell_of, num_keys, wide_key, wide_type
+from rhocover.adapters.naming import grid_layout, repr_of
+from rhocover.adapters.state_code import OutsideSpaceError
 from rhocover.checks import IntArray
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, shortened
 from rhocover.layout import Layout, Ruler
 
 ORDINALS = ("first", "second")
@@ -72,30 +73,34 @@ class WholeNumbers:
     key: Callable[[Any], int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_number_of_keys(self.num_keys, "the observation space")
-        object.__setattr__(self, "key", ravelled_number(self.counts, self.start))
+        find = ravelled_number if self.num_keys is not None else wide_number
+        object.__setattr__(self, "key", find(self.counts, self.start))
 
     def __reduce__(self) -> Any:
         return WholeNumbers, (self.counts, self.start)
 
     @property
-    def num_keys(self) -> int:
-        """How many combinations there are."""
-        return math.prod(self.counts)
+    def num_keys(self) -> int | None:
+        """How many combinations there are; None where they are too many to be numbered without gaps."""
+        return num_keys(self.counts)
 
     @property
-    def every_key(self) -> range:
-        """The places in the table."""
-        return range(self.num_keys)
+    def every_key(self) -> range | None:
+        """The places in the table; None where they are too many."""
+        return None if self.num_keys is None else range(self.num_keys)
 
     def keys(self, observations: Any, /) -> IntArray:
         """Returns the places of many observations, `[T]`."""
+        if self.num_keys is None:
+            raise InvalidArgumentError(
+                "the space has more values than int64 can number: call `key` for each observation."
+            )
         return ravelled_numbers(observations, self.counts, self.start)
 
     def name(self, key: Hashable) -> str:
         """Returns the numbers side by side, `(3, 1)`."""
-        values = [n + first for n, first in zip(self._cell(key), self.start, strict=True)]
-        return f"({', '.join(map(str, values))})"
+        cell = self._cell(key)
+        return cell_name(lambda k: str(cell[k] + self.start[k]), len(cell), key)  # type: ignore[arg-type]
 
     def layout(self, keys: Sequence[Hashable]) -> Layout | None:
         """Returns a place for each key of one or two numbers, the second upwards."""
@@ -106,9 +111,11 @@ class WholeNumbers:
         return grid_layout(rulers, [self._cell(key) for key in keys])
 
     def _cell(self, key: Hashable) -> tuple[int, ...]:
-        if not isinstance(key, int) or key not in self.every_key:
-            raise InvalidArgumentError(f"`key` must be from 0 to {self.num_keys - 1}, got {key!r}.")
-        return tuple(int(n) for n in np.unravel_index(key, self.counts))
+        cell = cell_of(key, self.counts) if isinstance(key, int) else None
+        if cell is None:
+            most = "a place in the table" if self.num_keys is None else f"from 0 to {self.num_keys - 1}"
+            raise InvalidArgumentError(f"`key` must be {most}, got {shortened(repr_of(key))}.")
+        return cell
 
     def document(self) -> dict[str, Any]:
         """Returns counts and starts."""
@@ -172,22 +179,41 @@ def ravelled_number(
     return read
 
 
+def wide_number(
+    counts: tuple[int, ...], start: tuple[int, ...], what: str = "an observation"
+) -> Callable[[Any], int]:
+    """Returns the same function where there are more combinations than int64 can number."""
+    kind, first = wide_type(counts), np.array(start, np.int64)
+
+    def read(value: Any) -> int:
+        (numbers,) = _checked_rows([value], counts, start, what)
+        return wide_key((numbers - first).tolist(), kind)
+
+    return read
+
+
 def ravelled_numbers(
     values: Any, counts: tuple[int, ...], start: tuple[int, ...], what: str = "an observation"
 ) -> IntArray:
     """Returns the places `[T]` of many arrays of whole numbers, `[T, ...]`."""
+    array = _checked_rows(values, counts, start, what)
+    places = np.zeros(len(array), np.int64)
+    for column, first, count in zip(array.T, start, counts, strict=True):
+        places = places * count + column - first
+    return places
+
+
+def _checked_rows(values: Any, counts: tuple[int, ...], start: tuple[int, ...], what: str) -> IntArray:
+    """Returns many arrays of whole numbers as rows `[T, n]`; refuses those outside their space."""
     array = checks.any_array(values, "observations")
     size = math.prod(array.shape[1:])
     if array.ndim < 1 or size != len(counts) or array.dtype.kind not in "iub":
         got = f"shape {array.shape[1:]} and dtype {array.dtype}"
         raise OutsideSpaceError(f"{what} must be {len(counts)} whole numbers, got {got}.")
-    array = array.reshape(-1, len(counts))
-    places = np.zeros(len(array), np.int64)
+    array = array.reshape(-1, len(counts)).astype(np.int64)
     for column, first, count in zip(array.T, start, counts, strict=True):
-        places = (
-            places * count + whole_numbers(column.astype(np.int64), first, count, f"{what}'s part") - first
-        )
-    return places
+        whole_numbers(column, first, count, f"{what}'s part")
+    return array
 
 
 def _refusal(what: str, value: Any, expected: str) -> OutsideSpaceError:

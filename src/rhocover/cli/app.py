@@ -44,7 +44,7 @@ UsageError: Any = typer.BadParameter.__base__  # what the parser raises; typer g
 OPTIONS = (
     "rho|mu|discount|horizon|start|eta|restrict|method|tol|max_steps|out|seed|seeds|schedule|explorer|explorers|"
     "num_steps|num_chains|workers|visits|model_error|delta|redraw|model|until_visits|until_gap|until_error|"
-    "states|actions|num_states|num_actions|dataset_id|resume|env"
+    "states|actions|num_states|num_actions|dataset_id|resume|env|step_timeout"
 )
 RENAMED = {"num_steps": "steps", "num_chains": "chains", "explorers": "explorer", "dataset_id": "id"}
 SPELLINGS = DATA_SPELLINGS | {
@@ -153,7 +153,7 @@ def _message(error: Any) -> str:
         command = error.ctx.command_path if error.ctx else "rhocover"
         said = error.format_message().replace(NO_NAME, "a name cannot have a NUL character in it")
         return f"{said.rstrip('.')}. Try: {command} --help"
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) and not isinstance(error, RhocoverError):
         return f"there is not enough memory. {error}"
     if isinstance(error, OSError) and not isinstance(error, RhocoverError):
         named = error.filename and f"{error.strerror or error}: {shortened(error.filename)}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rhocover.cli import data_options as d
 from rhocover.cli import options as o
 from rhocover.cli import run_options as r
-from rhocover.cli.environments import Place, read_place
+from rhocover.cli.environments import Place, close, read_place
 from rhocover.cli.outputs import claimed
 from rhocover.cli.progress import progress
 from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
@@ -37,6 +37,7 @@ def collect(
     states: d.States = None,
     actions: d.Actions = None,
     seed: r.Seed = 0,
+    step_timeout: r.StepTimeout = None,
     num_envs: d.NumEnvs = None,
     max_episode_steps: d.MaxEpisodeSteps = None,
     until_visits: r.UntilVisits = None,
@@ -78,7 +79,8 @@ def collect(
     until = {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}
     asked = {
         "explorer": explorer, "model": model, "schedule": schedule, "seed": seed, "dataset_id": dataset_id,
-        "until": read_until(until, read_doubt(delta)), "actions": read_actions(actions),
+        "step_timeout": step_timeout, "until": read_until(until, read_doubt(delta)),
+        "actions": read_actions(actions),
     }  # fmt: skip
     [order], weights = read_orders([rho]), read_data_mu(mu)
     asked |= {"rho": order, "num_steps": num_steps, "mu": weights}
@@ -92,7 +94,7 @@ def collect(
         ):
             found = _collect(world, asked, held, resume, bar, repeated(context))
     finally:
-        world.close()
+        close(world)
     words = _words(place, mu, states, actions, asked, until, delta)
     _finish(found, words, json, thin)
     write_report(page, lambda: _page(found), force=force)

@@ -35,11 +35,12 @@ def read_states(text: str | None, make_env: Callable[[], Any] | None, seed: int 
 
 def _fitted(bins: Any, env: Any, seed: int) -> Any:
     from rhocover.adapters.pilot import pilot_observations
+    from rhocover.cli.environments import close
 
     try:
         return bins.fit(pilot_observations(env, bins.pilot_steps, seed))
     finally:
-        env.close()
+        close(env)
 
 
 def read_actions(text: str | None) -> Any:

@@ -139,3 +139,11 @@ def _unknown(name: str) -> RhocoverError:
         f"unknown environment {name!r}. Known to Gymnasium: {', '.join(known[:NAMED])} and "
         f"{len(known) - NAMED} more. If another package brings it, name that before it: PACKAGE:{name}"
     )
+
+
+def close(world: Any) -> None:
+    """Closes an environment; one that fails in it takes nothing away from what was done."""
+    try:
+        world.close()
+    except Exception as error:
+        say(f"the environment could not be closed: {type(error).__name__}: {error}")

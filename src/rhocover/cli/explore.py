@@ -43,6 +43,7 @@ def explore(
     states: d.States = None,
     actions: d.Actions = None,
     seed: r.Seed = 0,
+    step_timeout: r.StepTimeout = None,
     num_chains: r.Chains = 1,
     start: r.Start = None,
     discount: o.Discount = None,
@@ -85,7 +86,7 @@ def explore(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
          "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
-         "restrict": restrict, "states": states, "actions": actions},
+         "restrict": restrict, "states": states, "actions": actions, "step_timeout": step_timeout},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
     page = check_report(report, force=force)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rhocover.cli.data_inputs import read_actions, read_data_mu, read_states
-from rhocover.cli.environments import read_place
+from rhocover.cli.environments import close, read_place
 from rhocover.cli.inputs import read_orders
 from rhocover.cli.runs import TRACE_POINTS, Expedition, Report
 from rhocover.cli.until import read_doubt, read_until
@@ -38,7 +38,7 @@ class Outing(Expedition):
         try:
             return explore(self.env, out=out, report=report, trace_points=TRACE_POINTS, **self.given)
         finally:
-            self.env.close()
+            close(self.env)
 
 
 def read_outing(
@@ -47,13 +47,15 @@ def read_outing(
     """Returns what to do with its texts read; refuses what is wrong with them."""
     [rho] = read_orders([arguments["rho"]])
     place, delta = read_place(env, settings), read_doubt(delta)
-    words = {"environment": env, "set": place.arguments, "mu": mu, **arguments, **until, "delta": delta}
+    shown = {name: value for name, value in arguments.items() if name != "step_timeout"}
+    words = {"environment": env, "set": place.arguments, "mu": mu, **shown, **until, "delta": delta}
     given = arguments | {
         "rho": rho, "mu": read_data_mu(mu), "until": read_until(until, delta),
         "states": read_states(arguments["states"], place.make_one, arguments["seed"]),
         "actions": read_actions(arguments["actions"]),
     }  # fmt: skip
-    names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until", "states", "actions")
+    names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until", "states", "actions",
+             "step_timeout")  # fmt: skip
     world = place.make()
     trip = read_expedition(world, trace_points=TRACE_POINTS, **{name: given[name] for name in names})
     return Outing(trip.settings, words, delta, world, given)

@@ -98,6 +98,15 @@ Schedule = Annotated[
 Seed = Annotated[
     int, Option(parser=whole, metavar="K", help="The seed of all randomness.", rich_help_panel=RUN)
 ]
+StepTimeout = Annotated[
+    float | None,
+    Option(
+        parser=number,
+        metavar="SECONDS",
+        help="How long one step or reset of an environment may take; for ever if not given.",
+        rich_help_panel=RUN,
+    ),
+]
 Seeds = Annotated[
     int, Option(parser=whole, metavar="K", help="How many seeds, from 0 on.", rich_help_panel=RUN)
 ]

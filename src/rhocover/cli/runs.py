@@ -91,7 +91,10 @@ def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments without those that are for environments, which must not be given."""
     if arguments.get("states") is not None or arguments.get("actions") is not None:
         raise InvalidArgumentError("`states` and `actions` are for environments: a model has its own.")
-    return {name: value for name, value in arguments.items() if name not in ("states", "actions")}
+    if arguments.get("step_timeout") is not None:
+        raise InvalidArgumentError("`step_timeout` is for environments: a model never hangs. Leave it out.")
+    own = ("states", "actions", "step_timeout")
+    return {name: value for name, value in arguments.items() if name not in own}
 
 
 def stored_expedition(folder: Path, delta: float | None) -> Expedition:

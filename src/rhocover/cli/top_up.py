@@ -14,7 +14,7 @@ from rhocover.cli import options as o
 from rhocover.cli import run_options as r
 from rhocover.cli.audit import SPELLED, read_codes, read_env
 from rhocover.cli.collect import made_room, repeated, telling_to_resume
-from rhocover.cli.environments import Place
+from rhocover.cli.environments import Place, close
 from rhocover.cli.progress import progress, waiting
 from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
 from rhocover.cli.tables import print_json, say, show
@@ -55,6 +55,7 @@ def top_up(
     num_actions: d.NumActions = None,
     model: Knowledge = None,
     seed: r.Seed = 0,
+    step_timeout: r.StepTimeout = None,
     max_episode_steps: d.MaxEpisodeSteps = None,
     dataset_id: d.DatasetId = None,
     thin: d.Thin = 5,
@@ -86,7 +87,7 @@ def top_up(
     place = read_env(env, settings or [], max_episode_steps)
     asked = {
         "num_steps": num_steps, "rho": rho, "mu": read_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
-        "model": model, "out": folder, "resume": resume,
+        "model": model, "out": folder, "resume": resume, "step_timeout": step_timeout,
     }  # fmt: skip
     with waiting(f"counting {data}"):
         where = find_data(data)
@@ -147,7 +148,7 @@ def _open(place: Place) -> Iterator[Any]:
     try:
         yield world
     finally:
-        world.close()
+        close(world)
 
 
 def _made_room(

@@ -22,7 +22,7 @@ from rhocover.collecting.expedition import Expedition, read_expedition
 from rhocover.collecting.exploring import Report, travel
 from rhocover.collecting.folder import CollectionFolder
 from rhocover.collecting.pages import page_of_collection
-from rhocover.collecting.storing import check_minari, digest_of, gather, publish
+from rhocover.collecting.storing import check_minari, check_spaces, digest_of, gather, publish
 from rhocover.files import tensor_digest
 from rhocover.locks import locate
 from rhocover.report.page_html import write_page
@@ -43,6 +43,7 @@ def collect(
     schedule: Any = None,
     seed: int = 0,
     until: Any = None,
+    step_timeout: float | None = None,
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,
@@ -53,14 +54,16 @@ def collect(
     its datasheet. After any interruption the same call with `resume=True` goes on, and the data set is the
     same to the bit. Both are about one machine and the same versions, as `seed` is: on another processor the
     same call takes different steps with the same statistics, and a collection begun here may be refused.
+    `step_timeout` is how many seconds one step or reset may take, None for ever: see `rhocover.explore`.
     `command` is what the datasheet says to repeat it, if not this call.
     """
     out = locate(out)  # the environment may change the working directory
     check_minari()
     trip = read_expedition(
         env, rho, num_steps, mu, explorer=explorer, model=model, schedule=schedule, seed=seed, until=until,
-        trace_points=5, states=states, actions=actions,
+        trace_points=5, states=states, actions=actions, step_timeout=step_timeout,
     )  # fmt: skip
+    check_spaces(trip)
     name = default_id(trip) if dataset_id is None else dataset_id
     check_id(name)
     document = {"dataset_id": name, **settings_of(trip), **provenance(), "until": repr(until)}

@@ -9,13 +9,16 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 
+from rhocover.adapters.naming import ask
 from rhocover.collecting.atlas import Map
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.naming import Naming
+from rhocover.collecting.observations import rows_within
 from rhocover.collecting.records import Recorder
 from rhocover.collecting.stretch import Stretch
 from rhocover.collecting.trail import Trail
@@ -25,13 +28,16 @@ from rhocover.exploring.simulator import Position, Visits
 
 SECONDS = 0.1  # of one stretch
 LONGEST = 1 << 14  # steps of one
-SHORTEST = 16
+CALLS = ("step", "reset")  # of an environment
+FIRST = 4  # steps of the first: a step may take minutes, and Ctrl-C waits for the stretch
+LARGEST = 1 << 23  # bytes of what is shown in one, where it is kept: a few copies of it are held for a moment
 
 
 class EnvironmentWorld(ABC):
     """Acts in an environment; `naming` says which state an observation is, `values` are its actions."""
 
     num_chains = 1  # a run may pause after any step
+    _callers: tuple[CodeType, ...] = ()  # the functions that call the environment
 
     def __init__(
         self, env: Any, naming: Naming, values: list[Any], seed: int, recorder: Recorder | None = None
@@ -41,7 +47,8 @@ class EnvironmentWorld(ABC):
         self._generator = np.random.Generator(np.random.PCG64(seed))
         self._num_steps = 0
         self.trail = Trail()
-        self.stretch = 64
+        self._longest = LONGEST if recorder is None else rows_within(LARGEST, naming.space, LONGEST)
+        self.stretch = min(FIRST, self._longest)
 
     @property
     def _chart(self) -> Map:
@@ -66,7 +73,16 @@ class EnvironmentWorld(ABC):
         finally:
             done = stretch.settle(self._chart, act, seen, self.trail, self._recorder)
             pace = max(time.perf_counter() - began, 1e-6) / max(done, 1)
-            self.stretch = int(np.clip(SECONDS / pace, SHORTEST, LONGEST))
+            self.stretch = min(int(np.clip(SECONDS / pace, 1, LONGEST)), self._longest)
+
+    def is_foreign(self, frame: FrameType | None) -> bool:
+        """Whether a frame is inside a call of the environment, or of a function of the user's."""
+        while frame is not None and frame.f_back is not None:
+            caller = frame.f_back.f_code
+            if caller is ask.__code__ or (caller in self._callers and frame.f_code.co_name in CALLS):
+                return True
+            frame = frame.f_back
+        return False
 
     def _note_end(self, observation: Any) -> None:
         """Remembers what was shown where an episode ended; what no code can read is no state."""

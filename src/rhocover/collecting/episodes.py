@@ -3,20 +3,52 @@
 An episode is its first observation and then one for each step. The copies of a vector environment take turns
 in the log; each is put together for itself. What the end of the collection cuts off is marked as truncated:
 the environment did not end there, and a reader must not take it for an end.
+
+Memory holds a part of the log and the beginnings of episodes that go on after it. Those that get large wait
+in files (`StoredRows`), so an episode may be as long as the collection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rhocover.adapters.minari_columns import FlatColumns
+from rhocover.adapters.stored_rows import Spool
 from rhocover.checks import IntArray
 from rhocover.collecting.log import STEP_NAMES, Part
 from rhocover.collecting.observations import Columns, joined, nested, picked
 from rhocover.errors import FileFormatError
+
+HELD_BYTES = 1 << 25  # of episodes that go on after a part, of all copies together
+MOST_LONG = 64  # episodes in files at a time: a process may open a thousand files or so
+
+
+class _LongEpisode:
+    """One episode whose observations wait in files; `resets` is how it began, one row."""
+
+    def __init__(self, folder: Path, steps: Columns, resets: Columns) -> None:
+        self._resets = picked(resets, slice(0, 1))
+        names = [name for name in steps if name not in STEP_NAMES]
+        begin = {name: self._resets[f"reset_{name}"] for name in names}
+        self._spools = {name: Spool(folder, b.dtype, b.shape[1:]).append(b) for name, b in begin.items()}
+        self._short: list[Columns] = []
+        self.add(steps)
+
+    def add(self, steps: Columns) -> None:
+        """Takes its next steps."""
+        self._spools = {name: spool.append(steps[name]) for name, spool in self._spools.items()}
+        self._short.append({name: steps[name].copy() for name in STEP_NAMES})
+
+    def finished(self, space: Any, values: Any) -> FlatColumns:
+        """Returns the episode; one that did not end was cut."""
+        steps = joined(self._short)
+        steps["truncated"][-1] |= not steps["terminated"][-1]
+        observations = {name: spool.rows() for name, spool in self._spools.items()}
+        return _flat(observations, steps, np.array([steps["actions"].size]), self._resets, space, values)
 
 
 class _Stream:
@@ -25,21 +57,52 @@ class _Stream:
     def __init__(self) -> None:
         self.steps: list[Columns] = []
         self.resets: list[Columns] = []
+        self.long: _LongEpisode | None = None  # what the steps go on with
+
+    @property
+    def num_bytes(self) -> int:
+        """How much it holds."""
+        return sum(array.nbytes for steps in self.steps for array in steps.values())
+
+    def put_away(self, folder: Path) -> None:
+        """Moves the one episode that has begun to files."""
+        steps, resets = joined(self.steps), joined(self.resets)
+        if self.long is None:
+            _check_begun(resets, 1)
+            self.long = _LongEpisode(folder, steps, resets)
+            self.resets = [picked(resets, slice(1, None))]
+        else:
+            self.long.add(steps)
+        self.steps = [picked(steps, slice(0, 0))]
 
 
-def episodes_of(parts: Iterable[Part], space: Any, values: Any) -> Iterator[FlatColumns]:
-    """Yields the episodes of a log in the order in which they ended, copy by copy; `values` are actions."""
+def episodes_of(parts: Iterable[Part], space: Any, values: Any, folder: Path) -> Iterator[FlatColumns]:
+    """Yields the episodes of a log in the order in which they ended, copy by copy; `values` are actions.
+
+    One that is too long to be held waits in a file without a name in `folder`.
+    """
     streams: dict[int, _Stream] = {}
     for part in parts:
         _share_out(part, streams)
         for env in sorted(streams):
-            found = _whole_episodes(streams[env], space, values, is_last=False)
-            if found is not None:
-                yield found
+            yield from _whole_episodes(streams[env], space, values, is_last=False)
+        _put_away(streams, folder)
     for env in sorted(streams):
-        found = _whole_episodes(streams[env], space, values, is_last=True)
-        if found is not None:
-            yield found
+        yield from _whole_episodes(streams[env], space, values, is_last=True)
+
+
+def _put_away(streams: dict[int, _Stream], folder: Path) -> None:
+    """Moves the largest beginnings of episodes to files, until little enough is held."""
+    sizes = {env: stream.num_bytes for env, stream in streams.items()}
+    held, num_long = sum(sizes.values()), sum(stream.long is not None for stream in streams.values())
+    for env in sorted(sizes, key=lambda env: -sizes[env]):
+        if held <= HELD_BYTES:
+            return
+        if streams[env].long is None and num_long == MOST_LONG:
+            continue
+        num_long += streams[env].long is None
+        streams[env].put_away(folder)
+        held -= sizes[env]
 
 
 def _share_out(part: Part, streams: dict[int, _Stream]) -> None:
@@ -53,26 +116,35 @@ def _share_out(part: Part, streams: dict[int, _Stream]) -> None:
         stream.resets.append(picked(resets, c["reset_envs"] == env))
 
 
-def _whole_episodes(stream: _Stream, space: Any, values: Any, *, is_last: bool) -> FlatColumns | None:
-    """Returns the episodes that are over, or all of them, and keeps the rest."""
+def _whole_episodes(stream: _Stream, space: Any, values: Any, *, is_last: bool) -> Iterator[FlatColumns]:
+    """Yields the episodes that are over, or all of them, and keeps the rest."""
     steps, resets = joined(stream.steps), joined(stream.resets)
     over = steps["terminated"] | steps["truncated"]
     if is_last and over.size and not over[-1]:
         steps["truncated"] = steps["truncated"].copy()
         steps["truncated"][-1] = over[-1] = True
     ends = np.flatnonzero(over)
+    if stream.long is not None and (ends.size or is_last):
+        num_steps = int(ends[0]) + 1 if ends.size else 0
+        stream.long.add(picked(steps, slice(0, num_steps)))
+        yield stream.long.finished(space, values)
+        stream.long = None
+        steps, ends = picked(steps, slice(num_steps, None)), ends[1:] - num_steps
     num, num_steps = ends.size, int(ends[-1]) + 1 if ends.size else 0
     stream.steps = [picked(steps, slice(num_steps, None))]
     stream.resets = [picked(resets, slice(num, None))]
-    if num == 0:
-        return None
-    resets = picked(resets, slice(0, num))
-    return _assembled(picked(steps, slice(0, num_steps)), resets, ends, space, values)
+    if num:
+        resets = picked(resets, slice(0, num))
+        yield _assembled(picked(steps, slice(0, num_steps)), resets, ends, space, values)
+
+
+def _check_begun(resets: Columns, num_episodes: int) -> None:
+    if resets["reset_steps"].size < num_episodes:
+        raise FileFormatError("the log does not say how every episode began.")
 
 
 def _assembled(steps: Columns, resets: Columns, ends: IntArray, space: Any, values: Any) -> FlatColumns:
-    if resets["reset_steps"].size != ends.size:
-        raise FileFormatError("the log does not say how every episode began.")
+    _check_begun(resets, ends.size)
     lengths = np.diff(ends, prepend=-1)
     first = ends - lengths + 1 + np.arange(ends.size)  # of each episode, among the observations
     is_first = np.zeros(ends[-1] + 1 + ends.size, bool)
@@ -83,6 +155,13 @@ def _assembled(steps: Columns, resets: Columns, ends: IntArray, space: Any, valu
         column = np.empty((is_first.size, *begin.shape[1:]), np.result_type(begin, steps[name]))
         column[is_first], column[~is_first] = begin, steps[name]
         observations[name] = column
+    return _flat(observations, steps, lengths, resets, space, values)
+
+
+def _flat(
+    observations: Any, steps: Columns, lengths: IntArray, resets: Columns, space: Any, values: Any
+) -> FlatColumns:
+    """Returns episodes whose observations are together."""
     seeds = tuple(None if seed < 0 else seed for seed in resets["reset_seeds"].tolist())
     return FlatColumns(
         nested(space, observations, "observations"), values[steps["actions"]], steps["rewards"],

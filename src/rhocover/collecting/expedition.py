@@ -7,7 +7,9 @@ steps. Without one, states join as they are met.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Hashable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +25,7 @@ from rhocover.adapters.codes import (
     read_action_code,
     read_state_code,
 )
+from rhocover.adapters.step_timeout import Alarm, Timed, read_step_timeout
 from rhocover.adapters.tables import Table, read_table
 from rhocover.checks import FloatArray
 from rhocover.collecting.atlas import Atlas, Chart, Map
@@ -42,6 +45,7 @@ from rhocover.learning.rules import Rule, read_rule, weights_in_the_end
 from rhocover.mdp import MDP
 
 FEW_KEYS = 100_000  # states that an explorer from a paper is told of beforehand
+MOST_PILOT = 2**31  # bytes of a pilot run's observations, each number as a float64
 NOBODY = MDP(np.ones((1, 1, 1)))  # in the place of a model where there is none
 
 
@@ -56,6 +60,21 @@ class Expedition:
     actions: ActionCode
     table: Table | None  # None: the dynamics are learned
     weights: FloatArray | None  # of keys that are numbers, [keys, A]; None: uniform or a rule
+    step_timeout: float | None = None  # seconds for one step or reset
+
+    @cached_property
+    def _alarm(self) -> Alarm | None:
+        return None if self.step_timeout is None else Alarm(self.step_timeout)
+
+    @property
+    def acting(self) -> Any:
+        """The environment to act in: its own, or one whose calls are timed while `timing` lasts."""
+        return self.env if self._alarm is None else Timed(self.env, self._alarm)
+
+    @property
+    def timing(self) -> AbstractContextManager[Any]:
+        """What has to be open while the environment is called."""
+        return nullcontext() if self._alarm is None else self._alarm
 
     @property
     def space(self) -> Any:
@@ -122,10 +141,11 @@ class Expedition:
 
 def read_expedition(
     env: Any, rho: Any, num_steps: Any, mu: Any, *, explorer: Any, model: Any, schedule: Any, seed: Any,
-    until: Any, trace_points: Any, states: Any, actions: Any,
+    until: Any, trace_points: Any, states: Any, actions: Any, step_timeout: Any = None,
 ) -> Expedition:  # fmt: skip
     """Returns the expedition; refuses what is wrong, by the caller's own names."""
     is_vector = _is_vector(env)
+    seconds = read_step_timeout(step_timeout)
     space = env.single_observation_space if is_vector else env.observation_space
     table = _table(env, is_vector, model, states)
     settings = read_settings(
@@ -134,11 +154,11 @@ def read_expedition(
     )  # fmt: skip
     Coverage(settings.rho, np.ones(1))  # refuses an order that is none, before anything is written
     if isinstance(states, QuantileBins):
-        states = _fitted(states, env, is_vector, settings.seed)
+        states = _fitted(states, env, is_vector, settings.seed, seconds)
     code = read_state_code(states, space)
     action_code = read_action_code(actions, env.single_action_space if is_vector else env.action_space)
     if table is not None:
-        return Expedition(env, is_vector, settings, code, action_code, table, None)
+        return Expedition(env, is_vector, settings, code, action_code, table, None, seconds)
     settings = _learning(settings)
     if isinstance(settings.until, CertifiedGap):
         raise InvalidArgumentError(
@@ -147,17 +167,28 @@ def read_expedition(
         )
     rule, weights = _read_weights(mu, code, action_code)
     settings = dataclasses.replace(settings, mu=rule)
-    return Expedition(env, is_vector, settings, code, action_code, None, weights)
+    return Expedition(env, is_vector, settings, code, action_code, None, weights, seconds)
 
 
-def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int) -> Any:
+def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
     """Returns the bins with edges from a pilot run in the environment, which is reset afterwards."""
     if is_vector:
         raise InvalidArgumentError(
             "`states=QuantileBins(...)` takes its edges from a run in a single environment. Fit it first: "
             "bins.fit(rhocover.adapters.codes.pilot_observations(env, 10_000, seed=0))."
         )
-    return bins.fit(pilot_observations(env, bins.pilot_steps, seed))
+    size = 8 * bins.pilot_steps * math.prod(getattr(env.observation_space, "shape", None) or ())
+    if size > MOST_PILOT:
+        raise InvalidArgumentError(
+            f"`states=QuantileBins(...)` would hold {size / 1e9:.3g} GB of observations of a pilot run of "
+            f"{bins.pilot_steps} steps, at most {MOST_PILOT / 1e9:.3g} GB. Shorten it (pilot_steps=...), "
+            "or name what matters of an observation by a function as `states`."
+        )
+    if seconds is None:
+        return bins.fit(pilot_observations(env, bins.pilot_steps, seed))
+    with Alarm(seconds) as alarm:
+        seen = pilot_observations(Timed(env, alarm), bins.pilot_steps, seed)
+    return bins.fit(seen)
 
 
 def _is_vector(env: Any) -> bool:
@@ -219,7 +250,8 @@ def _read_weights(mu: Any, code: StateCode, actions: ActionCode) -> tuple[Rule |
         return read_rule(mu), None
     if code.num_keys is None:
         raise InvalidArgumentError(
-            "`mu` as an array needs states that are numbered. Pass a rule: a function of an Estimate."
+            "`mu` as an array needs states that are numbered, and these are what a function says, or too "
+            "large a grid. Pass a rule: a function of an Estimate."
         )
     weights = checks.float_array(mu, "mu", (code.num_keys, actions.num_actions))
     if weights.min() < 0 or not weights.any():

@@ -43,13 +43,13 @@ class Snapshots:
 def explore_environment(
     world: Any, rho: Any, num_steps: Any, mu: Any = None, *, explorer: Any, model: Any, schedule: Any,
     seed: Any, start: Any, discount: Any, horizon: Any, restrict: Any, num_chains: Any, until: Any,
-    trace_points: Any, out: Any, report: Report | None, states: Any, actions: Any,
+    trace_points: Any, out: Any, report: Report | None, states: Any, actions: Any, step_timeout: Any,
 ) -> Run:  # fmt: skip
     """Returns the run of an explorer in a Gymnasium environment; see `rhocover.explore`."""
     _refuse_what_is_the_environments(start, discount, horizon, restrict, num_chains, out)
     trip = read_expedition(
         world, rho, num_steps, mu, explorer=explorer, model=model, schedule=schedule, seed=seed, until=until,
-        trace_points=trace_points, states=states, actions=actions,
+        trace_points=trace_points, states=states, actions=actions, step_timeout=step_timeout,
     )  # fmt: skip
     return travel(trip, report=report)
 
@@ -73,7 +73,7 @@ def _refuse_what_is_the_environments(
 
 def make_world(trip: Expedition, chart: Map, recorder: Recorder | None, env: Any = None) -> Any:
     """Returns the world of an expedition, before its first reset."""
-    env = trip.env if env is None else env
+    env = trip.acting if env is None else env
     naming = Naming(trip.space, trip.states, chart)
     kind = VectorWorld if trip.is_vector else SingleWorld
     return kind(env, naming, trip.actions.values, trip.settings.seed, recorder)
@@ -89,7 +89,7 @@ def travel(
     """Returns the run of an expedition; `env` may stand in for its own, `pause` is called in between."""
     began = time.perf_counter()
     settings = trip.settings
-    with one_blas_thread():
+    with one_blas_thread(), trip.timing:
         if trip.problem is not None:
             trip.problem.check_plan()
         chart = trip.chart()

@@ -31,7 +31,7 @@ def extend(
 ) -> None:  # fmt: skip
     """Takes the steps of an expedition; its explorer has seen `before`, by the environment's own keys."""
     settings, steps = trip.settings, before.num_steps
-    with one_blas_thread():
+    with one_blas_thread(), trip.timing:
         chart = trip.chart()
         moves = _recalled(chart, before)
         world = make_world(trip, chart, recorder, env)

@@ -1,9 +1,11 @@
 """The steps of a collection on disk, in parts: what is there is the run so far, and nothing else is.
 
-Part p holds steps p N to (p+1) N - 1; the last one is written anew as it grows. A part is one file, whole or
-absent, with its own SHA-256 and that of the settings. Everything else follows from the log: going on with a
-collection is to run the explorer again on what the log says the environment did (`replay`). What it then does
-is compared with the log, so a change of versions or of the environment is noticed.
+Part p holds steps p N to (p+1) N - 1; the last one is written anew as it grows. N is 65,536, or less where
+observations are large: a part has some 16 MB, whatever the environment shows, and memory holds about one. A
+part is one file, whole or absent, with its own SHA-256 and that of the settings. Everything else follows from
+the log: going on with a collection is to run the explorer again on what the log says the environment did
+(`replay`). What it then does is compared with the log, so a change of versions or of the environment is
+noticed.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.collecting.observations import Columns, as_columns, joined, picked
+from rhocover.collecting.observations import Columns, as_columns, joined, picked, rows_within
 from rhocover.collecting.records import Reset, Steps
 from rhocover.errors import CheckpointError, CheckpointWarning, EnvironmentFailedError, FileFormatError
 from rhocover.files import load_tensors, save_tensors
 
-PART = 1 << 16  # steps of a part
+PART = 1 << 16  # steps of a part, at most
+PART_BYTES = 1 << 24  # of its observations: soon written, and a few copies of it fit anywhere
 SECONDS = 20.0  # between two writings of a part that grows
 STEP_TYPES = {"actions": "<i4", "rewards": "<f8", "terminated": "|b1", "truncated": "|b1", "envs": "<i4"}
 RESET_TYPES = {"reset_steps": "<i8", "reset_envs": "<i8", "reset_seeds": "<i8"}
@@ -33,11 +36,13 @@ STEP_NAMES = tuple(STEP_TYPES)
 class Part:
     """Some steps and the episodes that begin among them; `first` is the number of the first step.
 
+    `size` is how many steps make it full; all parts of a log have the same.
     Steps are columns `[T]` and observations `[T, ...]`. Resets are columns `[R]`: `reset_steps` (how many
     steps of the run were taken before), `reset_envs`, `reset_seeds` (-1: none), and what they showed.
     """
 
     first: int
+    size: int
     columns: Columns
 
     @property
@@ -57,14 +62,14 @@ def part_path(folder: Path, number: int) -> Path:
 class Log:
     """Records steps in a folder; those that are there already are compared instead."""
 
-    def __init__(self, folder: Path, space: Any, digest: str, stored: int = 0) -> None:
+    def __init__(self, folder: Path, space: Any, digest: str, stored: Stored | None = None) -> None:
         self._folder, self._space, self._digest = folder, space, digest
-        self._stored = stored  # steps on disk when this process began
-        self._compared: Part | None = None
+        self._stored = 0 if stored is None else stored.num_steps  # steps on disk when this process began
+        self._size = part_size(space) if stored is None else stored.size
         self._steps: list[Columns] = []  # of the part that grows
         self._resets: list[Reset] = []
         self._first = 0  # its first step
-        self._written = stored
+        self._written = self._stored
         self._saved = time.monotonic()
         self.num_steps = 0
 
@@ -80,13 +85,13 @@ class Log:
         columns["envs"], columns["actions"] = (columns[name].astype(np.int32) for name in ("envs", "actions"))
         left = int(columns["actions"].size)
         while left:
-            room = self._first + PART - self.num_steps
+            room = self._first + self._size - self.num_steps
             now = min(left, room)
             self._steps.append(picked(columns, slice(0, now)))
             columns = picked(columns, slice(now, None))
             self.num_steps += now
             left -= now
-            if self.num_steps == self._first + PART:
+            if self.num_steps == self._first + self._size:
                 self._close_part()
 
     def _close_part(self) -> None:
@@ -109,9 +114,11 @@ class Log:
         self._compare()
         if self.num_steps <= self._written:
             return
-        columns = joined(self._steps) | self._own_resets()
-        path = part_path(self._folder, self._first // PART)
+        columns = self._joined() | self._own_resets()
+        path = part_path(self._folder, self._first // self._size)
         document = {"first": self._first, "run": self._digest}
+        if self._size != PART:  # what a log of old does not say
+            document["size"] = self._size
         try:
             save_tensors(path, "collection-log", columns, document, overwrite=True)
         except CheckpointError:  # says itself what happened to the folder
@@ -123,9 +130,15 @@ class Log:
             ) from error
         self._written, self._saved = self.num_steps, time.monotonic()
 
+    def _joined(self) -> Columns:
+        """Returns the steps of the part that grows, which are held in one piece from now on."""
+        self._steps = [joined(self._steps)]
+        return self._steps[0]
+
     def _own_resets(self) -> Columns:
         """Returns the resets of this part as columns."""
-        own = [reset for reset in self._resets if reset.step < self._first + PART]
+        last = min(self._first + self._size - 1, self.num_steps)  # those of a step that was undone come later
+        own = [reset for reset in self._resets if reset.step <= last]
         columns = as_columns(self._space, [reset.observation for reset in own], "reset_observations")
         return columns | {
             "reset_steps": np.array([reset.step for reset in own], np.int64),
@@ -137,7 +150,8 @@ class Log:
         """Refuses a run that differs from what is on disk, in the steps of this part."""
         if self._first >= self._stored or not self._steps:
             return
-        disk, now = load_part(self._folder, self._first // PART, self._digest).columns, joined(self._steps)
+        number, now = self._first // self._size, self._joined()
+        disk = load_part(self._folder, number, self._digest).columns
         num = min(disk["actions"].size, now["actions"].size)
         for name, array in now.items():
             same = disk[name][:num] == array[:num]
@@ -156,45 +170,63 @@ def load_part(folder: Path, number: int, digest: str) -> Part:
     """Returns a part; refuses one that is damaged or of another collection."""
     path = part_path(folder, number)
     columns, document = load_tensors(path, "collection-log")
-    if document.get("run") != digest or document.get("first") != number * PART:
-        raise FileFormatError(f"{path.name} belongs to another collection.")
-    if not _is_log(columns, number * PART):
+    size = document.get("size", PART)
+    if not isinstance(size, int) or not 1 <= size <= PART:
         raise FileFormatError(f"`{path}` does not hold steps of a collection.")
-    return Part(number * PART, columns)
+    if document.get("run") != digest or document.get("first") != number * size:
+        raise FileFormatError(f"{path.name} belongs to another collection.")
+    if not _is_log(columns, number * size, size):
+        raise FileFormatError(f"`{path}` does not hold steps of a collection.")
+    return Part(number * size, size, columns)
 
 
-def _is_log(columns: Columns, first: int) -> bool:
+def _is_log(columns: Columns, first: int, size: int) -> bool:
     """Whether columns have the names, the types and the lengths of steps and resets, in their order."""
     kinds = {name: columns[name].dtype.str for name in (*STEP_TYPES, *RESET_TYPES) if name in columns}
     if kinds != STEP_TYPES | RESET_TYPES or any(columns[name].ndim != 1 for name in kinds):
         return False
-    sizes = {name.startswith("reset_"): set() for name in columns}
+    lengths = {name.startswith("reset_"): set() for name in columns}
     for name, array in columns.items():
-        sizes[name.startswith("reset_")].add(array.shape[:1])
-    if not all(len(size) == 1 and size != {()} for size in sizes.values()):
+        lengths[name.startswith("reset_")].add(array.shape[:1])
+    if not all(len(length) == 1 and length != {()} for length in lengths.values()):
         return False
-    at = np.concatenate([[first], columns["reset_steps"], [first + PART]])
-    return columns["actions"].size <= PART and bool((np.diff(at) >= 0).all())
+    at = np.concatenate([[first], columns["reset_steps"], [first + size]])
+    return columns["actions"].size <= size and bool((np.diff(at) >= 0).all())
 
 
-def stored_steps(folder: Path, digest: str) -> int:
-    """Returns how many steps there are, from the first on without a gap; removes what comes after a gap."""
-    number, steps = 0, 0
+@dataclass(frozen=True)
+class Stored:
+    """What a log holds: how many steps, in parts of which size."""
+
+    num_steps: int
+    size: int
+
+
+def part_size(space: Any) -> int:
+    """Returns how many steps a part has in an environment that shows values of `space`."""
+    return rows_within(PART_BYTES, space, PART)
+
+
+def stored_steps(folder: Path, digest: str) -> Stored | None:
+    """Returns what there is from the first step on without a gap; removes what comes after a gap."""
+    number, steps, size = 0, 0, None
     while part_path(folder, number).exists():
         try:
             part = load_part(folder, number, digest)
         except FileFormatError as error:
             warnings.warn(f"{error} It is collected again.", CheckpointWarning, stacklevel=3)
             break
+        if part.first != steps:  # of a log with parts of another size
+            break
         steps += part.num_steps
-        number += 1
-        if part.num_steps < PART:
+        number, size = number + 1, part.size
+        if part.num_steps < part.size:
             break
     kept = {part_path(folder, k) for k in range(number)}
     for path in part_files(folder):
         if path not in kept:
             path.unlink()
-    return steps
+    return None if size is None else Stored(steps, size)
 
 
 def part_files(folder: Path) -> list[Path]:

@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 
 from rhocover.adapters.codes import OutsideSpaceError, StateCode, WholeNumber
+from rhocover.adapters.step_timeout import TookTooLongError
 from rhocover.collecting.atlas import Map
-from rhocover.errors import EnvironmentFailedError, RhocoverError
+from rhocover.errors import EnvironmentFailedError, RhocoverError, shortened
+
+# What an environment may raise that is its failure: sys.exit() too, which would end the run without a word.
+RAISED = (Exception, TookTooLongError, SystemExit, GeneratorExit)
 
 
 class Naming:
@@ -92,15 +96,55 @@ class Naming:
         )
 
 
-def failed(what: str, num_steps: int, error: Exception) -> EnvironmentFailedError:
-    """Returns the error for an environment that raised one of its own."""
+def read_ends(terminated: Any, truncated: Any) -> tuple[bool, bool]:
+    """Returns whether a step ended and whether it cut its episode; refuses what is neither true nor false."""
+    return _flag(terminated, "terminated"), _flag(truncated, "truncated")
+
+
+def _flag(value: Any, name: str) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    is_number = np.ndim(value) == 0 or np.size(value) == 1
+    number = np.asarray(value).reshape(-1)[0] if is_number else None
+    if isinstance(number, np.number | np.bool_) and number in (0, 1):
+        return bool(number)
+    raise EnvironmentFailedError(
+        f"the environment gave {name} = {shortened(repr(value))}, expected True or False. Correct its "
+        "step(); what was seen before is kept."
+    )
+
+
+def read_reward(reward: Any) -> float:
+    """Returns a reward as a float; refuses what is no number, or one that no float holds."""
+    try:
+        if (
+            not isinstance(reward, str | bytes)
+            and np.size(reward) == 1
+            and np.asarray(reward).dtype.kind in "biufO"
+        ):
+            return float(np.asarray(reward).reshape(-1)[0])
+    except (TypeError, ValueError, OverflowError):
+        pass
+    shown = f"one of {reward.bit_length()} bits" if isinstance(reward, int) else shortened(repr(reward))
+    raise EnvironmentFailedError(
+        f"the environment gave the reward {shown}, expected a number. Wrap it so that rewards are such."
+    )
+
+
+def failed(what: str, num_steps: int, error: BaseException) -> EnvironmentFailedError:
+    """Returns the error for an environment that raised one of its own, or took too long."""
+    if isinstance(error, TookTooLongError):
+        return EnvironmentFailedError(
+            f"the environment {error} after {num_steps} steps. What was seen before is kept. Find out what "
+            "it waits for, or allow more."
+        )
     return EnvironmentFailedError(
         f"the environment {what} after {num_steps} steps: {type(error).__name__}: {error}. What was seen "
         "before is kept. Mend the environment, or leave out what makes it fail."
     )
 
 
-def refused(error: Exception, num_steps: int) -> EnvironmentFailedError:
+def refused(error: BaseException, num_steps: int) -> EnvironmentFailedError:
     """Returns the error for an environment that showed something that is no state."""
     if isinstance(error, EnvironmentFailedError):
         return EnvironmentFailedError(f"after {num_steps} steps: {error}")

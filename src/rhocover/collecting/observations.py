@@ -6,14 +6,26 @@ there: `observations/camera/_index_0` (see `adapters.minari_columns`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.minari_columns import split
+from rhocover.adapters.minari_columns import space_leaves, split
 
 Columns = dict[str, np.ndarray]
+
+
+def row_bytes(space: Any) -> int:
+    """Returns how many bytes one observation takes."""
+    leaves = [leaf for _, leaf in space_leaves(space, ("observations",))]
+    return sum(np.dtype(leaf.dtype).itemsize * math.prod(leaf.shape or ()) for leaf in leaves)
+
+
+def rows_within(num_bytes: int, space: Any, most: int) -> int:
+    """Returns how many observations take about so many bytes: at least one, and at most `most`."""
+    return max(1, min(most, num_bytes // max(1, row_bytes(space))))
 
 
 def as_columns(space: Any, observations: Any, name: str) -> Columns:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rhocover.collecting.collection import Collection
+from rhocover.errors import shortened
 from rhocover.report.page import Page, Section, section, terms
 from rhocover.report.page_audit import page_of_audit
 from rhocover.report.page_words import ratio_words
@@ -57,4 +58,4 @@ def _environment(spec: str) -> str:
 
 def _words(document: Any) -> str:
     """Returns what a code says of itself in one line."""
-    return ", ".join(f"{key} {value}" for key, value in dict(document).items())
+    return ", ".join(f"{key} {shortened(value, 2000)}" for key, value in dict(document).items())

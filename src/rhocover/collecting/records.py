@@ -8,6 +8,7 @@ which seed (-1: none). So the first observation of an episode is a reset, and th
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,14 +60,19 @@ class Shelf:
     def __init__(self, space: Any, size: int, *, is_plain: bool) -> None:
         self._list: list[Any] = []
         self._array = None
-        self._count = 0
-        if is_plain:
-            self.put = self._list.append
-        elif getattr(space, "shape", None) and space.dtype is not None:
+        self._count, self._is_plain = 0, is_plain
+        if not is_plain and getattr(space, "shape", None) and space.dtype is not None:
             self._array = np.empty((size, *space.shape), space.dtype)
-            self.put = self._put
-        else:
-            self.put = lambda observation: self._list.append(copy.deepcopy(observation))
+
+    @property
+    def put(self) -> Callable[[Any], None]:
+        """How to add an observation; not kept here, or what is on the shelf would be held by a circle."""
+        if self._is_plain:
+            return self._list.append
+        return self._put_copy if self._array is None else self._put
+
+    def _put_copy(self, observation: Any) -> None:
+        self._list.append(copy.deepcopy(observation))
 
     def _put(self, observation: Any) -> None:
         assert self._array is not None

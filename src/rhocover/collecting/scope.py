@@ -5,6 +5,7 @@
 | bins, or weights given as an array | all of them: those that were not met count as not visited |
 | numbers of a Discrete space | how many there can be at most: a number need not be a state |
 | what a function says, weights by a rule | nothing: there may always be others |
+| bins, more than 2^62 of them | that nobody will ever meet them all |
 
 In the first case coverage is complete or it is not. In the others it is coverage of the states met so far,
 unless every number was met; a number that was only met where episodes end is no state to act in.
@@ -91,7 +92,11 @@ class Scope:
         ends = f", {self.num_ends} of them met only as ends of episodes" if self.num_ends else ""
         if not self.is_open and self.num_possible is not None:
             return f"{self.num_met + self.num_ends} of {self.num_possible} {self.noun} met{ends}"
-        others = "whether there are others is not known"
+        others = (
+            "there are more than can be numbered"
+            if self.is_binned
+            else "whether there are others is not known"
+        )
         if self.num_possible is not None:
             whose = "are" if self.is_binned else "may be"
             others = f"there {whose} {self.num_possible}{ends}"
@@ -113,7 +118,7 @@ def make_scope(
     met, possible, is_binned = list(met), trip.states.num_keys, isinstance(trip.states, BinCode)
     num_beyond, beyond = _beyond(trip, met, is_binned)
     only_ends = 0 if possible is None or is_binned else len(set(ends) - set(met))
-    is_declared = trip.weights is not None or (is_binned and trip.rule is None)
+    is_declared = possible is not None and (trip.weights is not None or (is_binned and trip.rule is None))
     names = _names_beyond(trip, set(met)) if num_beyond else ()
     return Scope(
         is_binned, len(met), possible, only_ends, is_declared, weights, visits, num_beyond, beyond, names

@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 BETWEEN = 1 << 14  # steps, at least, from one seed to the next
+LARGEST = 2**63 - 2**32  # of the seeds that files hold as int64, also one for each of many copies
 
 
 class Seeds:
-    """The seeds of one run, in order; the first is the run's own."""
+    """The seeds of one run, in order; the first is the run's own, if files can hold it."""
 
     def __init__(self, seed: int) -> None:
         self._seed, self._number, self._since = seed, 0, 0
@@ -23,7 +24,12 @@ class Seeds:
         if self._number and num_steps - self._since < BETWEEN:
             return None
         self._since, self._number = num_steps, self._number + 1
-        return self._seed if self._number == 1 else _derived(self._seed, self._number)
+        return first_seed(self._seed) if self._number == 1 else _derived(self._seed, self._number)
+
+
+def first_seed(seed: int) -> int:
+    """Returns the first seed of an environment: the run's own, or one made of it where it is too large."""
+    return seed if seed < LARGEST else _derived(seed, 1)
 
 
 def _derived(seed: int, number: int) -> int:

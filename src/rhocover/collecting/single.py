@@ -14,7 +14,7 @@ import numpy as np
 
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.environment_world import EnvironmentWorld
-from rhocover.collecting.naming import Naming, failed, refused
+from rhocover.collecting.naming import RAISED, Naming, failed, read_ends, refused
 from rhocover.collecting.records import Recorder, Reset
 from rhocover.collecting.seeding import Seeds
 from rhocover.collecting.stretch import Stretch
@@ -56,9 +56,10 @@ class SingleWorld(EnvironmentWorld):
                 if put is not None:
                     put(observation)
                 done += 1
-                if terminated or truncated:
+                is_plain = terminated is False and truncated is False
+                if not is_plain and any(ends := read_ends(terminated, truncated)):
                     self._num_steps = earlier + len(stretch.pairs)
-                    state = self._end(stretch, observation, terminated, truncated)
+                    state = self._end(stretch, observation, *ends)
                 else:
                     state = find(observation)
                     if state is None:
@@ -70,7 +71,7 @@ class SingleWorld(EnvironmentWorld):
             raise
         except RhocoverError as error:
             raise refused(error, earlier + len(stretch.pairs)) from error
-        except Exception as error:
+        except RAISED as error:
             if len(stretch.rewards) == len(stretch.pairs):  # the step is done: what it showed is no state
                 raise refused(error, earlier + len(stretch.pairs)) from error
             raise failed("raised while stepping", earlier + len(stretch.pairs) - 1, error) from error
@@ -91,7 +92,7 @@ class SingleWorld(EnvironmentWorld):
 
     def _end(self, stretch: Stretch, observation: Any, terminated: bool, truncated: bool) -> int:
         """Begins the next episode; a time limit leaves the transition as it was seen."""
-        stretch.ends[len(stretch.pairs) - 1] = (bool(terminated), bool(truncated))
+        stretch.ends[len(stretch.pairs) - 1] = (terminated, truncated)
         cut = None if terminated else self._naming.number(observation, self._num_steps)
         if terminated:
             self._note_end(observation)
@@ -106,7 +107,7 @@ class SingleWorld(EnvironmentWorld):
             observation, _ = self._env.reset(seed=seed)
         except RhocoverError:
             raise
-        except Exception as error:
+        except RAISED as error:
             raise failed("raised while being reset", self._num_steps, error) from error
         if is_first:
             self._naming.look(observation)
@@ -115,3 +116,5 @@ class SingleWorld(EnvironmentWorld):
         if self._recorder is not None:
             self._recorder.begin(Reset(self._num_steps, copy.deepcopy(observation), seed))
         return state
+
+    _callers = (_go.__code__, _reset.__code__)

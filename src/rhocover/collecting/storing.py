@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from rhocover.adapters.minari_columns import FlatColumns
+from rhocover.adapters.minari_columns import FlatColumns, space_leaves
 from rhocover.collecting.episodes import episodes_of
 from rhocover.collecting.expedition import Expedition
 from rhocover.collecting.folder import CollectionFolder
@@ -23,7 +24,7 @@ from rhocover.data.minari_tally import count_episodes
 from rhocover.data.state_numbers import make_state_numbers
 from rhocover.data.tally import Tally
 from rhocover.data.tallying import Tallier
-from rhocover.errors import missing_extra, naming
+from rhocover.errors import OutOfMemoryError, missing_extra, naming
 from rhocover.exploring.run import Run
 
 Result = TypeVar("Result")
@@ -39,6 +40,12 @@ def check_minari() -> None:
         raise missing_extra(error.name or "minari", "minari") from error
 
 
+def check_spaces(trip: Expedition) -> None:
+    """Refuses observations and actions that no column of a data set holds."""
+    for space, name in ((trip.space, "observations"), (trip.action_space, "actions")):
+        list(space_leaves(space, (name,)))
+
+
 def digest_of(document: Sheet) -> str:
     """Returns the SHA-256 of everything that decides what is collected."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
@@ -50,13 +57,26 @@ def gather(trip: Expedition, folder: Path, digest: str, go: Callable[..., Result
     Steps that are in the log already are repeated from there: `env` stands in for the environment.
     """
     stored = stored_steps(folder, digest)
-    log, env = Log(folder, trip.space, digest, stored), trip.env
-    if stored and not trip.is_vector:
-        env = Replay(env, trip.actions.values, folder, digest, stored)
+    log, env = Log(folder, trip.space, digest, stored), trip.acting
+    if stored is not None and not trip.is_vector:
+        env = Replay(env, trip.actions.values, folder, digest, stored.num_steps)
+    with _saying_what_is_kept(folder):
+        try:
+            return go(recorder=log, env=env, pause=log.pause)
+        finally:
+            log.close()
+
+
+@contextmanager
+def _saying_what_is_kept(folder: Path) -> Iterator[None]:
+    """Says that the log is there where memory was not enough."""
     try:
-        return go(recorder=log, env=env, pause=log.pause)
-    finally:
-        log.close()
+        yield
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"there was not enough memory to go on: {str(error) or 'none was left'}. What is in "
+            f"{str(folder)!r} is whole: go on with resume=True where there is more."
+        ) from error
 
 
 def publish(
@@ -75,8 +95,8 @@ def publish(
     writer = MinariWriter(
         target, name, observation_space=trip.space, action_space=trip.action_space, env_spec=spec
     )
-    with writer, naming(folder.path):
-        for some in episodes_of(parts_of(folder.path, digest), trip.space, values):
+    with _saying_what_is_kept(folder.path), writer, naming(folder.path):
+        for some in episodes_of(parts_of(folder.path, digest), trip.space, values, folder.path):
             writer.add_many(
                 some.observations, some.actions, some.rewards, some.terminations, some.truncations,
                 some.lengths, some.seeds,

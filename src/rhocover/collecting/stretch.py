@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from rhocover.checks import BoolArray, IntArray
 from rhocover.collecting.atlas import Map
 from rhocover.collecting.choosing import Chooser
-from rhocover.collecting.naming import Naming
+from rhocover.collecting.naming import Naming, read_reward
 from rhocover.collecting.records import Recorder, Shelf, Steps
 from rhocover.collecting.trail import Trail
 from rhocover.errors import EnvironmentFailedError, RhocoverError
@@ -88,14 +87,9 @@ class Stretch:
 def _numbers(rewards: list[Any]) -> Any:
     """Returns rewards as numbers; refuses what is none."""
     try:
-        array = np.array(rewards, float)
-    except (TypeError, ValueError):
-        array = np.zeros((0, 0))
-    if array.shape == (len(rewards), 1):
-        array = array[:, 0]
-    if array.shape != (len(rewards),) or (np.isnan(array).any() and None in rewards):
-        wrong = next((r for r in rewards if np.ndim(r) > 0 or not isinstance(r, Real)), rewards[0])
-        raise EnvironmentFailedError(
-            f"the environment gave the reward {wrong!r}, expected a number. Wrap it so that rewards are such."
-        )
-    return array
+        array = np.array(rewards)
+    except ValueError:  # of several shapes
+        array = np.zeros(0, object)
+    if array.dtype.kind in "biuf" and array.shape == (len(rewards),):
+        return array.astype(float)
+    return np.array([read_reward(reward) for reward in rewards])

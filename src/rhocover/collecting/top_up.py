@@ -19,6 +19,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.adapters.codes import read_action_code
 from rhocover.adapters.minari_folders import check_id
+from rhocover.adapters.naming import repr_of
 from rhocover.collecting.adding import Adding
 from rhocover.collecting.collect import default_id, given_arrays
 from rhocover.collecting.collection import Collection
@@ -28,7 +29,7 @@ from rhocover.collecting.exploring import Report
 from rhocover.collecting.extending import extend
 from rhocover.collecting.folder import CollectionFolder
 from rhocover.collecting.pages import page_of_collection
-from rhocover.collecting.storing import audited, check_minari, digest_of, gather, publish
+from rhocover.collecting.storing import audited, check_minari, check_spaces, digest_of, gather, publish
 from rhocover.collecting.topped import TopUp, make_promise
 from rhocover.data.audit import audit_tally
 from rhocover.data.collections import find_data
@@ -55,6 +56,7 @@ def top_up(
     actions: Any = None,
     model: Any = None,
     seed: int = 0,
+    step_timeout: float | None = None,
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,
@@ -65,7 +67,7 @@ def top_up(
     or on `env`, an MDP or an environment with a table. With a Gymnasium environment and a new folder `out`
     the steps are taken and stored there as a Minari data set of their own; `model` is then "known" (the
     environment's table, the default where there is one) or "learned". `resume=True` goes on after an
-    interruption.
+    interruption. `step_timeout` is how many seconds one step or reset of the environment may take.
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
     out = None if out is None else locate(out)  # the environment may change the working directory
@@ -78,7 +80,7 @@ def top_up(
         return TopUp(num_steps, before, make_promise(before, num_steps), None, None)
     trip = read_expedition(
         env, rho, num_steps, mu, explorer="feedback", model=model or _knowledge(env, states), schedule=None,
-        seed=seed, until=None, trace_points=10, states=states, actions=actions,
+        seed=seed, until=None, trace_points=10, states=states, actions=actions, step_timeout=step_timeout,
     )  # fmt: skip
     _check_actions(read, trip)
     before = audited(trip, read)
@@ -140,6 +142,7 @@ def _collected(
 ) -> Collection:  # fmt: skip
     """Returns the new data, stored like a collection."""
     check_minari()
+    check_spaces(trip)
     name = default_id(trip).replace("/rho-", "/top-up-rho-") if dataset_id is None else dataset_id
     check_id(name)
     explorer = Adding(old.num_steps + trip.settings.num_steps)
@@ -163,5 +166,11 @@ def _counts(tally: Tally) -> dict[str, Any]:
     moves = tally.moves
     return {
         "data": moves.data, "indices": moves.indices, "indptr": moves.indptr, "ends": tally.ends,
-        "starts": tally.starts, "keys": np.frombuffer(repr(tally.keys).encode(), np.uint8),
+        "starts": tally.starts, "keys": np.frombuffer(_written(tally.keys).encode(), np.uint8),
     }  # fmt: skip
+
+
+def _written(keys: tuple[Any, ...]) -> str:
+    """Returns keys as text, also those of a large grid, whose digits Python would not write out."""
+    large = any(isinstance(key, int) and key.bit_length() > 256 for key in keys)
+    return repr(tuple(map(repr_of, keys)) if large else keys)

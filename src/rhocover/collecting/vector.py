@@ -21,8 +21,9 @@ import numpy as np
 
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.environment_world import EnvironmentWorld
-from rhocover.collecting.naming import Naming, failed
+from rhocover.collecting.naming import RAISED, Naming, failed, read_ends, read_reward
 from rhocover.collecting.records import Recorder, Reset
+from rhocover.collecting.seeding import first_seed
 from rhocover.collecting.stretch import Stretch
 from rhocover.errors import InvalidArgumentError, RhocoverError
 from rhocover.exploring.simulator import Position
@@ -58,8 +59,8 @@ class VectorWorld(EnvironmentWorld):
     def begin(self) -> Position:
         """Returns the first position: every copy reset with a seed of its own."""
         try:
-            observations, _ = self._env.reset(seed=self._seed)
-        except Exception as error:
+            observations, _ = self._env.reset(seed=first_seed(self._seed))
+        except RAISED as error:
             raise failed("raised while being reset", 0, error) from error
         self._naming.look(one(observations, 0))
         seeds = self._seeds()
@@ -71,7 +72,7 @@ class VectorWorld(EnvironmentWorld):
         from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
         is_many = isinstance(self._env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
-        return [self._seed + env if is_many else None for env in range(self._env.num_envs)]
+        return [first_seed(self._seed) + env if is_many else None for env in range(self._env.num_envs)]
 
     def _begun(self, env: int, observation: Any, seed: int | None = None) -> int:
         """Returns the number of the state in which an episode of a copy begins."""
@@ -95,10 +96,13 @@ class VectorWorld(EnvironmentWorld):
         try:
             observations, rewards, terminated, truncated, infos = self._env.step(actions)
             shown = [one(observations, env) for env in range(len(chosen))]  # before a reset uses them again
+            ends = [read_ends(*flags) for flags in zip(terminated, truncated, strict=True)]
+            terminated, truncated = (np.array(flags, bool) for flags in zip(*ends, strict=True))
+            paid = [read_reward(reward) for reward in rewards]
             begins = self._begins(observations, terminated, truncated)
         except RhocoverError:
             raise
-        except Exception as error:
+        except RAISED as error:
             raise failed("raised while stepping", self._num_steps, error) from error
         for env, pair in enumerate(chosen):
             if env in self._held:  # this call has only begun its next episode
@@ -108,7 +112,7 @@ class VectorWorld(EnvironmentWorld):
             is_next = over and self._mode == SAME_STEP
             last = final_observation(infos, env) if is_next else shown[env]
             event = Event(
-                env, pair, last, float(rewards[env]), bool(terminated[env]), bool(truncated[env]),
+                env, pair, last, paid[env], bool(terminated[env]), bool(truncated[env]),
                 begins.get(env),
             )  # fmt: skip
             if over and self._mode == NEXT_STEP:
@@ -155,6 +159,8 @@ class VectorWorld(EnvironmentWorld):
         assert state is not None
         stretch.nexts.append(state if cut is None else cut)
         position.states[event.env] = state
+
+    _callers = (begin.__code__, _round.__code__, _begins.__code__)
 
 
 def one(observations: Any, env: int) -> Any:

@@ -131,7 +131,7 @@ class Audit:
         }
         if self.best_occupancy is not None:
             tensors["best_occupancy"] = self.best_occupancy
-        keys = [key if isinstance(key, int | str) else str(key) for key in self.tally.keys]
+        keys = [_plain_key(key) for key in self.tally.keys]
         save_tensors(path, "audit", tensors, self.summary() | {"keys": keys}, overwrite=overwrite)
 
     @printed
@@ -203,3 +203,12 @@ def _plain(value: Any) -> Any:
     if isinstance(number, float) and not math.isfinite(number):
         return None if math.isnan(number) else str(number)
     return number
+
+
+def _plain_key(key: Any) -> int | str:
+    """Returns a key as JSON holds it; a number beyond 64 bits as text, in hexadecimal digits."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, int):
+        return key if key.bit_length() < 64 else hex(key)
+    return str(key)

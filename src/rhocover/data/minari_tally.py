@@ -14,11 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from rhocover.adapters.stored_rows import windows
+from rhocover.checks import IntArray
 from rhocover.data.state_numbers import StateNumbers, make_state_numbers
 from rhocover.data.stored_codes import stored, stored_actions
 from rhocover.data.tally import Tally
 from rhocover.data.tallying import Tallier
 from rhocover.errors import InvalidArgumentError, InvalidDataError
+
+AT_ONCE = 1 << 22  # numbers of observations that become states together: 32 MB as float64
 
 
 def tally_of_minari(
@@ -54,7 +58,7 @@ def count_episodes(
     Where the piece before ended within an episode, this one `goes_on` with it.
     """
     try:
-        seen = code.numbers(_rows(columns.observations), "observations", tallier.num_steps)
+        seen = _state_numbers(columns.observations, code, tallier.num_steps)
         actions = action_code.numbers(columns.actions)
     except InvalidArgumentError as error:
         raise InvalidDataError(
@@ -69,6 +73,12 @@ def count_episodes(
     first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
     first[0] &= not goes_on
     tallier.add(seen[is_state], actions, seen[is_next], columns.terminations, columns.truncations, first)
+
+
+def _state_numbers(observations: Any, code: StateNumbers, first_row: int) -> IntArray:
+    """Returns the number of each observation; codes make wide numbers of them, so they see some at a time."""
+    parts = [code.numbers(_rows(some), "observations", first_row) for some in windows(observations, AT_ONCE)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _state_code(states: Any, source: Any) -> Any:

@@ -189,7 +189,7 @@ def _of_so_many(tally: Tally, num_states: int | None) -> Tally:
     if tally.keys == tuple(range(num_states)):
         return tally
     code = tally.declared and tally.declared.code
-    fits = code is not None and num_states - 1 in code.every_key
+    fits = code is not None and num_states - 1 in (code.every_key or ())
     return replace(tally, declared=Declared(range(num_states), code if fits else None, True))
 
 

@@ -40,7 +40,7 @@ def garnet(
     num_actions = checks.size(num_actions, "num_actions", least=1)
     num_successors = _checked_successors(num_successors, num_states)
     self_loop = checks.probability(self_loop, "self_loop")
-    rng = np.random.default_rng(checks.integer(seed, "seed", least=0))
+    rng = np.random.default_rng(checks.seed(seed))
     states, actions = np.divmod(np.arange(num_states * num_actions), num_actions)
     successors = _subsets(rng, states.size, num_states, num_successors)
     gaps = _gaps(rng, states.size, num_successors)

@@ -46,6 +46,7 @@ def explore(
     until: Any = None,
     trace_points: int = 10,
     out: os.PathLike[str] | str | None = None,
+    step_timeout: float | None = None,
     report: Report | None = None,
 ) -> Run:
     """Returns the run of an explorer in a world for `num_steps` steps.
@@ -63,6 +64,10 @@ def explore(
     once and share the counts; `num_steps` counts over all of them. The trace has `trace_points` rows for
     each factor of ten. `out` is a new folder for checkpoints: `resume(out)` goes on after any
     interruption. `report(steps, num_steps)` is called now and then.
+    An environment whose step or reset takes longer than `step_timeout` seconds has failed: what was seen
+    before is kept. Python must be running in it for that: a hang in C code is not noticed. It needs the main
+    thread, and a system other than Windows. Ctrl-C waits for the step that is being taken; pressed a second
+    time it ends that step.
     The same `seed` gives the same bits on one machine with the same versions. Another processor, BLAS or
     target of Numba rounds last bits differently: there the run is statistically the same, but not identical.
 
@@ -78,9 +83,12 @@ def explore(
             world, rho, num_steps, mu, explorer=explorer, model=model, schedule=schedule, seed=seed,
             start=start, discount=discount, horizon=horizon, restrict=restrict, num_chains=num_chains,
             until=until, trace_points=trace_points, out=out, report=report, states=states, actions=actions,
+            step_timeout=step_timeout,
         )  # fmt: skip
     if states is not None or actions is not None:
         raise InvalidArgumentError("`states` and `actions` are for environments: a model has its own.")
+    if step_timeout is not None:
+        raise InvalidArgumentError("`step_timeout` is for environments: a model never hangs. Leave it out.")
     settings = read_settings(
         world, rho, num_steps, mu, explorer, model, schedule, seed, start, discount, horizon, restrict,
         num_chains, trace_points, until,

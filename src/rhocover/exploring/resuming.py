@@ -95,7 +95,7 @@ def _check_same(settings: Settings, world: Any, rho: Any, seed: Any, explorer: A
         raise InvalidArgumentError("`world` is not the model that this run was begun with. Leave it out.")
     if rho is not None and checks.number(rho, "rho") != settings.rho:
         raise InvalidArgumentError(f"`rho` was {settings.rho:g} when this run was begun, got {rho}.")
-    if seed is not None and checks.integer(seed, "seed", least=0) != settings.seed:
+    if seed is not None and checks.seed(seed) != settings.seed:
         raise InvalidArgumentError(f"`seed` was {settings.seed} when this run was begun, got {seed}.")
     if explorer is not None and explorer_document(make_explorer(explorer)) != explorer_document(
         settings.explorer

@@ -113,7 +113,7 @@ class Runner:
         self.standing = standing
         self.until = until
         self._next_look = self._find_next_look(max(standing.num_steps - 1, 0))
-        self._interrupts = Interrupts()
+        self._interrupts = Interrupts(getattr(world, "is_foreign", None))
         self._block: Block | None = None
         self._act: Any = None
 

@@ -77,7 +77,7 @@ def read_settings(
         num_steps=checks.integer(num_steps, "num_steps", least=1),
         explorer=make_explorer(explorer, schedule),
         model=check_model(model),
-        seed=checks.integer(seed, "seed", least=0),
+        seed=checks.seed(seed),
         start=start,
         discount=None if discount is None else checks.probability(discount, "discount", open_ends=True),
         horizon=None if horizon is None else checks.integer(horizon, "horizon", least=1),

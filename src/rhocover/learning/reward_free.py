@@ -58,7 +58,7 @@ def planning_regret(
     `num_rewards` of each kind are drawn. `truth` must be communicating and `smoothing` positive.
     """
     num_rewards = checks.integer(num_rewards, "num_rewards", least=2, most=10**6)
-    generator = np.random.default_rng(checks.integer(seed, "seed", least=0))
+    generator = np.random.default_rng(checks.seed(seed))
     trials = make_trials(check_mdp(truth, "truth"), transitions, smoothing)
     if smoothing < LEAST_SMOOTHING:
         raise InvalidArgumentError(f"`smoothing` must be at least {LEAST_SMOOTHING:g}, got {smoothing:g}.")

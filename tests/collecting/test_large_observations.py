@@ -1,0 +1,268 @@
+"""What is held while collecting, writing and auditing is bounded in bytes, whatever an environment shows."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from toy_environments import Failing, Ring, contents, limited, nested_ring, place
+
+import rhocover as rc
+from patience import PATIENCE
+from rhocover.adapters import hdf5_reading, stored_rows
+from rhocover.adapters.stored_rows import Spool, stretches
+from rhocover.collecting import environment_world, episodes, log, seeding
+from rhocover.errors import EnvironmentFailedError, OutOfMemoryError
+from rhocover.files import load_tensors
+from rhocover.tensor_bytes import tensor_bytes
+
+LEARNED = {"model": "learned"}
+SIDE = 32
+FRAME = spaces.Box(0, 255, (SIDE, SIDE, 3), np.uint8)  # 3 KB
+ROW = 3 * SIDE * SIDE
+
+
+def frame(state: int, time: int) -> np.ndarray:
+    picture = np.full((SIDE, SIDE, 3), time % 256, np.uint8)
+    picture[0, 0, 0] = state
+    return picture
+
+
+def corner(picture: np.ndarray) -> int:
+    return int(picture[0, 0, 0])
+
+
+def frames(ending: float = 0.02) -> Ring:
+    return Ring(frame, FRAME, ending=ending)
+
+
+def rings() -> SyncVectorEnv:
+    return SyncVectorEnv([lambda: limited(40), lambda: limited(60)], autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+SHOWN = {
+    "pictures": (frames, {"states": corner}),
+    "pictures without an end": (lambda: frames(-1.0), {"states": corner}),
+    "numbers": (lambda: Ring(ending=0.01), {}),
+    "a Dict": (nested_ring, {"states": place}),
+    "a Tuple": (lambda: nested_ring(is_tuple=True), {"states": place}),
+    "copies": (rings, {}),
+}
+
+
+def collect(env, out: Path, num_steps: int = 300, **more):
+    return rc.collect(env, 2.0, num_steps, out=out, dataset_id="test/set-v0", **LEARNED, **more)
+
+
+def sizes_of_parts(out: Path) -> list[int]:
+    return [load_tensors(path, "collection-log")[0]["actions"].size for path in sorted(out.glob("log-*"))]
+
+
+def test_a_part_of_the_log_ends_at_its_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(log, "PART_BYTES", 50 * ROW + 1)
+    with pytest.raises(EnvironmentFailedError):
+        collect(Failing(frames(), 180), tmp_path / "out", states=corner)
+    assert sizes_of_parts(tmp_path / "out") == [50, 50, 50, 29]
+
+
+def test_one_observation_larger_than_a_part_is_a_part(tmp_path, monkeypatch):
+    monkeypatch.setattr(log, "PART_BYTES", ROW // 2)
+    monkeypatch.setattr(environment_world, "LARGEST", ROW // 2)
+    with pytest.raises(EnvironmentFailedError):
+        collect(Failing(frames(), 5), tmp_path / "out", states=corner)
+    assert sizes_of_parts(tmp_path / "out") == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("at", [49, 51, 101, 240])
+@pytest.mark.parametrize(("before", "after"), [(50, 50), (1 << 16, 50), (50, 1 << 16)])
+def test_a_log_of_parts_of_any_size_is_gone_on_with(at, before, after, tmp_path, monkeypatch):
+    """Also one of old, whose parts were 65,536 steps whatever their bytes."""
+    monkeypatch.setattr(seeding, "BETWEEN", 60)
+    collect(frames(), tmp_path / "whole", states=corner)
+    monkeypatch.setattr(log, "PART_BYTES", before * ROW)
+    with pytest.raises(EnvironmentFailedError):
+        collect(Failing(frames(), at), tmp_path / "out", states=corner)
+    monkeypatch.setattr(log, "PART_BYTES", after * ROW)
+    collect(frames(), tmp_path / "out", states=corner, resume=True)
+    data = "test/set-v0/data"
+    assert contents(tmp_path / "out" / data) == contents(tmp_path / "whole" / data)
+
+
+@pytest.mark.parametrize("name", list(SHOWN))
+@pytest.mark.parametrize("size", [7, 64])
+def test_episodes_that_wait_in_files_are_written_like_any_other(name, size, tmp_path, monkeypatch):
+    make, settings = SHOWN[name]
+    monkeypatch.setattr(log, "PART", size)  # which also says in what order copies are written
+    collect(make(), tmp_path / "held", **settings)
+    monkeypatch.setattr(episodes, "HELD_BYTES", 0)
+    monkeypatch.setattr(stored_rows, "STRETCH_BYTES", 10_000)
+    collect(make(), tmp_path / "filed", **settings)
+    assert contents(tmp_path / "filed") == contents(tmp_path / "held")
+
+
+def test_so_many_files_are_open_and_no_more(tmp_path, monkeypatch):
+    made = []
+
+    def counted(*given):
+        made.append(given)
+        return Spool(*given)
+
+    monkeypatch.setattr(episodes, "Spool", counted)
+    monkeypatch.setattr(episodes, "HELD_BYTES", 0)
+    monkeypatch.setattr(episodes, "MOST_LONG", 1)
+    monkeypatch.setattr(log, "PART", 16)
+    copies = SyncVectorEnv([lambda: Ring(ending=-1.0)] * 4)
+    collect(copies, tmp_path / "out")
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("name", list(SHOWN))
+def test_an_audit_that_reads_long_episodes_in_pieces_counts_the_same(name, tmp_path, monkeypatch):
+    make, settings = SHOWN[name]
+    found = collect(make(), tmp_path / "out", **settings)
+    at_once = rc.audit(found.path, 2.0, **settings)
+    monkeypatch.setattr(hdf5_reading, "CHUNK_BYTES", 1)
+    monkeypatch.setattr("rhocover.data.minari_tally.AT_ONCE", 2 * ROW)
+    in_pieces = rc.audit(found.path, 2.0, **settings)
+    assert (in_pieces.summary(), in_pieces.verdict) == (at_once.summary(), at_once.verdict)
+
+
+def test_rows_in_a_file_take_the_finest_type_that_came(tmp_path):
+    spool = Spool(tmp_path, np.dtype(np.float32), (2,)).append(np.ones((3, 2), np.float32))
+    spool = spool.append(np.full((2, 2), 0.1))
+    rows = spool.rows()
+    assert (rows.dtype, rows.shape) == (np.float64, (5, 2))
+    assert np.array_equal(np.concatenate(list(stretches(rows))), [[1, 1]] * 3 + [[0.1, 0.1]] * 2)
+    assert np.array_equal(rows[2:4], [[1, 1], [0.1, 0.1]])
+    assert list(tmp_path.iterdir()) == []  # the file has no name
+
+
+def peak_of(make) -> int:
+    """Returns the largest number of bytes held while something ran, nothing freed but by its last owner."""
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        make()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+@pytest.mark.parametrize("ending", [0.02, -1.0])
+def test_memory_does_not_grow_with_the_steps(ending, tmp_path, monkeypatch):
+    """600 pictures are 2 MB more than 100: any place that kept them, or a circle of objects, would show."""
+    for module, name in ((log, "PART_BYTES"), (episodes, "HELD_BYTES"), (environment_world, "LARGEST"),
+                         (hdf5_reading, "CHUNK_BYTES"), (stored_rows, "STRETCH_BYTES")):  # fmt: skip
+        monkeypatch.setattr(module, name, 20 * ROW)
+    monkeypatch.setattr("rhocover.adapters.hdf5_writing.BATCH_BYTES", 20 * ROW)
+    monkeypatch.setattr("rhocover.data.minari_tally.AT_ONCE", 20 * ROW)
+    collect(frames(ending), tmp_path / "warm", 100, states=corner)  # what is imported and compiled once
+
+    def peak(num_steps: int) -> int:
+        out = tmp_path / f"out-{num_steps}"
+
+        def work() -> None:
+            collect(frames(ending), out, num_steps, states=corner)
+            rc.audit(out, 2.0, states=corner)
+
+        return peak_of(work)
+
+    few, many = peak(100), peak(700)
+    assert many - few < 200 * ROW, (few, many)
+
+
+NARROW = """
+import resource, sys
+sys.path.insert(0, {here!r})
+import gymnasium as gym, numpy as np, rhocover as rc
+from gymnasium import spaces
+from toy_environments import Ring
+
+shape = (210, 160, 3)
+def frame(state, time):
+    picture = np.full(shape, time % 256, np.uint8)
+    picture[0, 0, 0] = state
+    return picture
+
+def collect(num_steps, out):
+    env = Ring(frame, spaces.Box(0, 255, shape, np.uint8), ending=-1.0)
+    return rc.collect(env, 2.0, num_steps, out=out, states=lambda o: int(o[0, 0, 0]), model="learned")
+
+collect(50, "warm")
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + {room}
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    print(collect(2500, "out").num_steps)
+except MemoryError as error:
+    print(type(error).__name__, error)
+"""
+
+
+def narrow(room: int, folder: Path) -> subprocess.CompletedProcess[str]:
+    code = NARROW.format(here=str(Path(__file__).parent), room=room)
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
+    )
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of address space are Linux's")
+def test_pictures_of_250_megabytes_are_collected_in_200(tmp_path):
+    found = narrow(200 << 20, tmp_path)
+    assert (found.returncode, found.stdout.strip()) == (0, "2500"), found.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of address space are Linux's")
+def test_where_memory_ends_the_process_does_not(tmp_path):
+    found = narrow(12 << 20, tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith("OutOfMemoryError there was not enough memory to go on")
+    assert "go on with resume=True" in found.stdout
+
+
+def test_memory_that_ends_while_steps_are_stored_is_said_with_what_is_kept(tmp_path, monkeypatch):
+    real, count = log.save_tensors, []
+
+    def scarce(*given, **named):
+        count.append(given)
+        if len(count) > 2:
+            raise MemoryError("Unable to allocate 16.0 MiB")
+        return real(*given, **named)
+
+    monkeypatch.setattr(log, "PART", 64)
+    collect(Ring(), tmp_path / "whole")
+    monkeypatch.setattr(log, "save_tensors", scarce)
+    with pytest.raises(
+        OutOfMemoryError, match=r"Unable to allocate 16.0 MiB.*is whole: go on with resume=True"
+    ):
+        collect(Ring(), tmp_path / "out")
+    monkeypatch.setattr(log, "save_tensors", real)
+    collect(Ring(), tmp_path / "out", resume=True)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_tensors_become_the_bytes_that_safetensors_gives():
+    from safetensors.numpy import save
+
+    kinds = ("bool", "u1", "i1", "i2", "u2", "f2", "i4", "u4", "f4", "f8", "i8", "u8")
+    tensors = {f"a {kind}": np.arange(6).reshape(2, 3).astype(kind) for kind in kinds}
+    tensors |= {'ä/"b"': np.zeros(0, np.int64), "z": np.array(3.0), "0": np.zeros((2, 0, 3), np.float32)}
+    metadata = {"rhocover": '{"x": "é\\n"}'}
+    assert tensor_bytes(tensors, metadata) == save(tensors, metadata)
+
+
+def test_tensors_that_lie_oddly_in_memory_are_stored_as_they_read(tmp_path):
+    from safetensors.numpy import load
+
+    tensors = {"turned": np.arange(6).reshape(2, 3).T, "other end": np.arange(3, dtype=">i4")}
+    stored = load(tensor_bytes(tensors, {"a": "b"}))
+    assert all(np.array_equal(stored[name], array) for name, array in tensors.items())

@@ -8,7 +8,7 @@ LOCK_FLAGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sb3 test-release test-oldest test-kernels check coverage docs bench bench-short bars \
-	soak fuzz mutate dist sbom lock clean
+	soak fuzz attack mutate dist sbom lock clean
 
 # Packages come from .venv alone, whatever the caller's shell adds.
 unexport PYTHONPATH
@@ -87,6 +87,9 @@ soak: .venv/.test  ## run 10^9 simulated steps and 10^4 plans, and watch the mem
 
 fuzz: .venv/.test  ## damage files with new seeds for ten minutes
 	.venv/bin/python tests/fuzz --minutes 10
+
+attack: .venv/.test  ## kill, break, race and feed everything with new seeds for ten minutes; a table at the end
+	.venv/bin/python tests/attack --minutes 10
 
 mutate: .venv/.test  ## change the numerical core in random places, see which changes no test notices
 	.venv/bin/python -m mutation

@@ -2,7 +2,7 @@
 
 once   that operation fails (no space, an error of the device, no permission: in turn), the next ones do not
 full   that operation fails for want of space, and so does every later one that needs some
-death  the process ends there, as if the plug had been pulled
+death  the process is killed there, as if the plug had been pulled
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import errno
 import io
 import os
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,7 +31,6 @@ OPERATIONS = (
     "link",
     "truncate",
 )
-KILLED = 77  # what a process ends with that was killed here
 
 
 class Disk:
@@ -44,7 +44,7 @@ class Disk:
         self.count += 1
         is_now = self.count == self.n
         if is_now and self.mode == "death":
-            os._exit(KILLED)
+            os.kill(os.getpid(), signal.SIGKILL)
         if is_now or (self.mode == "full" and 0 < self.n < self.count and name not in NEED_NO_ROOM):
             number = ERRORS[self.n % 3] if self.mode == "once" else errno.ENOSPC
             names = () if path is None or isinstance(path, int) else (os.fspath(path),)

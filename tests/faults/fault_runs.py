@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import warnings
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from broken_disk import KILLED, Disk, breaking
+from broken_disk import Disk, breaking
 from writing_verbs import VERBS, CommandError, Verb, settle
 
 from rhocover.errors import RhocoverError
@@ -105,7 +106,7 @@ def _broken(verb: Verb, folder: Path, disk: Disk) -> str | None:
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == KILLED, status
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, status
     return None
 
 

@@ -49,11 +49,16 @@ class Verb:
     )  # one in so many operations, where all take too long
 
 
-def settle() -> None:
-    """Makes checkpoints and parts often, clocks stand still, and pictures and pages one word long."""
+def hurry() -> None:
+    """Makes checkpoints and parts often, and clocks stand still."""
     checkpoints.SECONDS, simulator.Simulator.stretch = 0.0, 200
     log.PART, log.SECONDS, ledger.SECONDS, seeding.BETWEEN = 16, 1e9, 0.0, 9
     time.perf_counter = lambda: 0.0
+
+
+def settle() -> None:
+    """Does the same, and makes pictures and pages one word long."""
+    hurry()
     matplotlib.figure.Figure.savefig = lambda self, file, **_: file.write(b"a picture")  # type: ignore[method-assign]
     page: Any = importlib.import_module("rhocover.report.page_html")
     page.page_html = lambda found: f"a page, {found}"
@@ -101,16 +106,21 @@ def _once(make: Callable[[Any], Any], key: Callable[[Any], str]) -> Callable[[An
     return once
 
 
-def command(*words: str | Path) -> None:
-    """Runs a command; a refusal is raised as the line it says."""
-    err = io.StringIO()
+def outcome(*words: str | Path) -> tuple[Any, str]:
+    """Returns the exit code of a command, and what it said beside its results."""
+    err, code = io.StringIO(), None
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
         try:
             app.main([str(word) for word in words])
         except SystemExit as end:
             code = end.code or 0
+    return code, err.getvalue()
+
+
+def command(*words: str | Path) -> None:
+    """Runs a command; a refusal is raised as the line it says."""
+    code, said = outcome(*words)
     if code:
-        said = err.getvalue()
         assert code in app.EXIT_CODES, code
         assert "Traceback" not in said, said
         raise CommandError(said)

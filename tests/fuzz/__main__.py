@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
 import time
-from pathlib import Path
 
-GROUPS = ("sealed", "runs", "collections", "minari", "tables", "commands")
+from rounds import GROUPS, one_round
 
 
 def main() -> int:
@@ -21,18 +18,16 @@ def main() -> int:
     end, seed, count, wrong = time.monotonic() + 60 * asked.minutes, asked.seed, 0, 0
     while time.monotonic() < end:
         for group in asked.groups or GROUPS:
-            tried, bad = one_round(group, seed)
+            tried, bad = shown_round(group, seed)
             count, wrong = count + tried, wrong + bad
         print(f"seed {seed} done: {count} files so far, {wrong} wrong", flush=True)
         seed += 1
     return 1 if wrong else 0
 
 
-def one_round(group: str, seed: int) -> tuple[int, int]:
+def shown_round(group: str, seed: int) -> tuple[int, int]:
     """Returns how many files were tried, and how many of them went wrong; shows those."""
-    command = [sys.executable, str(Path(__file__).with_name("fuzzing.py")), group, str(seed), "1"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    found = one_round(group, seed)
     for target in found:
         for case in target["wrong"]:
             print(f"seed {seed}, {target['target']}, {case['case']}: {case['wrong']}", flush=True)

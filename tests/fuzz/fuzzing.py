@@ -8,7 +8,6 @@ dies, or gives no sign for PATIENCE seconds, is recorded, and another copy goes 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import resource
@@ -27,13 +26,13 @@ from typing import Any
 import damages
 import numpy as np
 import whole_files
+from memory_limit import limit_memory
 from targets import GROUPS, CheckpointWarning, Target, scratch
 
 from rhocover.errors import RhocoverError
 from rhocover.files import load_tensors, save_tensors
 
 PATIENCE = 300  # seconds without a sign of life: a machine may be busy, only a hang takes as long
-MOST_MEMORY = 2 << 30  # bytes beyond what the process had
 MOST_RESIDENT = 700 << 10  # kilobytes beyond what it had
 MOST_LETTERS = 2000  # of a message
 ABOUT_MORE = (  # of whole files with other contents: what does not go with them is named instead
@@ -147,18 +146,25 @@ def _listing(folder: Path) -> dict[str, Any]:
 # --- copies that may die --------------------------------------------------------------------------------
 
 
-def run_target(target: Target, seed: int, rounds: float) -> dict[str, Any]:
-    """Returns how many damages a target was tried with, and those that went wrong."""
+def run_target(target: Target, seed: int, rounds: float, share: float = 1.0) -> dict[str, Any]:
+    """Returns how many damages a target was tried with, and those that went wrong; `share` of all are tried."""
     with scratch() as work:
         (work / "whole").mkdir()
         target.put(work / "whole")
         expected = target.read(work / "whole")
-        listed = list(cases(target, seed, rounds, work))
+        listed = _some(list(cases(target, seed, rounds, work)), target, seed, share)
         found: dict[str, Any] = {"target": target.name, "count": 0, "refused": 0, "wrong": []}
         began = time.monotonic()
         while found["count"] < len(listed):
             _one_copy(target, listed, found, work, expected)
         return found | {"seconds": round(time.monotonic() - began, 2)}
+
+
+def _some(listed: list[Case], target: Target, seed: int, share: float) -> list[Case]:
+    if share == 1.0:
+        return listed
+    chosen = np.sort(_rng(target, seed, -1).permutation(len(listed))[: int(np.ceil(share * len(listed)))])
+    return [listed[k] for k in chosen]
 
 
 def _one_copy(target: Target, listed: list[Case], found: dict[str, Any], work: Path, expected: Any) -> None:
@@ -206,7 +212,7 @@ def _line(pipe: Any) -> bytes:
 
 def _work(target: Target, listed: list[Case], first: int, work: Path, expected: Any, writer: int) -> None:
     """Judges cases one after another, and writes a line for each."""
-    _limit_memory()
+    limit_memory()
     for number in range(first, len(listed)):
         folder = work / f"place-{number}"
         folder.mkdir()
@@ -219,14 +225,6 @@ def _work(target: Target, listed: list[Case], first: int, work: Path, expected: 
         _remove(folder)
 
 
-def _limit_memory() -> None:
-    with open("/proc/self/statm") as file:
-        pages = int(file.read().split()[0])
-    most = pages * resource.getpagesize() + MOST_MEMORY
-    with contextlib.suppress(ValueError):
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-
-
 def _remove(folder: Path) -> None:
     import shutil
 
@@ -236,12 +234,12 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def main(group: str, seed: int, rounds: float) -> None:
+def main(group: str, seed: int, rounds: float, share: float = 1.0) -> None:
     whole_files.settle()
     with scratch() as work:
         for target in GROUPS[group](work):
-            print(json.dumps(run_target(target, seed, rounds)), flush=True)
+            print(json.dumps(run_target(target, seed, rounds, share)), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), *map(float, sys.argv[3:]))

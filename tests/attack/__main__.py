@@ -19,13 +19,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from telling import Results, exit_code, table, told
 from working import GROUPS, HERE
-
-Results = list[dict[str, Any]]
 
 
 def main() -> int:
@@ -34,7 +32,7 @@ def main() -> int:
     results = attack(asked)
     print(table(results))
     print(f"seed {asked.seed}, {asked.workers} processes, {(time.monotonic() - began) / 60:.1f} minutes")
-    return 1 if any(found["wrong"] for found in results) else 0
+    return exit_code(results)
 
 
 def arguments() -> Any:
@@ -85,27 +83,12 @@ def begin(words: dict[str, Any], seed: int, results: Results) -> tuple[Any, thre
         for line in process.stdout or ():
             found = json.loads(line)
             results.append(found)
-            for text in found["wrong"]:
-                again = f"{found['group']} --seed {seed} --case {found['number']}"
-                print(f"WRONG {again}: {found['name']}: {text}", flush=True)
+            for line in told(found, seed):
+                print(line, flush=True)
 
     listener = threading.Thread(target=listen)
     listener.start()
     return process, listener
-
-
-def table(results: Results) -> str:
-    """Returns the table: kind, how often tried, and in how many cases something was wrong."""
-    tried: Counter[str] = Counter()
-    wrong: Counter[str] = Counter()
-    for found in results:
-        tried[found["row"]] += found["tried"]
-        wrong[found["row"]] += bool(found["wrong"])
-    total = ("all deaths", sum(n for row, n in tried.items() if row.startswith("deaths:")))
-    lines = [f"{'kind':40} {'tried':>8} {'wrong':>8}"]
-    lines += [f"{row:40} {tried[row]:8} {wrong[row]:8}" for row in sorted(tried)]
-    lines += [f"{total[0]:40} {total[1]:8}"] if total[1] else []
-    return "\n".join([*lines, f"{'all':40} {sum(tried.values()):8} {sum(wrong.values()):8}"])
 
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from copies import members
 from found import Found, Rng
-from surroundings import KINDS, Surroundings
+from surroundings import KINDS, NATIVE, Surroundings
 from watched_place import Place, watched_place
 
 PATIENCE = 240  # seconds: a command takes about two alone, and compiles afresh in a new home
+TRACEBACK = r"Traceback \(most|Exception ignored"
 SOONEST = 0.3  # seconds: until then Python itself begins, and Ctrl-C is its own to answer
 STEPS = "s,a,s_next,done\n" + "0,1,1,0\n1,0,0,0\n0,1,1,0\n1,1,1,0\n" * 5
 COMMANDS = {  # what is run, and what is there afterwards
@@ -64,9 +65,9 @@ def processes(rng: Rng, number: int) -> Found:
         found.name += f", signal after {after:.2f} s" if after else ""
         done = ran(line, place, odd, after)
         found.wrong += judged(done, odd, made, place)
-        if odd.signal and done.code:
+        if done.code and (odd.signal or odd.may_litter):
             found.wrong += wrong_again(line, made, place)
-        stray = place.outside(before)
+        stray = [path for path in place.outside(before) if not path.startswith("tmp/matplotlib-")]
         found.add(f"outside of the folder: {stray}" if stray and done.code >= 0 else None)
     return found
 
@@ -128,26 +129,19 @@ def judged(done: Done, odd: Surroundings, made: list[str], place: Place) -> list
     """Returns what is wrong with how a command ended."""
     wrong = []
     is_early = odd.signal and is_before_us(done.err)
+    is_noise = bool(odd.noise) and odd.noise in done.err
     if done.code not in odd.codes and not is_early:
         wrong.append(f"exit code {done.code}: {done.err[-700:]}")
-    if (
-        re.search(r"Traceback \(most|Exception ignored", done.err)
-        and not is_early
-        and done.code not in (-6, -11)
-    ):
+    if re.search(TRACEBACK, done.err) and not (is_early or is_noise or done.code in NATIVE):
         wrong.append(f"a traceback: {done.err[-900:]}")
-    if (
-        done.code in (1, 2)
-        and odd.is_heard
-        and not is_early
-        and not re.search(r"^error: .", done.err, re.MULTILINE)
-    ):
+    is_silent = done.code in (1, 2) and not re.search(r"^error: .", done.err, re.MULTILINE)
+    if is_silent and odd.is_heard and not is_early:
         wrong.append(f"exit code {done.code} without a line: {done.err[-500:]!r}")
     missing = [name for name in made if not (place.here / name).exists()]
     if done.code == 0 and missing:
         wrong.append(f"exit code 0 without {missing}")
     hidden = sorted(path.name for path in place.here.rglob(".*"))
-    if done.code in (0, 1, 2, 130) and hidden:
+    if done.code in (0, 1, 2, 130) and hidden and not (done.code and odd.may_litter):
         wrong.append(f"litter: {hidden}")
     return [*wrong, f"{done.left} processes left"] if done.left else wrong
 

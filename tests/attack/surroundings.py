@@ -42,6 +42,8 @@ class Surroundings:
     has_reader: bool = True  # whether somebody reads stdout to its end
     signal: int = 0  # sent at a random instant
     is_heard: bool = True  # whether there is a place for an error line
+    noise: str = ""  # words of another library's that a traceback of its own comes with
+    may_litter: bool = False  # what is left is cleared by the next command
 
 
 # --- what changes a process -----------------------------------------------------------------------------
@@ -141,7 +143,7 @@ def limit_kinds() -> dict[str, Surroundings]:
     """Returns kinds with limits, masks, folders that are gone, and signals."""
     kinds = {
         "umask 077": Surroundings(inside=masked(0o077)),
-        "umask 0777": Surroundings(inside=both(without_rights, masked(0o777)), codes=REFUSED),
+        "umask 0777": Surroundings(inside=both(without_rights, masked(0o777)), codes=REFUSED, noise="matplotlib-"),
         "umask 0": Surroundings(inside=masked(0)),
         "no folder": Surroundings(inside=gone, codes=REFUSED),
         "a read-only home": Surroundings(prepare=read_only_home, inside=without_rights),
@@ -152,11 +154,11 @@ def limit_kinds() -> dict[str, Surroundings]:
     }  # fmt: skip
     for most in (5, 8, 12, 16, 24, 40):
         inside = limited(resource.RLIMIT_NOFILE, most)
-        kinds[f"{most} open files"] = Surroundings(inside=inside, codes=REFUSED)
+        kinds[f"{most} open files"] = Surroundings(inside=inside, codes=REFUSED, may_litter=True)
     for most in (0, 100, 5000, 100_000):
         inside = limited(resource.RLIMIT_FSIZE, most)
         kinds[f"files of {most} bytes"] = Surroundings(inside=inside, codes=REFUSED)
-    for most in (200, 400, 800, 1200, 2000):
+    for most in (600, 800, 1200, 2000, 3000):  # with less, OpenBLAS tries for ever to get some
         inside = limited(resource.RLIMIT_AS, most << 20)
         kinds[f"{most} MB of memory"] = Surroundings(inside=inside, codes=(*REFUSED, *NATIVE))
     for k in range(6):

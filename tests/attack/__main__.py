@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -31,7 +32,11 @@ def main() -> int:
     began = time.monotonic()
     results = attack(asked)
     print(table(results))
-    print(f"seed {asked.seed}, {asked.workers} processes, {(time.monotonic() - began) / 60:.1f} minutes")
+    minutes, used = (time.monotonic() - began) / 60, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cores = (used.ru_utime + used.ru_stime) / 60 / minutes
+    print(
+        f"seed {asked.seed}, {asked.workers} processes, {minutes:.1f} minutes with {cores:.2f} cores at work"
+    )
     return exit_code(results)
 
 

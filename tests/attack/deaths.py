@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from broken_disk import Disk, breaking
 from copies import Ended, in_a_copy
 from fault_runs import AT_ONCE, Files, called, contents, trial
 from found import Found, Rng
 from watched_place import Place, watched_place
-from writing_verbs import COMPARED, RIVER, VERBS, Verb, command
+from writing_verbs import COMPARED, RIVER, RUN, VERBS, CommandError, Verb, outcome
 
 import rhocover as rc
 
@@ -26,16 +27,27 @@ MOST_DEATHS = 8  # of one run
 
 
 def collect_again(folder: Path) -> None:
-    """Goes on with a collection of the command line as its help says."""
+    """Goes on with a collection of the command line as its help says; that it is finished is an end, too."""
     out = folder / "out"
     words = ["collect", "FrozenLake-v1", "--rho", "2", "--steps", "40", "--model", "learned", "--out", out]
-    if (out / "datasheet.json").exists():
-        return
-    command(*words, *(["--resume"] if (out / "collection.json").exists() else []))
+    is_done = (out / "datasheet.json").exists()
+    code, said = outcome(*words, *(["--resume"] if (out / "collection.json").exists() else []))
+    if code and not (is_done and "is finished" in said):
+        raise CommandError(said)
+
+
+def learn(folder: Path) -> None:
+    """Explores a model that is not known, or goes on with that."""
+    out = folder / "out"
+    if (out / "run.safetensors").exists():
+        rc.resume(out)
+    else:
+        rc.explore(RIVER, **RUN | {"model": "learned"}, out=out)
 
 
 MORE = {
     "collect --out": Verb(collect_again),
+    "explore, learning": Verb(learn),
     "compare with two processes": Verb(
         lambda folder: rc.compare({"river": RIVER}, **COMPARED | {"workers": 2}, out=folder / "out")
     ),
@@ -117,7 +129,7 @@ def deaths(rng: Rng, number: int) -> Found:
     with watched_place() as place:
         _prepare(verb, place)
         outside = place.listing()
-        for _ in range(int(rng.integers(1, MOST_DEATHS + 1))):
+        for _ in range(MOST_DEATHS):
             ended = _killed(verb, place, rng, whole, found)
             found.tried += ended.is_killed
             found.add(ended.wrong and f"{found.name}: {ended.wrong}")
@@ -129,7 +141,7 @@ def deaths(rng: Rng, number: int) -> Found:
 
 
 def chosen(rng: Rng, number: int) -> str:
-    """Returns the verb of a case: all in turn, slow ones seldom."""
+    """Returns the verb of a case: all in turn, slow ones seldom; of two processes each has its own half to warm."""
     names = [name for name in ATTACKED if name != SLOW]
     return SLOW if number % 40 == 39 else names[number % len(names)]
 
@@ -137,10 +149,10 @@ def chosen(rng: Rng, number: int) -> str:
 def _killed(verb: Verb, place: Place, rng: Rng, whole: Undisturbed, found: Found) -> Ended:
     """Calls a verb in a copy that is killed at a random instant or operation, if it gets there."""
     if rng.random() < 0.5:
-        seconds = float(rng.uniform(0.0, whole.seconds))
+        seconds = whole.seconds * float(rng.uniform(0.0, 1.0)) ** 2  # a run that goes on is shorter
         found.name += f", after {seconds:.3f} s"
         return in_a_copy(lambda: called(verb, Path()), place, kill_after=seconds)
-    n = int(rng.integers(1, whole.operations + 1))
+    n = int(np.ceil(whole.operations * rng.uniform(0.0, 1.0) ** 2))
     found.name += f", at operation {n}"
     return in_a_copy(lambda: _on_a_disk(verb, Disk(n, "death")), place)
 

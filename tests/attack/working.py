@@ -20,9 +20,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 FOLDERS = (HERE.parent, HERE.parent / "faults", HERE.parent / "fuzz", HERE)
 GROUPS = {  # where the attack is, and its share of the time
-    "deaths": ("deaths", 0.40),
-    "faults": ("deaths", 0.10),
-    "files": ("damaged_files", 0.14),
+    "deaths": ("deaths", 0.46),
+    "faults": ("deaths", 0.08),
+    "files": ("damaged_files", 0.10),
     "environments": ("environment_cases", 0.18),
     "processes": ("odd_processes", 0.12),
     "races": ("races", 0.06),

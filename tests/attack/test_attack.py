@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sessions and li
 
 HERE = Path(__file__).parent
 SHORT = (  # groups, and how many cases of each
-    (("deaths", "faults", "environments"), 6),
+    (("deaths", "faults", "environments"), 4),
     (("races",), 3),
     (("processes",), 2),
 )

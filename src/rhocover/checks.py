@@ -89,13 +89,13 @@ def at(name: str, place: tuple[int, ...]) -> str:
 def number(value: Any, name: str) -> float:
     """Returns `value` as a float that may be infinite but not NaN; refuses bool, complex and text."""
     if not _is_real(value):
-        raise InvalidArgumentError(f"`{name}` must be a number, got {value!r}.")
+        raise InvalidArgumentError(f"`{name}` must be a number, got {shortened(repr(value))}.")
     try:
         result = float(value)
     except OverflowError as error:
         raise InvalidArgumentError(f"`{name}` must be a number that float64 can hold.") from error
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"`{name}` must be a number, got {value!r}.") from error
+        raise InvalidArgumentError(f"`{name}` must be a number, got {shortened(repr(value))}.") from error
     if math.isnan(result):
         raise InvalidArgumentError(f"`{name}` must be a number, got nan.")
     return result
@@ -111,7 +111,7 @@ def _is_real(value: Any) -> bool:
 def integer(value: Any, name: str, *, least: int, most: int | None = None) -> int:
     """Returns `value` as an int of at least `least`; 3.0 is refused so that nothing is rounded."""
     if not _is_whole(value):
-        raise InvalidArgumentError(f"`{name}` must be a whole number, got {value!r}.")
+        raise InvalidArgumentError(f"`{name}` must be a whole number, got {shortened(repr(value))}.")
     if value < least:
         raise InvalidArgumentError(f"`{name}` must be at least {least}, got {value}.")
     if most is not None and value > most:
@@ -245,7 +245,9 @@ def labels(value: Sequence[str] | None, name: str, length: int) -> tuple[str, ..
     try:
         result = tuple(str(label) for label in itertools.islice(value, length + 1))
     except TypeError as error:
-        raise InvalidArgumentError(f"`{name}` must be {length} labels, got {value!r}.") from error
+        raise InvalidArgumentError(
+            f"`{name}` must be {length} labels, got {shortened(repr(value))}."
+        ) from error
     if isinstance(value, str) or len(result) != length:
         got = len(value) if isinstance(value, Sequence) else len(result)
         raise InvalidArgumentError(f"`{name}` must be {length} labels, got {got}.")

@@ -127,6 +127,9 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except (RhocoverError, UsageError, OSError, MemoryError) as error:
         say(f"error: {_message(error)}", style="bold red")
         code = _code(error)
+    except SystemExit as end:  # of an environment or a library: no command of ours ends so
+        say(f"error: something that the command runs called exit({end.code!r}).", style="bold red")
+        code = FAILED
     if code == INTERRUPTED:  # the parser, too, turns Ctrl-C into this code
         say("interrupted")
     sys.exit(code)

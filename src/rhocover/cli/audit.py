@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rhocover.cli import data_options as d
 from rhocover.cli import options as o
 from rhocover.cli import run_options as r
-from rhocover.cli.environments import Place, read_place
+from rhocover.cli.environments import Place, close, read_place
 from rhocover.cli.outputs import check_free, write_all
 from rhocover.cli.progress import waiting
 from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
@@ -139,7 +139,7 @@ def _audit(data: str, asked: dict[str, Any], model: Any) -> Audit:
         return judge(data, model=model, **asked)
     finally:
         if model is not None:
-            model.close()
+            close(model)
 
 
 def check_demands(found: Audit, worst_ratio: float | None, is_whole: bool) -> None:

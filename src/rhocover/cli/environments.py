@@ -146,4 +146,7 @@ def close(world: Any) -> None:
     try:
         world.close()
     except Exception as error:
-        say(f"the environment could not be closed: {type(error).__name__}: {error}")
+        from rhocover.collecting.naming import looks
+
+        said = " ".join(looks(error, str).split())
+        say(f"warning: the environment could not be closed: {type(error).__name__}: {said}", style="yellow")

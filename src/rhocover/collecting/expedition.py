@@ -29,8 +29,9 @@ from rhocover.adapters.step_timeout import Alarm, Timed, read_step_timeout
 from rhocover.adapters.tables import Table, read_table
 from rhocover.checks import FloatArray
 from rhocover.collecting.atlas import Atlas, Chart, Map
+from rhocover.collecting.naming import looks
 from rhocover.coverage import Coverage
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 from rhocover.exploring.beliefs import Belief, KnownModel
 from rhocover.exploring.explorer import Explorer
 from rhocover.exploring.frame import Frame
@@ -145,6 +146,7 @@ def read_expedition(
 ) -> Expedition:  # fmt: skip
     """Returns the expedition; refuses what is wrong, by the caller's own names."""
     is_vector = _is_vector(env)
+    look_at(env)
     seconds = read_step_timeout(step_timeout)
     space = env.single_observation_space if is_vector else env.observation_space
     table = _table(env, is_vector, model, states)
@@ -203,6 +205,25 @@ def _is_vector(env: Any) -> bool:
             'gymnasium.make("FrozenLake-v1").'
         )
     return False
+
+
+def look_at(env: Any) -> None:
+    """Refuses an environment that raises when it is asked what it is, or has a spec that is none."""
+    spaces = ("observation_space", "action_space")
+    for name in (*spaces, *(f"single_{space}" for space in spaces), "spec", "unwrapped"):
+        try:
+            getattr(env, name, None)
+        except Exception as error:
+            raise EnvironmentFailedError(
+                f"the environment raised when its `{name}` was asked for: {type(error).__name__}: "
+                f"{looks(error, str)}. Mend the environment."
+            ) from error
+    spec = getattr(env, "spec", None)
+    if spec is not None and not hasattr(spec, "id"):
+        raise EnvironmentFailedError(
+            f"the environment's `spec` must be a Gymnasium EnvSpec or None, got {type(spec).__name__}. Make "
+            "it None."
+        )
 
 
 def _table(env: Any, is_vector: bool, model: Any, states: Any) -> Table | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from rhocover.adapters.codes import OutsideSpaceError, StateCode, WholeNumber
 from rhocover.adapters.step_timeout import TookTooLongError
 from rhocover.collecting.atlas import Map
-from rhocover.errors import EnvironmentFailedError, RhocoverError, shortened
+from rhocover.errors import EnvironmentFailedError, shortened
 
 # What an environment may raise that is its failure: sys.exit() too, which would end the run without a word.
 RAISED = (Exception, TookTooLongError, SystemExit, GeneratorExit)
@@ -49,7 +50,7 @@ class Naming:
                 return known
             self._check_inside(observation)
             return self.chart.meet(key)
-        except (RhocoverError, TypeError, ValueError, IndexError) as error:
+        except Exception as error:  # what is shown may fail in any way when it is looked at
             raise refused(error, num_steps) from error
 
     def _read_arrays(self) -> None:
@@ -91,8 +92,8 @@ class Naming:
         ):
             return
         raise EnvironmentFailedError(
-            f"the environment showed {observation!r}, which is not in its observation space {space}. Correct "
-            "the one or the other; what was seen before is kept."
+            f"the environment showed {looks(observation)}, which is not in its observation space {space}. "
+            "Correct the one or the other; what was seen before is kept."
         )
 
 
@@ -123,11 +124,12 @@ def read_reward(reward: Any) -> float:
             and np.asarray(reward).dtype.kind in "biufO"
         ):
             return float(np.asarray(reward).reshape(-1)[0])
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # a reward may fail in any way when it is asked for its number
         pass
-    shown = f"one of {reward.bit_length()} bits" if isinstance(reward, int) else shortened(repr(reward))
+    shown = f"one of {reward.bit_length()} bits" if isinstance(reward, int) else looks(reward)
     raise EnvironmentFailedError(
-        f"the environment gave the reward {shown}, expected a number. Wrap it so that rewards are such."
+        f"the environment gave the reward {shown}, expected a number that a float can hold. Wrap "
+        "it so that rewards are such."
     )
 
 
@@ -139,15 +141,24 @@ def failed(what: str, num_steps: int, error: BaseException) -> EnvironmentFailed
             "it waits for, or allow more."
         )
     return EnvironmentFailedError(
-        f"the environment {what} after {num_steps} steps: {type(error).__name__}: {error}. What was seen "
-        "before is kept. Mend the environment, or leave out what makes it fail."
+        f"the environment {what} after {num_steps} steps: {type(error).__name__}: {looks(error, str)}. What "
+        "was seen before is kept. Mend the environment, or leave out what makes it fail."
     )
 
 
 def refused(error: BaseException, num_steps: int) -> EnvironmentFailedError:
     """Returns the error for an environment that showed something that is no state."""
+    said = looks(error, str, 1500)  # of ours, it ends with the way out
     if isinstance(error, EnvironmentFailedError):
-        return EnvironmentFailedError(f"after {num_steps} steps: {error}")
+        return EnvironmentFailedError(f"after {num_steps} steps: {said}")
     return EnvironmentFailedError(
-        f"after {num_steps} steps the environment showed something that is no state: {error}"
+        f"after {num_steps} steps the environment showed something that is no state: {said}"
     )
+
+
+def looks(thing: Any, how: Callable[[Any], str] = repr, most: int = 300) -> str:
+    """Returns what a thing of an environment's looks like, in few letters, whatever it does when asked."""
+    try:
+        return shortened(how(thing), most)
+    except Exception:
+        return f"(a {type(thing).__name__} that cannot be shown)"

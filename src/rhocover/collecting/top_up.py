@@ -24,7 +24,7 @@ from rhocover.collecting.adding import Adding
 from rhocover.collecting.collect import default_id, given_arrays
 from rhocover.collecting.collection import Collection
 from rhocover.collecting.datasheet import make_datasheet, provenance, repeat_call, settings_of
-from rhocover.collecting.expedition import Expedition, read_expedition
+from rhocover.collecting.expedition import Expedition, look_at, read_expedition
 from rhocover.collecting.exploring import Report
 from rhocover.collecting.extending import extend
 from rhocover.collecting.folder import CollectionFolder
@@ -71,6 +71,7 @@ def top_up(
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
     out = None if out is None else locate(out)  # the environment may change the working directory
+    look_at(env)
     states, actions = _codes(data, env, states, actions)
     read = _read(data, env, states, actions)
     if env is None or isinstance(env, MDP):

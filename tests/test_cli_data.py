@@ -775,7 +775,7 @@ def test_something_turns_after_a_second_where_somebody_looks(monkeypatch):
     from rich.console import Console
 
     shown = io.StringIO()
-    monkeypatch.setattr(progress, "Console", lambda **_: Console(force_terminal=True, file=shown))
+    monkeypatch.setattr(progress, "console", lambda **_: Console(force_terminal=True, file=shown))
     monkeypatch.setattr(progress, "PATIENCE", 10.0 * PATIENCE)
     with progress.waiting("counting"):
         pass

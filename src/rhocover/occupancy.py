@@ -256,14 +256,9 @@ class Occupancies:
 
     def _states_over_time(self, policy: FloatArray) -> FloatArray:
         """Returns the mass of each (step, state); rows come step by step, so one sweep fills all."""
-        mass = self.inflow.copy()
-        assert self.num_steps is not None
-        entry = np.searchsorted(self.step, np.arange(self.num_steps + 1))
-        row = np.append(self.node[entry[:-1]], mass.size)
-        for h in range(self.num_steps - 1):
-            here, later = slice(entry[h], entry[h + 1]), slice(row[h + 1], row[h + 2])
-            mass[later] -= self.flow[later, here] @ (mass[self.node[here]] * policy[here])
-        return mass
+        from rhocover.chains.layers import layered_masses
+
+        return layered_masses(self.flow, self.inflow, self.node, policy)
 
     def max_floor(self) -> tuple[float, FloatArray]:
         """Returns t* = max_d min_i d_i over the set without its floor, and a d that attains it."""

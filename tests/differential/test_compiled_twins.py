@@ -116,6 +116,12 @@ def sweep() -> None:
             best_response(members, reward)
 
 
+def follow_policies_for_some_steps() -> None:
+    for seed in range(9):
+        members = rc.Occupancies.horizon(random_case(seed).mdp, 2 + seed, start=0)
+        members.from_policy(members.to_policy(np.random.default_rng(seed).random(members.num_pairs)))
+
+
 def find_interval_ends() -> None:
     rng = np.random.default_rng(5)
     for _ in range(20):
@@ -126,7 +132,7 @@ def find_interval_ends() -> None:
 
 WORK: tuple[Callable[[], None], ...] = (
     plan_sparsely, plan_in_large, explore_known_models, explore_unknown_models, explore_environments,
-    play_episodes, walk_shortest_paths, find_interval_ends, sweep,
+    play_episodes, walk_shortest_paths, find_interval_ends, sweep, follow_policies_for_some_steps,
 )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ EXIT_CODES = {
     INTERRUPTED: "interrupted",
 }
 EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items()) + "."
-NO_NAME = "Value error, embedded null byte"  # what the parser says of a name that no file can have
+NO_NAME = re.compile(r"Value error, (\w+: )?embedded null (byte|character in path)")  # as Pythons say it
 UsageError: Any = typer.BadParameter.__base__  # what the parser raises; typer gives it no public name
 OPTIONS = (
     "rho|mu|discount|horizon|start|eta|restrict|method|tol|max_steps|out|seed|seeds|schedule|explorer|explorers|"
@@ -127,12 +127,19 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except (RhocoverError, UsageError, OSError, MemoryError) as error:
         say(f"error: {_message(error)}", style="bold red")
         code = _code(error)
-    except SystemExit as end:  # of an environment or a library: no command of ours ends so
-        say(f"error: something that the command runs called exit({end.code!r}).", style="bold red")
-        code = FAILED
+    except SystemExit as end:
+        code = _left(end)
     if code == INTERRUPTED:  # the parser, too, turns Ctrl-C into this code
         say("interrupted")
     sys.exit(code)
+
+
+def _left(end: SystemExit) -> int:
+    """Returns what to exit with: no command of ours ends so, but environments and the parser may."""
+    if isinstance(end.__context__, BrokenPipeError):  # the parser's way to say it
+        return _hushed()
+    say(f"error: something that the command runs called exit({end.code!r}).", style="bold red")
+    return FAILED
 
 
 def _hushed() -> int:
@@ -154,7 +161,7 @@ def _message(error: Any) -> str:
     """Returns what went wrong in one line, in the words of the command line."""
     if isinstance(error, UsageError):
         command = error.ctx.command_path if error.ctx else "rhocover"
-        said = error.format_message().replace(NO_NAME, "a name cannot have a NUL character in it")
+        said = NO_NAME.sub("a name cannot have a NUL character in it", error.format_message())
         return f"{said.rstrip('.')}. Try: {command} --help"
     if isinstance(error, MemoryError) and not isinstance(error, RhocoverError):
         return f"there is not enough memory. {error}"

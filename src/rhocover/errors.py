@@ -33,6 +33,8 @@ class RhocoverError(Exception):
 
 def _made_again(kind: type[RhocoverError], args: tuple[Any, ...]) -> RhocoverError:
     """Returns an error with these arguments; its fields are set next, so `__init__` is not asked."""
+    if issubclass(kind, MemoryError):  # whose `__new__` makes no other kind
+        return kind(*args)
     return kind.__new__(kind, *args)
 
 

@@ -259,6 +259,6 @@ VERBS: dict[str, Verb] = {
     "audit --out --report": Verb(lambda folder: command(
         "audit", folder / "steps.npz", "--out", folder / "out", "--report", folder / "out" / "page.html", "--force"), write_table, every=SOME),
     "top-up --policy --report": Verb(lambda folder: command(
-        "top-up", folder / "steps.npz", "--steps", "50", "--policy", folder / "out" / "policy.csv", "--report", folder / "out" / "page.html", "--force"), write_table, every=SOME),
+        "top-up", folder / "steps.npz", "--steps", "50", "--policy", folder / "out" / "policy.csv", "--report", folder / "out" / "page.html", "--force"), write_table, every={"full": 3, "death": 3}),
     "demo": Verb(demo, every={"once": 3, "full": 10, "death": 9}),
 }  # fmt: skip

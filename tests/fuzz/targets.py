@@ -402,10 +402,12 @@ def _redrawn(folder: Path) -> Any:
 def _forced(folder: Path) -> Any:
     """Returns what is left after making room for another collection; a refusal must leave everything."""
     from rhocover.cli.clearing import clear_collection
+    from rhocover.locks import hold_folder
 
     before = whole.contents(folder)
     try:
-        clear_collection(folder)
+        with hold_folder(folder) as held:
+            clear_collection(held)
     except RhocoverError:
         assert whole.contents(folder) == before, "something was removed"
         raise

@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from importlib import metadata
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -100,14 +101,14 @@ def test_the_table_lists_what_the_locks_pin_and_no_more():
 def test_a_package_says_the_licence_that_the_table_does(name):
     """Packages that are not installed here are looked at where they are."""
     try:
-        told = metadata.metadata(name)
+        told: Any = metadata.metadata(name)
     except metadata.PackageNotFoundError:
         pytest.skip(f"{name} is not installed")
-    if told["License-Expression"]:
+    if told.get("License-Expression"):
         assert told["License-Expression"] == KNOWN[name]
         return
     words = [
-        told["License"] or "",
+        told.get("License") or "",
         *(c for c in told.get_all("Classifier") or [] if c.startswith("License ::")),
     ]
     assert re.search(CALLED[KNOWN[name]], " ".join(words)), words

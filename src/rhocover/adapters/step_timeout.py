@@ -26,7 +26,10 @@ class TookTooLongError(BaseException):
     """A step or a reset took longer than it may."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"did not come back within {seconds:g} s (`step_timeout`)")
+        super().__init__(seconds)
+
+    def __str__(self) -> str:
+        return f"did not come back within {self.args[0]:g} s (`step_timeout`)"
 
 
 def read_step_timeout(step_timeout: Any) -> float | None:

@@ -244,13 +244,13 @@ def run_again(folder: Path) -> None:
 
 VERBS: dict[str, Verb] = {
     "explore and resume": Verb(explore, cleans=True, every={"full": 3}),
-    "compare": Verb(lambda folder: rc.compare({"river": RIVER}, **COMPARED, out=folder / "out")),
+    "compare": Verb(lambda folder: rc.compare({"river": RIVER}, **COMPARED, out=folder / "out"), cleans=True),
     "collect": Verb(collect, cleans=True, every={"full": 3, "death": 2}),
     "top_up": Verb(top_up, cleans=True, every={"full": 4, "death": 3}),
     "MDP.save": Verb(lambda folder: RIVER.save(folder / "out" / "model", overwrite=True),
                      lambda folder: ((folder / "out").mkdir(), (folder / "out" / "model").write_bytes(OLD)), replaces=True),
     "MinariWriter, over another": Verb(lambda folder: minari(folder, 1), lambda folder: minari(folder, 0), replaces=True),
-    "plan --out --report": Verb(lambda folder: command(*plan_words(folder), "--force"), every=SOME),
+    "plan --out --report": Verb(lambda folder: command(*plan_words(folder), "--force"), cleans=True, every=SOME),
     "plan --force": Verb(lambda folder: command(*plan_words(folder), "--force"), old_plan, replaces=True, every=SOME),
     "explore --out --report": Verb(run_again, differs=("out/explore.json",), every={"once": 4, "full": 20, "death": 12}),
     "compare --out --report": Verb(lambda folder: command(

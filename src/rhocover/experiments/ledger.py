@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,9 @@ class Ledger:
         self._stored = -np.inf
         if self._place is not None:
             self._take_up(self._place)
-            if not self.done.all():
+            if self.done.all():
+                _clear_if_free(self._place)
+            else:
                 self._begin(self._place)
 
     def _begin(self, place: Location) -> None:
@@ -130,6 +133,13 @@ def _check_folder(place: Location) -> None:
             f"`out` must be a new or empty folder, or one of a comparison: {place.shown!r} holds "
             f"{foreign[0]!r}."
         )
+
+
+def _clear_if_free(place: Location) -> None:
+    """Removes what a process left that was killed after the last run; a disk to read only keeps it."""
+    if any(_is_left(entry) for entry in place.path.iterdir()):
+        with suppress(OSError, InvalidArgumentError), hold_folder(place):
+            remove_left(place.path, FILE.__eq__)
 
 
 def _is_left(entry: Path) -> bool:

@@ -25,12 +25,6 @@ LONGEST = 1e6  # seconds: eleven days, and what every system's clock takes
 class TookTooLongError(BaseException):
     """A step or a reset took longer than it may."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-
-    def __str__(self) -> str:
-        return f"did not come back within {self.args[0]:g} s (`step_timeout`)"
-
 
 def read_step_timeout(step_timeout: Any) -> float | None:
     """Returns the limit in seconds; refuses one that could not be kept here."""
@@ -88,7 +82,7 @@ class Alarm:
 
     def _ring(self, *signal_and_frame: Any) -> None:
         if self._is_set:
-            raise TookTooLongError(self._seconds)
+            raise TookTooLongError(f"did not come back within {self._seconds:g} s (`step_timeout`)")
 
 
 class Timed:

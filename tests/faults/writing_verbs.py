@@ -245,17 +245,17 @@ def run_again(folder: Path) -> None:
 VERBS: dict[str, Verb] = {
     "explore and resume": Verb(explore, cleans=True, every={"full": 3}),
     "compare": Verb(lambda folder: rc.compare({"river": RIVER}, **COMPARED, out=folder / "out"), cleans=True),
-    "collect": Verb(collect, cleans=True, every={"full": 3, "death": 2}),
-    "top_up": Verb(top_up, cleans=True, every={"full": 4, "death": 3}),
+    "collect": Verb(collect, cleans=True, every={"once": 2, "full": 3, "death": 3}),
+    "top_up": Verb(top_up, cleans=True, every={"once": 2, "full": 4, "death": 4}),
     "MDP.save": Verb(lambda folder: RIVER.save(folder / "out" / "model", overwrite=True),
                      lambda folder: ((folder / "out").mkdir(), (folder / "out" / "model").write_bytes(OLD)), replaces=True),
     "MinariWriter, over another": Verb(lambda folder: minari(folder, 1), lambda folder: minari(folder, 0), replaces=True),
     "plan --out --report": Verb(lambda folder: command(*plan_words(folder), "--force"), cleans=True, every=SOME),
     "plan --force": Verb(lambda folder: command(*plan_words(folder), "--force"), old_plan, replaces=True, every=SOME),
-    "explore --out --report": Verb(run_again, differs=("out/explore.json",), every={"once": 4, "full": 20, "death": 12}),
+    "explore --out --report": Verb(run_again, differs=("out/explore.json",), every={"once": 8, "full": 20, "death": 20}),
     "compare --out --report": Verb(lambda folder: command(
         "compare", "river_swim", "--set", "num_states=4", "--steps", "100", "--seeds", "2", "--explorer", "tracking", "--workers", "1",
-        "--out", folder / "out", "--report", folder / "page.html", *(["--force"] if (folder / "page.html").exists() else [])), every=SOME),
+        "--out", folder / "out", "--report", folder / "page.html", *(["--force"] if (folder / "page.html").exists() else [])), every={"once": 2, "full": 5, "death": 5}),
     "audit --out --report": Verb(lambda folder: command(
         "audit", folder / "steps.npz", "--out", folder / "out", "--report", folder / "out" / "page.html", "--force"), write_table, every=SOME),
     "top-up --policy --report": Verb(lambda folder: command(

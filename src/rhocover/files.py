@@ -23,9 +23,9 @@ import numpy as np
 from rhocover import checks
 from rhocover._version import __version__
 from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
-from rhocover.locks import make_folder
+from rhocover.locks import holder_of, make_folder
 from rhocover.plain_files import check_plain, parse_json, read_text
-from rhocover.temporary import temporary_file
+from rhocover.temporary import is_called, remove_left, temporary_file
 from rhocover.tensor_bytes import tensor_bytes
 
 FORMAT_VERSION = 1
@@ -40,6 +40,8 @@ def write_atomically(path: Path, payload: bytes, *, overwrite: bool = False) -> 
     if path.exists() and not overwrite:
         raise InvalidArgumentError(f"`{path}` exists already. Pass overwrite=True to replace it.")
     make_folder(path.parent)
+    if holder_of(path.absolute()) is None:  # who holds a folder clears it once, for all of its files
+        remove_left(path.parent, is_called(path))
     with naming_file(path):
         _write(path, payload)
 

@@ -150,7 +150,7 @@ def shape_kinds() -> dict[str, Fault]:
     ways: dict[str, Change] = {
         "four things": lambda env, shown: shown[:4], "six things": lambda env, shown: (*shown, 1), "None": lambda env, shown: None,
         "a list": lambda env, shown: list(shown), "nothing": lambda env, shown: (), "text": lambda env, shown: "abcde",
-        "a generator": lambda env, shown: (thing for thing in shown), "a dict": lambda env, shown: dict(enumerate(shown)),
+        "a dict": lambda env, shown: dict(enumerate(shown)),
         "an angry object": lambda env, shown: Angry(), "things forever": lambda env, shown: iter(int, 1),
     }  # fmt: skip
     kinds = {f"step returns {title}": Fault(change) for title, change in ways.items()}

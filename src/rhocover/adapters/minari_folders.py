@@ -14,7 +14,7 @@ from pathlib import Path
 from rhocover import checks
 from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra
 from rhocover.files import sync_folder, write_atomically
-from rhocover.locks import make_folder
+from rhocover.locks import make_folder, try_lock
 from rhocover.temporary import is_called, is_temporary_of, remove_left_folders, temporary_path
 
 DATA, METADATA, NAMESPACE = "data", "metadata.json", "namespace_metadata.json"
@@ -119,6 +119,9 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         )
 
 
+OLD = ".old"  # behind the hidden name of a data set whose place another one takes
+
+
 def stage(path: Path) -> Path:
     """Returns a new hidden folder beside `path`, in which a data set can be put together."""
     make_folder(path.parent)
@@ -132,9 +135,34 @@ def stage(path: Path) -> Path:
     return staged
 
 
+def lock_staged(staged: Path) -> int:
+    """Returns a handle that shows others that somebody works on a hidden folder; -1 where there is none."""
+    try:
+        handle = os.open(staged, os.O_RDONLY)
+    except OSError:  # folders cannot be opened on every system
+        return -1
+    try_lock(handle)
+    return handle
+
+
 def remove_staged(path: Path) -> None:
-    """Removes what killed processes were putting together beside `path`; only one process may write there."""
+    """Removes what killed processes were putting together beside `path`, and puts back what they replaced."""
     remove_left_folders(path.parent, is_called(path), is_of_data_set)
+    for old in _replaced(path):
+        if os.path.lexists(path):
+            shutil.rmtree(old, ignore_errors=True)
+        else:  # killed between the two renames of `publish`
+            os.rename(old, path)
+
+
+def _replaced(path: Path) -> list[Path]:
+    """Returns the data sets beside `path` that were being replaced by another."""
+    try:
+        names = [name for name in sorted(os.listdir(path.parent)) if name.endswith(OLD)]
+    except OSError:
+        return []
+    ours = [path.parent / name for name in names if is_temporary_of(name.removesuffix(OLD), is_called(path))]
+    return [old for old in ours if old.is_dir() and not old.is_symlink()]
 
 
 def is_of_data_set(name: str) -> bool:
@@ -148,7 +176,7 @@ def publish(staged: Path, path: Path, *, overwrite: bool) -> None:
     check_target(path, overwrite=overwrite)
     for folder in (staged / DATA, staged):
         sync_folder(folder)
-    old = staged.with_name(staged.name + ".old")
+    old = staged.with_name(staged.name + OLD)
     if os.path.lexists(path):
         os.rename(path, old)
     try:

@@ -13,6 +13,7 @@ as JPEG. Datasets are contiguous: Minari appends episodes to the set, but cannot
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -79,6 +80,7 @@ class MinariWriter:
             dataset_id,
             overwrite,
         )
+        folders.remove_staged(self.path)
         folders.check_target(self.path, overwrite=overwrite)
         self._spaces = {"observations": observation_space, "actions": action_space}
         for name, space in self._spaces.items():
@@ -89,6 +91,7 @@ class MinariWriter:
         self._columns: tuple[Column, ...] = ()
         self._file: EpisodeFile | None = None
         self._staged: Path | None = folders.stage(self.path)
+        self._lock = folders.lock_staged(self._staged)
 
     def __enter__(self) -> MinariWriter:
         return self
@@ -102,7 +105,13 @@ class MinariWriter:
             self._file.abandon()
         if self._staged is not None:
             shutil.rmtree(self._staged, ignore_errors=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
         self._file = self._staged = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     def add(self, episode: EpisodeColumns) -> None:
         """Adds one episode."""
@@ -179,7 +188,7 @@ class MinariWriter:
         folders.write_atomically(self._staged / folders.DATA / folders.METADATA, text.encode())
         with naming_file(self.path):
             folders.publish(self._staged, self.path, overwrite=self.overwrite)
-        self._file = self._staged = None
+        self._let_go()
         folders.name_namespaces(self.path, self.dataset_id)
 
     def _document(self, size: int) -> dict[str, Any]:

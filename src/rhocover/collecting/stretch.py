@@ -88,7 +88,7 @@ def _numbers(rewards: list[Any]) -> Any:
     """Returns rewards as numbers; refuses what is none."""
     try:
         array = np.array(rewards)
-    except ValueError:  # of several shapes
+    except Exception:  # of several shapes; or a reward that fails in a way of its own when it is asked
         array = np.zeros(0, object)
     if array.dtype.kind in "biuf" and array.shape == (len(rewards),):
         return array.astype(float)

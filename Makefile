@@ -24,8 +24,9 @@ OLDEST_TESTS = -W ignore::DeprecationWarning -k "not Taxi and not CliffWalking" 
 
 # What computes is repeated with the last bits of other processors, and what waits for other processes beside
 # other work: make test-kernels. Statistical tests are left out: other bits are other luck to them, and each says
-# how rarely it may fail. OPENBLAS_CORETYPE=Haswell make test repeats everything.
-NUMERICAL_TESTS = tests/planning tests/chains tests/differential tests/metamorphic \
+# how rarely it may fail; and so are those that compare one way of ours with another, because both have the same
+# bits. OPENBLAS_CORETYPE=Haswell make test repeats everything.
+NUMERICAL_TESTS = tests/planning tests/chains \
 	tests/test_coverage.py tests/test_occupancy.py tests/test_occupancy_mutants.py tests/test_oracles.py \
 	tests/test_oracles_mutants.py tests/test_oracle_sweeps.py tests/test_linear_program.py \
 	tests/test_frank_wolfe.py tests/test_lemmas.py tests/test_weights.py tests/test_structure.py \

@@ -121,7 +121,8 @@ def outcome_of(way: str, fault: Fault) -> dict[str, str]:
         env = World(fault) if way != "vector" else gym.vector.SyncVectorEnv([World, lambda: World(fault)])
     except Exception as error:  # of Gymnasium's: it never comes to us
         return {"kind": "refused" if not fault.is_honest else "finished", "said": f"not made: {error!r:.200}"}
-    return outcome_of_call(lambda: WAYS[way](env, fault), lambda found: _wrong_result(way, env, found))
+    out = Path("out").absolute()  # an environment may change the working directory
+    return outcome_of_call(lambda: WAYS[way](env, fault), lambda found: _wrong_result(way, env, found, out))
 
 
 def outcome_of_call(call: Callable[[], Any], wrong_of: Callable[[Any], str | None]) -> dict[str, str]:
@@ -178,13 +179,13 @@ def judged_command(code: Any, said: str, *, is_done: bool) -> dict[str, str]:
 # --- right results --------------------------------------------------------------------------------------
 
 
-def _wrong_result(way: str, env: Any, found: Any) -> str | None:
+def _wrong_result(way: str, env: Any, found: Any, out: Path) -> str | None:
     if way == "explore":
         return None if found.num_steps == STEPS == found.counts.sum() else f"{found.num_steps} steps"
     if way == "vector":
         return None
     try:
-        return wrong_data(env.shown, open_minari(next(Path("out").rglob("metadata.json")).parent))
+        return wrong_data(env.shown, open_minari(next(out.rglob("metadata.json")).parent))
     except Exception as error:
         return f"it finished, and cannot be looked at: {error!r:.500}"
 

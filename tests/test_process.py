@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import rhocover as rc
 from patience import PATIENCE
+from rhocover.cli import main
 from rhocover.cli.app import INTERRUPTED
 from rhocover.planning import progress
 
@@ -66,7 +68,7 @@ PRESS = "(os.kill(os.getpid(), signal.SIGINT), time.sleep(60))"
 @pytest.mark.parametrize(
     "code",
     [
-        f"atexit.register(lambda: {PRESS})\nmain(['--version'])",
+        f"import sys\natexit.register(lambda: {PRESS})\nsys.argv[1:] = ['--version']\nmain()",
         f"class Late:\n    def __del__(self):\n        {PRESS}\n"
         "request.plan = lambda *_, **__: (Late() and None, time.sleep(60))\n"
         "main(['plan', 'river_swim', '--rho', '2'])",
@@ -239,3 +241,11 @@ def test_a_warning_is_one_line_and_a_defect_commands_no_terminal():
     assert rest.startswith("Traceback")
     assert rest.endswith("ZeroDivisionError: at \\x1b[2J\n")
     assert result.returncode == 1
+
+
+def test_a_program_that_runs_a_command_has_its_own_answer_to_ctrl_c_back():
+    """The mutant leaves the one that ends the process on the spot."""
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert signal.getsignal(signal.SIGINT) is before

@@ -30,7 +30,11 @@ _came: list[int] = []  # the signals of Ctrl-C, as they came
 
 
 def run(args: Sequence[str] | None) -> NoReturn:
-    """Runs one command and exits; where a package is missing or broken, says which and the way out."""
+    """Runs one command and exits; where a package is missing or broken, says which and the way out.
+
+    A program that calls it with arguments goes on afterwards, and has its own answer to Ctrl-C back.
+    """
+    before = _leave if args is None else signal.getsignal(signal.SIGINT)
     try:
         _answer(_leave)
         _prepare()
@@ -38,7 +42,7 @@ def run(args: Sequence[str] | None) -> NoReturn:
         _answer(_interrupt)
         main(args)
     except BaseException as error:
-        _answer(_leave)
+        _answer(before)
         if not _came and not isinstance(error, KeyboardInterrupt):
             raise
         if not (isinstance(error, SystemExit) and error.code == INTERRUPTED):  # it has been said, then

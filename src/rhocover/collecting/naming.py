@@ -120,6 +120,7 @@ def read_reward(reward: Any) -> float:
     try:
         if (
             not isinstance(reward, str | bytes)
+            and reward is not np.ma.masked
             and np.size(reward) == 1
             and np.asarray(reward).dtype.kind in "biufO"
         ):

@@ -90,6 +90,7 @@ def _numbers(rewards: list[Any]) -> Any:
         array = np.array(rewards)
     except Exception:  # of several shapes; or a reward that fails in a way of its own when it is asked
         array = np.zeros(0, object)
-    if array.dtype.kind in "biuf" and array.shape == (len(rewards),):
+    is_plain = array.dtype.kind in "biuf" and array.shape == (len(rewards),)
+    if is_plain and not any(reward is np.ma.masked for reward in rewards):
         return array.astype(float)
     return np.array([read_reward(reward) for reward in rewards])

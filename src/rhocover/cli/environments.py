@@ -145,7 +145,7 @@ def close(world: Any) -> None:
     """Closes an environment; one that fails in it takes nothing away from what was done."""
     try:
         world.close()
-    except Exception as error:
+    except (Exception, GeneratorExit, SystemExit) as error:
         from rhocover.collecting.naming import looks
 
         said = " ".join(looks(error, str).split())

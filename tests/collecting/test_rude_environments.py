@@ -144,3 +144,14 @@ def test_an_argument_of_any_length_is_refused_in_a_short_message(name):
     with pytest.raises(InvalidArgumentError, match=f"`{name}`") as caught:
         rc.explore(rc.envs.river_swim(), **arguments)
     assert len(str(caught.value)) < MOST_LETTERS
+
+
+def test_a_command_says_in_one_line_what_is_no_exception(collected):
+    """The mutant prints a traceback: such a class ends a coroutine, and passes by all that catches errors."""
+
+    class Odd(BaseException):
+        pass
+
+    found = collected(raises=Odd("so it is"))
+    assert found.code == FAILED
+    assert found.err.splitlines()[-1] == "error: something that the command runs raised Odd: so it is"

@@ -8,6 +8,7 @@ bytes as the episode's metadata says.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,7 @@ from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, shor
 from rhocover.plain_files import check_plain, check_within, parse_json, read_text
 
 COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
-SLACK = (
-    4,
-    2**20,
-)  # times and bytes by which packed numbers may be larger than what they should be: padding, masks
+SLACK = 4, 2**20  # times and bytes by which packed numbers may be larger than they should be: padding, masks
 
 
 def read_stored(
@@ -42,41 +40,37 @@ def read_stored(
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise missing_extra("pyarrow", "parquet") from error
+    with _naming_episode(index):
+        place = folder / str(index)
+        length, seed = _about(place, folder, num_steps)
+        row_bytes = sum(8 * int(np.prod(leaf.shape, dtype=np.int64)) for leaf in leaves)
+        most = SLACK[0] * row_bytes * (length + 1) + SLACK[1]
+        batches = _batches(_data_file(place, folder), form, most, length + 1, max(1, part_bytes // row_bytes))
+        seeds, has_seed = np.array([seed or 0], np.int64), np.array([seed is not None])
+        held: dict[str, np.ndarray] = {}
+        done = 0
+        for batch in batches:
+            rows = {leaf.name: _array(batch, leaf, spaces) for leaf in leaves}
+            if held:
+                rows = {name: np.concatenate([held[name], array]) for name, array in rows.items()}
+            steps = len(rows["rewards"]) - 1
+            held, done = {name: array[steps:] for name, array in rows.items()}, done + steps
+            if steps:
+                arrays = {leaf.name: rows[leaf.name][: steps + leaf.extra] for leaf in leaves}
+                yield Episodes(arrays, np.array([steps]), seeds, has_seed, has_more=done < length)
+        if done != length:
+            raise InvalidDataError(f"it has {done + 1} rows, expected {length + 1} for {length} steps.")
+
+
+@contextmanager
+def _naming_episode(index: int) -> Iterator[None]:
+    """Names the episode in whatever goes wrong with it."""
     try:
-        yield from _read(folder, form, spaces, leaves, index, num_steps, part_bytes)
+        yield
     except RhocoverError as error:
         raise InvalidDataError(f"episode {index}: {error}") from error
     except Exception as error:  # what pyarrow raises on a damaged file has no common class
         raise InvalidDataError(f"episode {index} is missing or damaged ({shortened(error)}).") from error
-
-
-def _read(
-    folder: Path,
-    form: str,
-    spaces: dict[str, Any],
-    leaves: Sequence[Leaf],
-    index: int,
-    num_steps: int,
-    part_bytes: int,
-) -> Iterator[Episodes]:
-    place = folder / str(index)
-    length, seed = _about(place, folder, num_steps)
-    row_bytes = sum(8 * int(np.prod(leaf.shape, dtype=np.int64)) for leaf in leaves)
-    most = SLACK[0] * row_bytes * (length + 1) + SLACK[1]
-    batches = _batches(_data_file(place, folder), form, most, length + 1, max(1, part_bytes // row_bytes))
-    seeds, has_seed = np.array([seed or 0], np.int64), np.array([seed is not None])
-    held: dict[str, np.ndarray] = {}
-    done = 0
-    for batch in batches:
-        rows = {leaf.name: _array(batch, leaf, spaces) for leaf in leaves}
-        rows = {name: np.concatenate([held[name], array]) if held else array for name, array in rows.items()}
-        steps = len(rows["rewards"]) - 1
-        held, done = {name: array[steps:] for name, array in rows.items()}, done + steps
-        if steps:
-            arrays = {leaf.name: rows[leaf.name][: steps + leaf.extra] for leaf in leaves}
-            yield Episodes(arrays, np.array([steps]), seeds, has_seed, has_more=done < length)
-    if done != length:
-        raise InvalidDataError(f"it has {done + 1} rows, expected {length + 1} for {length} steps.")
 
 
 def _about(place: Path, folder: Path, num_steps: int) -> tuple[int, int | None]:

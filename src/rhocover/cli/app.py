@@ -26,6 +26,7 @@ from rhocover.cli.plan import plan
 from rhocover.cli.reproduce import reproduce
 from rhocover.cli.tables import say, tell
 from rhocover.cli.top_up import top_up
+from rhocover.cli.words import one_line
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, shortened
 from rhocover.printing import put
 
@@ -129,6 +130,12 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         code = _code(error)
     except SystemExit as end:
         code = _left(end)
+    except Exception:  # a defect, whose traceback is wanted
+        raise
+    except BaseException as error:  # of an environment: what ends a coroutine, or a class of its own
+        said = one_line(shortened(error))
+        say(f"error: something that the command runs raised {type(error).__name__}: {said}", style="bold red")
+        code = FAILED
     if code == INTERRUPTED:  # the parser, too, turns Ctrl-C into this code
         say("interrupted")
     sys.exit(code)

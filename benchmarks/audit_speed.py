@@ -76,7 +76,7 @@ def lake(side: int, num_steps: int) -> dict[str, np.ndarray]:
 
 def one(path: Path, side: int) -> dict[str, Any]:
     """Measures an audit beside its yardstick."""
-    from rhocover.data import audit, read_tally
+    from rhocover.datasets import audit, read_tally
 
     audit(path.with_suffix(".first.parquet"))  # loads what was compiled before
     growth = grown(lambda: audit(path))

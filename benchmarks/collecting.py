@@ -77,7 +77,7 @@ def _collected(
 
 
 def _actions(found: rc.Collection) -> list[tuple[int | None, list[Any]]]:
-    from rhocover.adapters.minari_files import open_minari
+    from rhocover.datasets.minari.files import open_minari
 
     episodes = []
     for episode in open_minari(found.path).episodes():

@@ -127,10 +127,10 @@ def oracle_counts() -> Counts:
 
 def factor_counts() -> Counts:
     """Returns entries and operations of the factors of grids, in our own order."""
-    from rhocover.planning.normal_matrix import normal_pattern
-    from rhocover.planning.ordering import nested_dissection
+    from rhocover.linalg.dissection import nested_dissection
+    from rhocover.linalg.multifrontal import normal_pattern
+    from rhocover.linalg.symbolic import analyse
     from rhocover.planning.problem import read_problem
-    from rhocover.planning.symbolic import analyse
 
     found: Counts = {}
     for size in (30, 100):

@@ -21,7 +21,7 @@ from rhocover.exploring.registry import make_explorer
 from rhocover.exploring.runner import Runner, begin
 from rhocover.exploring.simulator import Simulator, Visits
 from rhocover.exploring.trace import regret_in_value
-from rhocover.planning.threads import one_blas_thread
+from rhocover.linalg.normal_equations import one_blas_thread
 
 
 @dataclass(frozen=True, eq=False)

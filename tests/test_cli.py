@@ -14,7 +14,7 @@ import pytest
 
 import rhocover as rc
 from patience import PATIENCE
-from rhocover.cli import app, inputs, outputs, pictures, request, scenes
+from rhocover.cli import app, demo, outputs, parsing, plan
 from rhocover.errors import SolverError
 from rhocover.files import load_tensors
 
@@ -118,12 +118,12 @@ def test_weights_come_from_a_file(rhocover, ending):
 
 def test_random_weights_are_uniform_between_a_tenth_and_one_and_set_by_their_seed():
     mdp = rc.envs.garnet(num_states=100)
-    mu = inputs.read_weights("random:7", mdp)
+    mu = parsing.read_weights("random:7", mdp)
     assert mu.min() < 0.11 < 0.99 < mu.max()
     assert mu.min() >= 0.1
     assert mu.max() <= 1
-    assert (mu == inputs.read_weights("random:7", mdp)).all()
-    assert (mu != inputs.read_weights("random:8", mdp)).any()
+    assert (mu == parsing.read_weights("random:7", mdp)).all()
+    assert (mu != parsing.read_weights("random:8", mdp)).any()
 
 
 def test_pairs_that_cannot_be_covered_are_refused_with_the_option_that_drops_them(rhocover, model):
@@ -187,7 +187,7 @@ def test_an_existing_file_is_refused_before_anything_is_computed(rhocover, monke
     Path("out").mkdir()
     Path("out/ratio-rho-2.png").write_text("precious")
     with monkeypatch.context() as patch:
-        patch.setattr(request, "plan", lambda *_, **__: pytest.fail("planned"))
+        patch.setattr(plan, "make_plan", lambda *_, **__: pytest.fail("planned"))
         result = rhocover("plan river_swim --rho 2 --out out")
     assert result.code == 2
     assert result.is_one_error_line
@@ -221,7 +221,7 @@ def test_what_goes_wrong_while_writing_leaves_nothing_behind(rhocover, monkeypat
     def fail(*_, **__):
         raise problem
 
-    monkeypatch.setattr(pictures, "save_figure", fail)
+    monkeypatch.setattr(plan, "save_figure", fail)
     result = rhocover("plan river_swim --rho 2 --out out/here")
     assert result.code == (130 if isinstance(problem, KeyboardInterrupt) else 1)
     assert names_in(Path.cwd()) == set()
@@ -245,13 +245,13 @@ def test_the_ratio_map_peaks_at_the_worst_ratio(arguments):
     mdp = rc.envs.river_swim()
     mu = np.random.default_rng(0).uniform(0.5, 1, (6, 2))
     best = rc.plan(mdp, 2, mu, **arguments)
-    assert pictures.ratio(best).max() == pytest.approx(best.worst_ratio, rel=1e-12)
-    assert pictures.visits(best).sum() == pytest.approx(1, abs=1e-12)
+    assert plan.ratio(best).max() == pytest.approx(best.worst_ratio, rel=1e-12)
+    assert plan.visits(best).sum() == pytest.approx(1, abs=1e-12)
 
 
 def test_the_ratio_map_leaves_out_what_was_dropped(model):
     best = rc.plan(model, 2, restrict=True)
-    ratio = pictures.ratio(best)
+    ratio = plan.ratio(best)
     assert (ratio[0] == 0).all()
     assert ratio.max() == pytest.approx(best.worst_ratio, rel=1e-12)
 
@@ -371,7 +371,7 @@ def test_what_fails_is_told_in_one_line(rhocover, monkeypatch, problem, code, wo
     def fail(*_, **__):
         raise problem
 
-    monkeypatch.setattr(request, "plan", fail)
+    monkeypatch.setattr(plan, "make_plan", fail)
     result = rhocover("plan river_swim --rho 2 --out out")
     assert (result.code, result.out) == (code, "")
     assert words in result.err
@@ -380,7 +380,7 @@ def test_what_fails_is_told_in_one_line(rhocover, monkeypatch, problem, code, wo
 
 
 def test_a_defect_is_not_hidden(monkeypatch):
-    monkeypatch.setattr(request, "plan", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(plan, "make_plan", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         app.main(["plan", "river_swim", "--rho", "2"])
 
@@ -449,8 +449,8 @@ def test_the_demonstration_prints_certified_tables_and_draws_seven_pictures(rhoc
 
 
 def test_the_letter_is_twenty_by_twenty_and_hangs_together():
-    scene = scenes.letter()
-    ink = scene.weights.min(axis=1) > (1 + scenes.INK) / 2
+    scene = demo.letter()
+    ink = scene.weights.min(axis=1) > (1 + demo.INK) / 2
     assert scene.mdp.num_states == 400
     inside = scene.mdp.transitions[ink[scene.mdp.pair_state]][:, ink]
     reached = np.zeros(ink.sum(), bool)

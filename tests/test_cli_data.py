@@ -18,8 +18,8 @@ import pytest
 
 import rhocover as rc
 from patience import PATIENCE, waited_for
-from rhocover.cli import clearing, data_inputs, environments, progress
-from rhocover.data import read_tally
+from rhocover.cli import collect, output, parsing
+from rhocover.datasets import read_tally
 from rhocover.files import load_tensors
 from test_cli import names_in
 
@@ -137,7 +137,7 @@ def test_json_holds_the_collection_of_the_python_api(rhocover, line, make, argum
 
 
 def test_quantiles_are_those_of_a_pilot_run_with_the_same_seed(rhocover):
-    from rhocover.adapters.pilot import pilot_observations
+    from rhocover.environments.stepping import pilot_observations
 
     env = gym.make("MountainCar-v0")
     code = rc.QuantileBins((4, 3)).fit(pilot_observations(env, 10_000, 5))
@@ -301,7 +301,7 @@ def test_force_follows_no_link_and_needs_a_collection_that_it_can_read(rhocover)
 
 
 def test_a_folder_in_use_is_not_cleared(rhocover):
-    from rhocover.locks import hold_folder
+    from rhocover.folders import hold_folder
 
     assert rhocover(f"{COLLECT} --out lake").code == 0
     before, lock = contents(Path("lake")), hold_folder("lake")
@@ -314,11 +314,11 @@ def test_what_a_crash_leaves_behind_can_be_cleared():
     for name in ("collection.json", "log-000012.safetensors", ".log-000000.safetensors.0123abcd.tmp", "datasheet.html",
                  "space/name-v0/data/metadata.json", "space/.name-v0.0123abcd.tmp/data/main_data.hdf5",
                  "space/namespace_metadata.json"):  # fmt: skip
-        assert clearing._is_of_collection(name, "space/name-v0"), name
+        assert collect._is_of_collection(name, "space/name-v0"), name
     for name in ("notes", "log-.safetensors", "space/x", "space/name-v1/data/metadata.json", "x/collection.json",
                  "space/name-v0/data/x/metadata.json", "collection.json.bak.old", "collection.json.bak", ".log-2024-notes.txt",
                  ".log-000000.safetensors.backup", "space/.name-v0.backup/data/main_data.hdf5"):  # fmt: skip
-        assert not clearing._is_of_collection(name, "space/name-v0"), name
+        assert not collect._is_of_collection(name, "space/name-v0"), name
 
 
 def test_an_environment_that_fails_is_told_and_what_was_before_is_kept(rhocover, ring):
@@ -748,45 +748,45 @@ def test_what_does_not_go_with_an_environment_is_refused(rhocover, line, words):
 
 def test_arguments_of_an_environment_are_json_or_else_text():
     texts = ["a=8x8", "b=true", "c=False", "d=3", "e=0.5", "f=null", 'g=["SF","HG"]', "h=a=b", 'i="7"', "j="]
-    assert environments.read_arguments(texts) == {
+    assert parsing.read_arguments(texts) == {
         "a": "8x8", "b": True, "c": False, "d": 3, "e": 0.5, "f": None, "g": ["SF", "HG"], "h": "a=b", "i": "7",
         "j": "",
     }  # fmt: skip
 
 
 def test_what_looks_like_an_environment_is_one():
-    assert all(environments.is_environment(name) for name in gym.registry)
-    assert environments.is_environment("my.module:space/Name-v3")
+    assert all(parsing.is_environment(name) for name in gym.registry)
+    assert parsing.is_environment("my.module:space/Name-v3")
     assert not any(
-        environments.is_environment(name) for name in [*rc.envs.names(), "model.safetensors", "./a-v1/m"]
+        parsing.is_environment(name) for name in [*rc.envs.names(), "model.safetensors", "./a-v1/m"]
     )
 
 
 def test_states_are_read_as_bins():
-    assert data_inputs.read_states("bins:12,11", None) == rc.Bins((12, 11))
-    assert data_inputs.read_states("bins:8@-1:2", None) == rc.Bins(8, -1.0, 2.0)
-    assert data_inputs.read_states("bins:8,4@-1:,:2", None) == rc.Bins((8, 4), (-1.0, None), (None, 2.0))
-    assert data_inputs.read_states(None, None) is None
-    assert data_inputs.read_actions("3,5") == (3, 5)
-    assert data_inputs.read_actions("3") == 3
+    assert parsing.read_states("bins:12,11", None) == rc.Bins((12, 11))
+    assert parsing.read_states("bins:8@-1:2", None) == rc.Bins(8, -1.0, 2.0)
+    assert parsing.read_states("bins:8,4@-1:,:2", None) == rc.Bins((8, 4), (-1.0, None), (None, 2.0))
+    assert parsing.read_states(None, None) is None
+    assert parsing.read_actions("3,5") == (3, 5)
+    assert parsing.read_actions("3") == 3
 
 
 def test_something_turns_after_a_second_where_somebody_looks(monkeypatch):
     from rich.console import Console
 
     shown = io.StringIO()
-    monkeypatch.setattr(progress, "console", lambda **_: Console(force_terminal=True, file=shown))
-    monkeypatch.setattr(progress, "PATIENCE", 10.0 * PATIENCE)
-    with progress.waiting("counting"):
+    monkeypatch.setattr(output, "console", lambda **_: Console(force_terminal=True, file=shown))
+    monkeypatch.setattr(output, "PATIENCE", 10.0 * PATIENCE)
+    with output.waiting("counting"):
         pass
     assert shown.getvalue() == ""
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    with progress.waiting("counting"):
+    monkeypatch.setattr(output, "PATIENCE", 0.0)
+    with output.waiting("counting"):
         assert waited_for(lambda: "counting" in shown.getvalue())
 
 
 def test_nothing_turns_where_nobody_looks(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    with progress.waiting("counting"):
+    monkeypatch.setattr(output, "PATIENCE", 0.0)
+    with output.waiting("counting"):
         time.sleep(0.1)
     assert capsys.readouterr() == ("", "")

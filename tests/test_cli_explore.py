@@ -16,8 +16,8 @@ import pytest
 
 import rhocover as rc
 from patience import PATIENCE
-from rhocover.cli import knowledge, progress, runs
-from rhocover.experiments import answering
+from rhocover.cli import explore, output, result_tables
+from rhocover.experiments import compare
 from rhocover.exploring import explorer_names
 from rhocover.exploring.models import MODELS
 from rhocover.exploring.registry import CLASSES, VARIANTS
@@ -162,7 +162,7 @@ def test_weights_of_a_rule_are_said_to_be_estimates(rhocover):
 
 
 def test_a_certificate_that_takes_minutes_is_made_only_where_it_was_asked_for(rhocover, monkeypatch):
-    monkeypatch.setattr(knowledge, "LARGEST", 12 * 6 - 1)  # one less than RiverSwim's pairs times states
+    monkeypatch.setattr(result_tables, "LARGEST", 12 * 6 - 1)  # one less than RiverSwim's pairs times states
     line = "explore river_swim --rho 2 --steps 600 --model learned"
     assert read(rhocover(f"{line} --json").out)["certificate"] is None
     shown = rhocover(line).out
@@ -173,7 +173,7 @@ def test_a_certificate_that_takes_minutes_is_made_only_where_it_was_asked_for(rh
     assert known["certificate"] is not None
     few = " ".join(rhocover(line.replace("600", "10")).out.split())
     assert "there is nothing to certify yet" in few  # which takes no plan to see
-    monkeypatch.setattr(knowledge, "LARGEST", 12 * 6)
+    monkeypatch.setattr(result_tables, "LARGEST", 12 * 6)
     assert read(rhocover(f"{line} --json").out)["certificate"]["gap"] > 0
 
 
@@ -203,7 +203,7 @@ def test_out_holds_the_run_the_document_and_pictures(rhocover):
     result = rhocover("explore wheel --rho 2 --steps 500 --json --out deep/run")
     folder = Path("deep/run")
     assert result.err == f"pictures, explore.json and the run itself are in {folder}\n"
-    assert names_in(folder) >= RUN_FILES | {"explore.json", *runs.PICTURES}
+    assert names_in(folder) >= RUN_FILES | {"explore.json", *explore.PICTURES}
     assert all(is_picture(path) for path in folder.glob("*.png"))
     assert (folder / "explore.json").read_text("utf-8") == result.out
     assert rc.resume(folder).counts.tolist() == rc.explore(rc.envs.wheel(), 2, 500).counts.tolist()
@@ -216,11 +216,11 @@ def test_out_holds_the_run_the_document_and_pictures(rhocover):
 )  # fmt: skip
 def test_every_kind_of_run_has_pictures(rhocover, line):
     assert rhocover(f"explore river_swim --rho 2 --steps 300 --out out {line}").code == 0
-    assert all(is_picture(Path("out", name)) for name in runs.PICTURES)
+    assert all(is_picture(Path("out", name)) for name in explore.PICTURES)
 
 
 def test_a_long_run_is_not_explored_again_for_pictures(rhocover, monkeypatch):
-    monkeypatch.setattr(runs, "LONGEST_SNAPSHOTS", 199)
+    monkeypatch.setattr(explore, "LONGEST_SNAPSHOTS", 199)
     assert rhocover("explore wheel --rho 2 --steps 200 --out out").code == 0
     assert "snapshots.png" not in names_in(Path("out"))
 
@@ -278,7 +278,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_ends_as_if_nothing_had_been(rhocove
     assert (result.code, result.err) == (0, "pictures, explore.json and the run itself are in run\n")
     whole = rc.explore(rc.envs.river_swim(), 2.0, 5000, seed=4)
     assert untimed(read(result.out)["run"]) == untimed(whole.summary())
-    assert all(is_picture(Path("run", name)) for name in runs.PICTURES)
+    assert all(is_picture(Path("run", name)) for name in explore.PICTURES)
     again = rhocover("resume run --json")  # a finished run is shown again
     assert untimed(read(again.out)["run"]) == untimed(whole.summary())
 
@@ -431,7 +431,7 @@ def test_a_comparison_is_kept_drawn_gone_on_with_and_redrawn(rhocover, monkeypat
     shown = {name: Path("out", name).read_bytes() for name in pictures}
     for name in pictures:
         Path("out", name).unlink()
-    monkeypatch.setattr(answering, "run_one", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("ran"))
     redrawn = rhocover("compare --redraw out --json")
     assert (redrawn.code, redrawn.out) == (0, first.out)
     assert {name: Path("out", name).read_bytes() for name in pictures} == shown
@@ -453,7 +453,7 @@ def test_another_comparison_is_refused_unless_forced(rhocover):
 
 
 def test_ctrl_c_keeps_a_comparison_and_says_so(rhocover, monkeypatch):
-    original, made = answering.run_one, []
+    original, made = compare.run_one, []
 
     def run(question, place):
         if made:
@@ -463,7 +463,7 @@ def test_ctrl_c_keeps_a_comparison_and_says_so(rhocover, monkeypatch):
 
     line = f"compare wheel --explorer feedback {SMALL} --out out"
     with monkeypatch.context() as patch:
-        patch.setattr(answering, "run_one", run)
+        patch.setattr(compare, "run_one", run)
         result = rhocover(line)
     assert result.code == 130
     assert result.err == "What was done is kept in out. Go on with the same command.\ninterrupted\n"
@@ -617,9 +617,9 @@ def test_the_bar_waits_a_second_and_shows_what_is_done(monkeypatch):
     from rich.console import Console
 
     clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(output, "time", clock)
     console = Console(force_terminal=True, width=80, record=True, file=io.StringIO())
-    bar = progress.Bar(console, "runs")
+    bar = output.Bar(console, "runs")
     bar.report(1, 40)
     assert bar._shown is None
     clock.now = 1.5
@@ -630,7 +630,7 @@ def test_the_bar_waits_a_second_and_shows_what_is_done(monkeypatch):
 
 
 def test_there_is_no_bar_where_nobody_looks():
-    with progress.progress("runs") as report:
+    with output.progress("runs") as report:
         assert report is None
 
 

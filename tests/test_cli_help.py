@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import rhocover as rc
-from rhocover.cli import app, inputs, options, run_options, scenes
+from rhocover.cli import app, demo, options, parsing
 from rhocover.exploring.models import MODELS
 from rhocover.exploring.registry import explorer_names, plugins
 from rhocover.exploring.schedules import SCHEDULES
@@ -53,7 +53,7 @@ def test_every_command_is_in_a_group():
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[0])
 def test_the_examples_in_the_help_run(rhocover, monkeypatch, group):
-    monkeypatch.setattr(scenes, "ORDERS", scenes.TABLE)  # the demonstration itself has its own test
+    monkeypatch.setattr(demo, "ORDERS", demo.TABLE)  # the demonstration itself has its own test
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # processes have their own tests
     rc.envs.forked_river_swim().save("model.safetensors")
     write_steps()
@@ -89,18 +89,18 @@ def test_the_command_and_the_function_take_the_same_words(name):
 def test_the_help_names_every_method_and_every_kind_of_weights():
     method = options.Method.__metadata__[0].help
     assert all(re.search(rf"\b{name}\b", method) for name in METHODS)
-    assert all(name in options.Mu.__metadata__[0].help for name in inputs.WEIGHTS)
+    assert all(name in options.Mu.__metadata__[0].help for name in parsing.WEIGHTS)
 
 
 def test_the_help_names_every_explorer_and_every_schedule():
-    for option in (run_options.Explorer, run_options.Explorers):
+    for option in (options.Explorer, options.Explorers):
         words = option.__metadata__[0].help
         assert all(re.search(rf"\b{name}\b", words) for name in explorer_names())
         assert words.index("adaptive") < words.index("cited system") < words.index("maxent")
-    assert set(run_options.CITED) == set(plugins())
-    model = run_options.Model.__metadata__[0].help
+    assert set(options.CITED) == set(plugins())
+    model = options.Model.__metadata__[0].help
     assert all(re.search(rf"\b{name}\b", model) for name in MODELS)
-    schedule = run_options.Schedule.__metadata__[0].help
+    schedule = options.Schedule.__metadata__[0].help
     assert all(f"{name}:" in schedule for name in SCHEDULES)
 
 

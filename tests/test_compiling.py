@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from patience import PATIENCE
-from rhocover import compiling, ownership
+from rhocover import compiling
 from rhocover.errors import CacheWarning
 
 SOURCE = """
@@ -63,7 +63,7 @@ with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     found = rc.plan(rc.envs.river_swim(), 2.0)
     run = rc.explore(rc.envs.river_swim(), 2.0, 200, seed=0)
-    import rhocover.planning.ordering, rhocover.learning.worst_rows
+    import rhocover.linalg.dissection, rhocover.learning.confidence
 assert abs(found.divergence - 0.293000580) < 1e-8 and run.counts.sum() == 200
 assert [w.category.__name__ for w in caught] == ["CacheWarning"], [str(w.message) for w in caught]
 assert "NUMBA_CACHE_DIR=FOLDER" in str(caught[0].message) and "up to a minute" in str(caught[0].message)
@@ -132,22 +132,22 @@ def test_a_named_folder_below_one_that_others_can_write_to_is_not_used(loops, tm
 
 
 def test_a_folder_or_file_of_another_user_is_open_to_others(tmp_path, monkeypatch):
-    assert not ownership.others_may_write(tmp_path)
+    assert not compiling.others_may_write(tmp_path)
     give_away(tmp_path, monkeypatch)
-    assert ownership.others_may_write(tmp_path)
-    assert not ownership.others_may_write(tmp_path, trusted=tmp_path.stat().st_uid)
+    assert compiling.others_may_write(tmp_path)
+    assert not compiling.others_may_write(tmp_path, trusted=tmp_path.stat().st_uid)
 
 
 def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a file another user's, or this user another one where only the system's user could."""
-    if os.geteuid() == ownership.ROOT:
+    if os.geteuid() == compiling.ROOT:
         os.chown(path, NOBODY, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
 
 
 def test_a_file_of_another_user_in_the_folder_is_not_read(loops, tmp_path, monkeypatch):
-    if os.geteuid() != ownership.ROOT:
+    if os.geteuid() != compiling.ROOT:
         pytest.skip("only the system's user can give a file away")
     loops().twice(2)
     for path in kept(tmp_path, ".nb?"):
@@ -159,14 +159,14 @@ def test_a_file_of_another_user_in_the_folder_is_not_read(loops, tmp_path, monke
 
 def test_a_group_of_many_may_write_and_that_of_the_user_alone_does_not_count(tmp_path, monkeypatch):
     tmp_path.chmod(0o775)
-    monkeypatch.setattr(ownership, "_is_own_group", lambda number: False)
-    assert ownership.others_may_write(tmp_path)
-    monkeypatch.setattr(ownership, "_is_own_group", lambda number: True)
-    assert not ownership.others_may_write(tmp_path)
+    monkeypatch.setattr(compiling, "_is_own_group", lambda number: False)
+    assert compiling.others_may_write(tmp_path)
+    monkeypatch.setattr(compiling, "_is_own_group", lambda number: True)
+    assert not compiling.others_may_write(tmp_path)
 
 
 def test_a_group_without_a_name_is_not_the_users():
-    assert not ownership._is_own_group(NOBODY)
+    assert not compiling._is_own_group(NOBODY)
 
 
 # Files.

@@ -17,12 +17,12 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from rhocover import envs, files
-from rhocover.diagnosis import FAILED, NOTE, OK, backends, packages, trials
+from rhocover.diagnosis import FAILED, NOTE, OK, diagnose, packages
 from rhocover.diagnosis.diagnose import diagnose, run_trial, run_trials
-from rhocover.diagnosis.loading import loading_failure
+from rhocover.diagnosis.packages import loading_failure
 from rhocover.experiments.reproducing import reference_values
 from rhocover.exploring import checkpoints
-from rhocover.planning.sparse_backend import SparseBackend
+from rhocover.linalg.multifrontal import SparseBackend
 from rhocover.report import figures
 
 # --- all is well ----------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ def test_all_is_well_here_and_every_part_is_told():
     assert [f"{f.name}: {f.text}" for f in found.failures] == []
     assert found.is_well
     assert {"rhocover", "ordering", "BLAS", "compiler", "compiled code"} <= {f.name for f in found.machine}
-    assert [f.name for f in found.trials] == list(trials.TRIALS)
+    assert [f.name for f in found.trials] == list(diagnose.TRIALS)
     assert all(f.status == OK and f.text for f in found.trials)
 
 
@@ -56,16 +56,16 @@ def wrong_order(monkeypatch):
 
 
 def boasting_certificate(monkeypatch):
-    real = trials.plan
+    real = diagnose.plan
     monkeypatch.setattr(
-        trials, "plan", lambda *a, **k: dataclasses.replace(p := real(*a, **k), divergence=p.divergence + 0.01)
+        diagnose, "plan", lambda *a, **k: dataclasses.replace(p := real(*a, **k), divergence=p.divergence + 0.01)
         if "method" not in k else real(*a, **k)
     )  # fmt: skip
 
 
 def wide_certificate(monkeypatch):
-    real = trials.plan
-    monkeypatch.setattr(trials, "plan", lambda *a, **k: dataclasses.replace(real(*a, **k), gap=1e-7))
+    real = diagnose.plan
+    monkeypatch.setattr(diagnose, "plan", lambda *a, **k: dataclasses.replace(real(*a, **k), gap=1e-7))
 
 
 def inexact_sparse_solver(monkeypatch):
@@ -78,16 +78,16 @@ def no_sparse_solver(monkeypatch):
 
 
 def wrong_linear_program(monkeypatch):
-    real = trials.best_response
+    real = diagnose.best_response
     monkeypatch.setattr(
-        trials, "best_response", lambda members, reward, method: real(members, reward * (1 + 1e-6 * (method == "lp")), method=method)
+        diagnose, "best_response", lambda members, reward, method: real(members, reward * (1 + 1e-6 * (method == "lp")), method=method)
     )  # fmt: skip
 
 
 def loops_that_differ(monkeypatch):
-    real = trials.plain_loops
+    real = diagnose.plain_loops
     monkeypatch.setattr(
-        trials, "plain_loops", lambda: _with(real(), find=lambda cumulative, low, high, u: low)
+        diagnose, "plain_loops", lambda: _with(real(), find=lambda cumulative, low, high, u: low)
     )
 
 
@@ -101,14 +101,14 @@ def no_checkpoint(monkeypatch):
 
 
 def other_luck_after_resuming(monkeypatch):
-    real = trials.resume
+    real = diagnose.resume
     monkeypatch.setattr(
-        trials, "resume", lambda out: dataclasses.replace(run := real(out), visits=run.visits[::-1].copy())
+        diagnose, "resume", lambda out: dataclasses.replace(run := real(out), visits=run.visits[::-1].copy())
     )
 
 
 def another_model_from_the_file(monkeypatch):
-    monkeypatch.setattr(trials.MDP, "load", classmethod(lambda cls, path: envs.double_chain()))
+    monkeypatch.setattr(diagnose.MDP, "load", classmethod(lambda cls, path: envs.double_chain()))
 
 
 def damage_not_noticed(monkeypatch):
@@ -116,9 +116,9 @@ def damage_not_noticed(monkeypatch):
 
 
 def steps_that_are_not_counted(monkeypatch):
-    real = trials.explore
+    real = diagnose.explore
     monkeypatch.setattr(
-        trials, "explore", lambda env, rho, num_steps, **k: real(env, rho, num_steps - 1, **k)
+        diagnose, "explore", lambda env, rho, num_steps, **k: real(env, rho, num_steps - 1, **k)
     )
 
 
@@ -143,7 +143,7 @@ SABOTAGE = {
 
 
 def test_every_trial_is_broken_below():
-    assert set(SABOTAGE) == set(trials.TRIALS)
+    assert set(SABOTAGE) == set(diagnose.TRIALS)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_every_trial_is_broken_below():
 )
 def test_a_trial_fails_when_its_piece_is_broken_and_says_what_to_do(name, sabotage, word, monkeypatch):
     sabotage(monkeypatch)
-    found = run_trial(name, trials.TRIALS[name])
+    found = run_trial(name, diagnose.TRIALS[name])
     assert found.status == FAILED
     assert word in found.text
     assert "pip install" in found.way_out
@@ -162,7 +162,7 @@ def test_a_trial_fails_when_its_piece_is_broken_and_says_what_to_do(name, sabota
 def test_a_failure_ends_the_command_with_1_and_one_line_and_the_others_still_run(rhocover, monkeypatch):
     ran = []
     some = {"first": lambda: 1 / 0, "second": lambda: ran.append(1) or "fine"}
-    monkeypatch.setattr(trials, "TRIALS", some)
+    monkeypatch.setattr(diagnose, "TRIALS", some)
     result = rhocover("doctor")
     assert (result.code, ran) == (1, [1])
     assert "first" in result.out
@@ -257,27 +257,27 @@ def test_a_release_candidate_counts_by_its_numbers_and_unknown_bounds_are_left_t
 
 
 def test_a_folder_that_cannot_be_written_to_fails_with_the_way_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(backends, "is_writable", lambda folder: False)
-    found = {f.name: f for f in backends.backend_findings()}
+    monkeypatch.setattr(diagnose, "is_writable", lambda folder: False)
+    found = {f.name: f for f in diagnose.backend_findings()}
     assert found["compiled code"].status == found["temporary files"].status == FAILED
     assert "NUMBA_CACHE_DIR" in found["compiled code"].way_out
     assert "TMPDIR" in found["temporary files"].way_out
 
 
 def test_writable_is_tried_not_guessed(tmp_path, monkeypatch):
-    assert backends.is_writable(tmp_path)
-    assert not backends.is_writable(tmp_path / "missing")
+    assert diagnose.is_writable(tmp_path)
+    assert not diagnose.is_writable(tmp_path / "missing")
 
     def fail(**options):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", fail)
-    assert not backends.is_writable(tmp_path)
+    assert not diagnose.is_writable(tmp_path)
 
 
 def test_a_cold_cache_is_said_before_it_takes_time(rhocover, monkeypatch, tmp_path):
-    monkeypatch.setattr(backends, "cache_folder", lambda: tmp_path / "none yet")
-    monkeypatch.setattr(trials, "TRIALS", {})
+    monkeypatch.setattr(diagnose, "cache_folder", lambda: tmp_path / "none yet")
+    monkeypatch.setattr(diagnose, "TRIALS", {})
     result = rhocover("doctor")
     assert result.code == 0
     assert "compiling for the first time" in result.err
@@ -285,17 +285,17 @@ def test_a_cold_cache_is_said_before_it_takes_time(rhocover, monkeypatch, tmp_pa
 
 
 def test_compiled_code_that_is_not_kept_is_a_note_with_the_way_out(monkeypatch):
-    monkeypatch.setattr(backends, "cache_folder", lambda: None)
-    found = {f.name: f for f in backends.backend_findings()}["compiled code"]
+    monkeypatch.setattr(diagnose, "cache_folder", lambda: None)
+    found = {f.name: f for f in diagnose.backend_findings()}["compiled code"]
     assert found.status == NOTE
     assert "compiles anew" in found.text
     assert "NUMBA_CACHE_DIR" in found.way_out
-    assert not backends.is_warm()
+    assert not diagnose.is_warm()
 
 
 def test_no_compiler_at_all_is_a_note():
     code = (
-        "from rhocover.diagnosis.backends import *; print(is_warm(), compiled_folder(cache_folder()).status)"
+        "from rhocover.diagnosis.diagnose import *; print(is_warm(), compiled_folder(cache_folder()).status)"
     )
     env = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     result = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
@@ -327,7 +327,7 @@ def test_what_else_hinders_loading_is_said_with_the_way_out():
 
 
 def test_plain_loops_share_nothing_that_is_compiled():
-    names = trials.plain_loops()
+    names = diagnose.plain_loops()
     assert not any(hasattr(value, "py_func") for value in names.values())
     assert names["find"](np.array([0.2, 1.0]), 0, 1, 0.5) == 1
 
@@ -335,6 +335,6 @@ def test_plain_loops_share_nothing_that_is_compiled():
 def test_the_trials_leave_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    trials.files()
-    trials.resumed()
+    diagnose.files()
+    diagnose.resumed()
     assert list(Path(tmp_path).iterdir()) == []

@@ -23,7 +23,7 @@ FIELDS = {
     "RangeError": {"state": "what went wrong"},
 }
 ARGUMENTS = {"InfeasibleFloorError": (0.25,), "NotCommunicatingError": ([(0, 1), (2, 3)],)}
-NEEDS_TORCH = {"rhocover.adapters.sb3"}
+NEEDS_TORCH = {"rhocover.environments.sb3"}
 
 
 def own_classes() -> list[type[Exception]]:

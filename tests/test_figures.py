@@ -15,19 +15,19 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from rhocover import MDP, Layout, envs
-from rhocover.adapters.codes import Bins, QuantileBins, read_state_code
+from rhocover.environments.encoding import Bins, QuantileBins, read_state_code
 from rhocover.errors import InvalidArgumentError
-from rhocover.report import maps
-from rhocover.report.cells import cells_of
 from rhocover.report.figures import (
     frontier_figure,
+    maps,
     occupancy_figure,
+    place,
     ratio_figure,
     save_figure,
     summary_figure,
 )
-from rhocover.report.frontier import place
-from rhocover.report.scales import occupancy_scale, ratio_scale
+from rhocover.report.figures.drawing import cells_of
+from rhocover.report.figures.maps import occupancy_scale, ratio_scale
 
 DRAWN = ["river_swim", "noisy_river_swim", "wheel", "forked_river_swim", "four_rooms", "deep_sea", "garnet"]
 MAPPED = DRAWN[:-1]  # garnet lies nowhere

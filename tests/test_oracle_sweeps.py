@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 import rhocover as rc
-from rhocover.oracles import best_response, evaluation, make_oracle, sweeping
-from rhocover.oracles.choices import Choices
-from rhocover.oracles.improvement import swept
-from rhocover.oracles.sweeping import values_by_sweeps, visits_by_sweeps
+from rhocover.oracles import best_response, evaluation, make_oracle
+from rhocover.oracles.evaluation import values_by_sweeps, visits_by_sweeps
+from rhocover.oracles.policy_iteration import swept
+from rhocover.oracles.response import Choices
 
 
 def random_graph(num_states: int = 400) -> rc.MDP:
@@ -48,7 +48,7 @@ def test_a_random_graph_is_answered_without_a_factorisation_as_well_as_with_one(
         oracle = make_oracle(members)
         answer = oracle.respond(reward)
         again = oracle.respond(rewards(mdp, seed + 10), warm=answer)
-    monkeypatch.setattr(sweeping, "SMALL", mdp.num_states + 1)
+    monkeypatch.setattr(evaluation, "SMALL", mdp.num_states + 1)
     factorised = best_response(members, reward)
     # Both certify 1e-11 of rewards below 1.
     assert answer.gap <= 1e-11

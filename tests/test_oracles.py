@@ -20,9 +20,8 @@ from scipy.optimize import linprog
 from rhocover import MDP, Coverage, Occupancies, chains, envs
 from rhocover.errors import InfeasibleFloorError, InvalidArgumentError, SolverError, UnknownNameError
 from rhocover.oracles import METHODS, Response, ValueIteration, best_response, make_oracle
-from rhocover.oracles.choices import Choices
 from rhocover.oracles.evaluation import best_class, evaluate
-from rhocover.oracles.response import Question
+from rhocover.oracles.response import Choices, Question
 
 reproducible = settings(max_examples=40, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)

@@ -20,17 +20,21 @@ from rhocover.oracles import (
     PolicyIteration,
     ValueIteration,
     best_response,
-    kernels,
+    comes_apart,
+    evaluation,
     policy_iteration,
-    sweeping,
 )
-from rhocover.oracles.choices import EPSILON, Choices
-from rhocover.oracles.components import comes_apart
-from rhocover.oracles.discounted import settled
-from rhocover.oracles.evaluation import Factor, _highest, _visits, best_class, evaluate
-from rhocover.oracles.improvement import first_look, improved, swept
-from rhocover.oracles.response import Question, centred
-from rhocover.oracles.sweeping import values_by_sweeps, visits_by_sweeps
+from rhocover.oracles.evaluation import (
+    Factor,
+    _highest,
+    _visits,
+    best_class,
+    evaluate,
+    values_by_sweeps,
+    visits_by_sweeps,
+)
+from rhocover.oracles.policy_iteration import first_look, improved, settled, swept
+from rhocover.oracles.response import EPSILON, Choices, Question, centred
 from small_models import random_model
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
@@ -509,14 +513,14 @@ def test_compiled_sweeps_are_those_of_numpy(seed):
     reward, h = rng.normal(size=choices.node.size), rng.normal(size=choices.num_nodes)
     expected = h
     for sweeps in range(3):
-        found = kernels.best_values(*rows, choices.first, reward, 0.7, h, sweeps)
+        found = evaluation.best_values(*rows, choices.first, reward, 0.7, h, sweeps)
         np.testing.assert_allclose(found, expected, rtol=1e-14)
         expected = choices.best(reward + 0.7 * (P @ expected))
     q = reward + 0.7 * (P @ h)
     chosen, expected = choices.greedy(q), choices.best(q)
     uneven = np.ptp(expected - h)
     for sweeps in range(3):
-        found, spread = kernels.improved_values(*rows, choices.first, reward, 0.7, h, sweeps)
+        found, spread = evaluation.improved_values(*rows, choices.first, reward, 0.7, h, sweeps)
         np.testing.assert_allclose(found, expected, rtol=1e-13)
         assert spread == pytest.approx(uneven, rel=1e-13)
         expected = reward[chosen] + 0.7 * (P[chosen] @ expected)
@@ -524,7 +528,9 @@ def test_compiled_sweeps_are_those_of_numpy(seed):
     inflow, x = rng.random(choices.num_nodes), rng.random(choices.num_nodes)
     before = expected = x
     for sweeps in range(3):
-        found, moved = kernels.moved_visits(chain.indptr, chain.indices, chain.data, inflow, 0.7, x, sweeps)
+        found, moved = evaluation.moved_visits(
+            chain.indptr, chain.indices, chain.data, inflow, 0.7, x, sweeps
+        )
         np.testing.assert_allclose(found, expected, rtol=1e-14)
         assert moved == pytest.approx(np.abs(expected - before).sum(), rel=1e-12)
         before, expected = expected, inflow + 0.7 * (chain.T @ expected)
@@ -533,18 +539,18 @@ def test_compiled_sweeps_are_those_of_numpy(seed):
 def test_sweeps_of_values_go_on_while_each_batch_leaves_little(crowd, monkeypatch):
     def trial(*unevenness: float):
         script = iter(unevenness)
-        monkeypatch.setattr(sweeping, "improved_values", lambda *given: (given[6] + 1.0, next(script)))
+        monkeypatch.setattr(evaluation, "improved_values", lambda *given: (given[6] + 1.0, next(script)))
         found = values_by_sweeps(crowd, np.zeros(600), np.zeros(300), 1.0)
         assert next(script, None) is None  # every batch of the script was taken
         return found
 
-    fast = sweeping.FAST
-    assert trial(1.0, 0.99 * fast, 0.98 * fast**2, sweeping.ALIKE) is not None
+    fast = evaluation.FAST
+    assert trial(1.0, 0.99 * fast, 0.98 * fast**2, evaluation.ALIKE) is not None
     assert trial(9.0, fast * 9.0, 0.0) is not None
     assert trial(1.0, 1.01 * fast) is None
     assert trial(0.5, 0.49) is None
     assert trial(np.nan) is None
-    assert trial(sweeping.ALIKE) is not None
+    assert trial(evaluation.ALIKE) is not None
 
 
 def test_sweeps_of_visits_go_on_while_each_batch_leaves_little_and_end_at_rounding(crowd, monkeypatch):
@@ -552,13 +558,13 @@ def test_sweeps_of_visits_go_on_while_each_batch_leaves_little_and_end_at_roundi
 
     def trial(*moves: float):
         script = iter(moves)
-        monkeypatch.setattr(sweeping, "moved_visits", lambda *given: (given[5], next(script)))
+        monkeypatch.setattr(evaluation, "moved_visits", lambda *given: (given[5], next(script)))
         found = visits_by_sweeps(chain, np.zeros(300), 1.0)
         assert next(script, None) is None
         return found
 
-    keep = sweeping.FORGETFUL
-    np.testing.assert_array_equal(trial(keep, 0.9 * keep**2, sweeping.STILL), np.full(300, 1 / 300))
+    keep = evaluation.FORGETFUL
+    np.testing.assert_array_equal(trial(keep, 0.9 * keep**2, evaluation.STILL), np.full(300, 1 / 300))
     assert trial(2.01 * keep) is None  # at most 2 can move to begin with
     assert trial(1.99 * keep, 2.0 * keep**2) is None
     assert trial(keep, 0.5 * keep**2, 1e-13, 2e-15, 2e-15) is not None  # rounding leaves more

@@ -19,21 +19,41 @@ from matplotlib.figure import Figure
 
 import rhocover as rc
 from chromium import measured, needs_browser, print_to, rendered, screenshot
-from rhocover.data.audit import audit
+from rhocover.datasets.audit import audit
 from rhocover.errors import InvalidArgumentError
-from rhocover.experiments.rows import Estimate
+from rhocover.experiments.comparison import Estimate
 from rhocover.report.figures import occupancy_figure
-from rhocover.report.page import Code, Fold, KeyNumber, Page, Picture, Share, Table, Terms, Verdict, section
-from rhocover.report.page_audit import page_of_audit
-from rhocover.report.page_comparison import is_ahead, leaders, page_of_comparison
-from rhocover.report.page_html import page_html, write_page
-from rhocover.report.page_pictures import LONGEST, picture_html, svg_html
-from rhocover.report.page_plan import page_of_plans
-from rhocover.report.page_run import page_of_run
-from rhocover.report.page_shares import discovery_figure, shares_figure
-from rhocover.report.page_style import DARK, LIGHT, PAPER, SCRIPT
-from rhocover.report.page_visits import SHOWN, Visits, least_section
-from rhocover.report.page_words import ratio_words, share_words, small_words
+from rhocover.report.pages import (
+    Code,
+    Fold,
+    KeyNumber,
+    Page,
+    Picture,
+    Share,
+    Table,
+    Terms,
+    Verdict,
+    ratio_words,
+    section,
+    share_words,
+    small_words,
+)
+from rhocover.report.pages.audit import page_of_audit
+from rhocover.report.pages.comparison import is_ahead, leaders, page_of_comparison
+from rhocover.report.pages.html import (
+    DARK,
+    LIGHT,
+    LONGEST,
+    PAPER,
+    SCRIPT,
+    page_html,
+    picture_html,
+    svg_html,
+    write_page,
+)
+from rhocover.report.pages.plan import page_of_plans
+from rhocover.report.pages.run import page_of_run
+from rhocover.report.pages.visits import SHOWN, Visits, discovery_figure, least_section, shares_figure
 from test_figures import is_legible
 
 EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)>\'"&--><style>*{display:none}</style>'
@@ -403,9 +423,9 @@ def test_text_stands_out_from_its_ground(colours, ground):
 
 PROGRAM = """
 import hashlib, numpy as np, rhocover as rc
-from rhocover.report.page_comparison import page_of_comparison
-from rhocover.report.page_html import page_html
-from rhocover.report.page_run import page_of_run
+from rhocover.report.pages.comparison import page_of_comparison
+from rhocover.report.pages.html import page_html
+from rhocover.report.pages.run import page_of_run
 found = rc.compare("river_swim", ["feedback", "tracking"], rho=[2, np.inf], num_steps=200, seeds=2, workers=1)
 pages = page_of_run(rc.explore(rc.envs.wheel(), 2.0, 500)), page_of_comparison(found)
 print([hashlib.sha256(page_html(page).encode()).hexdigest() for page in pages])

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 import rhocover as rc
 from rhocover.report.figures import frontier_figure, occupancy_figure
-from rhocover.report.journey import run_figure
-from rhocover.report.ratios import worst_ratio_figure
+from rhocover.report.figures.over_time import run_figure, worst_ratio_figure
 
 MDP = rc.envs.river_swim(num_states=3)
 

@@ -10,7 +10,7 @@ import struct
 import pytest
 
 import rhocover as rc
-from rhocover import plain_files
+from rhocover import files
 from rhocover.errors import FileFormatError, InvalidArgumentError
 from rhocover.files import load_document
 
@@ -44,7 +44,7 @@ def test_what_is_no_file_is_told_by_its_kind(tmp_path, monkeypatch, put, words):
     place = tmp_path / "it"
     put(place)
     with pytest.raises(ValueError, match=words):
-        plain_files.check_plain(place)
+        files.check_plain(place)
     with pytest.raises(FileFormatError, match=f"it` is damaged: {words}"):
         load_document(place)
     with pytest.raises(InvalidArgumentError, match="there is no file"):
@@ -70,18 +70,18 @@ def test_a_file_of_holes_is_refused_before_it_is_read(model, size):
 def test_a_large_file_that_is_on_the_disk_and_a_small_one_of_holes_are_files(tmp_path, monkeypatch):
     place = tmp_path / "it"
     place.write_bytes(b"x" * 8192)
-    monkeypatch.setattr(plain_files, "LARGE", 1000)
-    assert plain_files.check_plain(place) == 8192
-    monkeypatch.setattr(plain_files, "LARGE", 10**9)
+    monkeypatch.setattr(files, "LARGE", 1000)
+    assert files.check_plain(place) == 8192
+    monkeypatch.setattr(files, "LARGE", 10**9)
     os.truncate(place, 10**8)
-    assert plain_files.check_plain(place) == 10**8
+    assert files.check_plain(place) == 10**8
 
 
 def test_a_document_has_a_largest_size(tmp_path, monkeypatch):
     place = tmp_path / "it.json"
     place.write_text(json.dumps({"a": "x" * 100}))
     assert load_document(place) == {"a": "x" * 100}
-    monkeypatch.setattr(plain_files.read_text, "__defaults__", (100,))
+    monkeypatch.setattr(files.read_text, "__defaults__", (100,))
     with pytest.raises(FileFormatError, match="it has more than 100 bytes"):
         load_document(place)
 

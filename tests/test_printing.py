@@ -12,7 +12,7 @@ import pytest
 from rich.text import Text
 
 import rhocover as rc
-from rhocover.cli import progress, tables
+from rhocover.cli import output
 from rhocover.printing import can_write, encodable, is_watched, printable, put
 
 ORDERS = {
@@ -46,11 +46,11 @@ def test_half_a_character_becomes_letters_and_nothing_else_changes():
 def test_tables_titles_texts_and_lines_obey_nothing(capsys, monkeypatch, order):
     monkeypatch.setenv("COLUMNS", "100")
     name = f"a{order}b"
-    table = tables.empty_table(name, "visits")
+    table = output.empty_table(name, "visits")
     table.add_row(f"{name}\nfaked row", Text(name))
-    tables.show(name, Text(name), table)
-    tables.say(f"the report is in {name}")
-    tables.tell(name)
+    output.show(name, Text(name), table)
+    output.say(f"the report is in {name}")
+    output.tell(name)
     out, err = capsys.readouterr()
     assert is_harmless(out)
     assert is_harmless(err)
@@ -59,15 +59,15 @@ def test_tables_titles_texts_and_lines_obey_nothing(capsys, monkeypatch, order):
 
 def test_a_line_keeps_what_looks_like_a_colour(capsys):
     """It may be part of a name, and the name is to be found again."""
-    tables.say("the report is in a\x1b[31m.html")
+    output.say("the report is in a\x1b[31m.html")
     assert capsys.readouterr().err == "the report is in a\\x1b[31m.html\n"
 
 
 def test_brackets_and_colons_are_letters(capsys):
-    table = tables.empty_table("a[/b]", "n")
+    table = output.empty_table("a[/b]", "n")
     table.add_row("[red]x[/red] :smile:", "1")
-    tables.show("[/c]", table)
-    tables.say("error: [/d] :smile:")
+    output.show("[/c]", table)
+    output.say("error: [/d] :smile:")
     out, err = capsys.readouterr()
     assert all(words in out for words in ("[/c]", "a[/b]", "[red]x[/red] :smile:"))
     assert err == "error: [/d] :smile:\n"
@@ -79,15 +79,15 @@ def test_the_word_of_a_wait_and_of_a_bar_are_letters(monkeypatch):
     stream.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(output, "PATIENCE", 0.0)
     shown = threading.Event()
     monkeypatch.setattr(
-        progress.threading, "Timer", lambda _, start: threading.Thread(target=lambda: (start(), shown.set()))
+        output.threading, "Timer", lambda _, start: threading.Thread(target=lambda: (start(), shown.set()))
     )
     monkeypatch.setattr(threading.Thread, "cancel", lambda _: None, raising=False)
-    with progress.waiting("counting a[/b]\x1b]0;mine.csv"):
+    with output.waiting("counting a[/b]\x1b]0;mine.csv"):
         shown.wait()
-    with progress.progress("runs of a[/b]\x1b]0;mine") as report:
+    with output.progress("runs of a[/b]\x1b]0;mine") as report:
         assert report is not None
         report(1, 2)
     text = stream.getvalue()

@@ -115,9 +115,9 @@ def test_layers() -> None:
         ("from rhocover import cli, errors", "cli"),
         ("from .. import cli", "cli"),
         ("from .solver import solve", "planning"),
-        ("def f():\n    from rhocover.report.page import page", "report"),
+        ("def f():\n    from rhocover.report.pages import page", "report"),
         ("importlib.import_module(f'rhocover.envs.{name}')", "envs"),
-        ("if TYPE_CHECKING:\n    import rhocover.data\nelse:\n    import rhocover.cli", "cli"),
+        ("if TYPE_CHECKING:\n    import rhocover.datasets\nelse:\n    import rhocover.cli", "cli"),
         ("from rhocover import __version__", "_version"),
     ],
 )

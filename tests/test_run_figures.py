@@ -8,16 +8,21 @@ from matplotlib.figure import Figure
 
 import rhocover as rc
 from rhocover.errors import InvalidArgumentError
-from rhocover.experiments.pictures import comparison_regret_figure, comparison_worst_ratio_figure
+from rhocover.experiments.comparison import comparison_regret_figure, comparison_worst_ratio_figure
 from rhocover.exploring import explorer_names
 from rhocover.exploring.registry import CLASSES, VARIANTS
-from rhocover.report.curves import curve_of, curves_of_runs
-from rhocover.report.figures import save_figure
-from rhocover.report.journey import run_figure
-from rhocover.report.lines import CITED, COLOURS, colours_of, count_text, spoken, spread
-from rhocover.report.ratios import worst_ratio_figure
-from rhocover.report.regret import regret_figure
-from rhocover.report.snapshots import decades, snapshot_figure, snapshots, visit_ratio
+from rhocover.report.figures import decades, save_figure, snapshot_figure, snapshots, visit_ratio
+from rhocover.report.figures.lines import (
+    CITED,
+    COLOURS,
+    colours_of,
+    count_text,
+    curve_of,
+    curves_of_runs,
+    spoken,
+    spread,
+)
+from rhocover.report.figures.over_time import regret_figure, run_figure, worst_ratio_figure
 from test_figures import is_legible
 
 STEPS = np.array([1, 10, 100, 1_000, 10_000])

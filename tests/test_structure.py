@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import rhocover as rc
 from rhocover.chains import is_communicating, maximal_end_components, reachable_states
 from rhocover.errors import InvalidArgumentError, NotCommunicatingError
-from rhocover.structure import average_structure, reachable_structure
+from rhocover.planning.problem import average_structure, reachable_structure
 
 reproducible = settings(max_examples=80, deadline=None, derandomize=True)
 

@@ -12,10 +12,11 @@ from threadpoolctl import threadpool_info
 
 import rhocover as rc
 from patience import PATIENCE
-from rhocover.planning import threads
-from rhocover.planning.threads import one_blas_thread
-from rhocover.report import figures, page_pictures
-from rhocover.report.drawing import BOX, as_text, drawing, drawn, known
+from rhocover.linalg import normal_equations
+from rhocover.linalg.normal_equations import one_blas_thread
+from rhocover.report import figures
+from rhocover.report.figures.drawing import BOX, as_text, drawing, drawn, known
+from rhocover.report.pages import html
 
 
 def blas_threads() -> set[int]:
@@ -25,7 +26,7 @@ def blas_threads() -> set[int]:
 @pytest.fixture
 def two_threads():
     """Lets BLAS use two threads, however many cores there are; not as a limit, which belongs to a thread."""
-    libraries = threads._libraries()
+    libraries = normal_equations._libraries()
     before = [library.get_num_threads() for library in libraries]
     set_all(libraries, [2] * len(libraries))
     if blas_threads() != {2}:
@@ -36,7 +37,7 @@ def two_threads():
 
 def set_all(libraries: list, numbers: list[int]) -> None:
     for library, number in zip(libraries, numbers, strict=True):
-        threads.set_threads(library, number)
+        normal_equations.set_threads(library, number)
 
 
 def overlapped(enter: Callable[[], object]) -> None:
@@ -124,7 +125,7 @@ def test_every_picture_is_made_and_written_under_the_one_lock(monkeypatch):
     works = {
         "made": lambda: figures.ratio_figure(mdp, [[1.0] * 2] * 6),
         "written": lambda: drawn(figure, "png"),
-        "in a page": lambda: page_pictures.svg_html(figure, "x", "y"),
+        "in a page": lambda: html.svg_html(figure, "x", "y"),
     }
     for name, work in works.items():
         done = threading.Event()
@@ -143,7 +144,7 @@ def test_letters_that_the_font_lacks_are_boxes_without_a_warning_or_a_filter():
     )
     before = list(warnings.filters)
     figure = figures.occupancy_figure(mdp, [[1 / 12] * 2] * 6, "状態\x1b")
-    drawing_of = page_pictures.svg_html(figure, "x", "alt\x1b\u202e")
+    drawing_of = html.svg_html(figure, "x", "alt\x1b\u202e")
     assert drawn(figure, "png").startswith(b"\x89PNG")
     assert "alt\\x1b\\u202e" in drawing_of
     assert warnings.filters == before

@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks import report
 from benchmarks.audit_speed import ACTIONS, grown, lake
 from benchmarks.peers.pictures import bars_figure
-from rhocover.data import audit, read_tally
+from rhocover.datasets import audit, read_tally
 from rhocover.report.figures import save_figure
 
 TITLE = "Audit"

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks.peers.explorer_systems import OURS, SYSTEMS
-from rhocover.report.drawing import STYLE
-from rhocover.report.lines import GREY, Ending, time_axis, write_endings
-from rhocover.report.ratios import ratio_axis
+from rhocover.report.figures.drawing import STYLE
+from rhocover.report.figures.lines import GREY, Ending, time_axis, write_endings
+from rhocover.report.figures.over_time import ratio_axis
 
 OWN = dict(zip(OURS.values(), ("#0072B2", "#56B4E9"), strict=True))
 COLOURS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#6A3D9A")  # of the best others, best first

@@ -21,8 +21,8 @@ from benchmarks.peers.solver_pictures import OURS, draw_sizes
 from benchmarks.peers.workers import Clock, Worker
 from rhocover.checks import FloatArray, IntArray
 from rhocover.oracles import METHODS, Response, make_oracle
-from rhocover.oracles.discounted import visits_of
 from rhocover.oracles.evaluation import best_class
+from rhocover.oracles.policy_iteration import visits_of
 
 TITLE = "Oracle"
 QUESTION = (

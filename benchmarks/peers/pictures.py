@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from rhocover.report.drawing import STYLE
-from rhocover.report.lines import GREY
+from rhocover.report.figures.drawing import STYLE
+from rhocover.report.figures.lines import GREY
 
 OURS, THEIRS = "#0072B2", "#9A9A9A"
 BAR = 0.21  # inches for one bar

@@ -37,7 +37,7 @@ from benchmarks.peers.simulator_players import (
     Played,
     make_players,
 )
-from rhocover.adapters.tables import read_table
+from rhocover.environments.table_model import read_table
 from rhocover.report.figures import save_figure
 
 TITLE = "Simulator"

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import rhocover as rc
-from rhocover.adapters.tables import Table, read_table
+from rhocover.environments.table_model import Table, read_table
 from rhocover.exploring.behaviours import Sampled
 from rhocover.exploring.simulator import Simulator, Visits
 

@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from rhocover.report.drawing import STYLE
 from rhocover.report.figures import save_figure
-from rhocover.report.lines import GREY
+from rhocover.report.figures.drawing import STYLE
+from rhocover.report.figures.lines import GREY
 
 OURS = "this library"
 COLOURS = ("#D55E00", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#7F7F7F")  # Okabe and Ito

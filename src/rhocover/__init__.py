@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rhocover import baselines, envs, errors, learning, weights
-    from rhocover.adapters.bins import Bins, QuantileBins
-    from rhocover.adapters.counting import CountVisits
-    from rhocover.adapters.coverage_reward import CoverageReward
-    from rhocover.adapters.sb3 import CoverageCallback
-    from rhocover.adapters.vector_wrappers import CountVisitsVector, CoverageRewardVector
     from rhocover.collecting import Collection, TopUp, collect, top_up
     from rhocover.coverage import Coverage
-    from rhocover.data import Audit, audit
+    from rhocover.datasets import Audit, audit
+    from rhocover.environments.encoding.bins import Bins, QuantileBins
+    from rhocover.environments.sb3 import CoverageCallback
+    from rhocover.environments.wrappers import (
+        CountVisits,
+        CountVisitsVector,
+        CoverageReward,
+        CoverageRewardVector,
+    )
     from rhocover.experiments import Comparison, compare, reproduce
     from rhocover.exploring import (
         Algorithm1,
@@ -54,15 +57,15 @@ _HOME = {
     "plan": "rhocover.planning",
     "Budget": "rhocover.theory",
     "budget": "rhocover.theory",
-    "Bins": "rhocover.adapters.bins",
-    "QuantileBins": "rhocover.adapters.bins",
-    "CountVisits": "rhocover.adapters.counting",
-    "CoverageReward": "rhocover.adapters.coverage_reward",
-    "CountVisitsVector": "rhocover.adapters.vector_wrappers",
-    "CoverageRewardVector": "rhocover.adapters.vector_wrappers",
-    "CoverageCallback": "rhocover.adapters.sb3",
-    "Audit": "rhocover.data",
-    "audit": "rhocover.data",
+    "Bins": "rhocover.environments.encoding.bins",
+    "QuantileBins": "rhocover.environments.encoding.bins",
+    "CountVisits": "rhocover.environments.wrappers",
+    "CoverageReward": "rhocover.environments.wrappers",
+    "CountVisitsVector": "rhocover.environments.wrappers",
+    "CoverageRewardVector": "rhocover.environments.wrappers",
+    "CoverageCallback": "rhocover.environments.sb3",
+    "Audit": "rhocover.datasets",
+    "audit": "rhocover.datasets",
     "Collection": "rhocover.collecting",
     "TopUp": "rhocover.collecting",
     "collect": "rhocover.collecting",

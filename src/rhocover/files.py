@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,10 +24,106 @@ import numpy as np
 from rhocover import checks
 from rhocover._version import __version__
 from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
-from rhocover.locks import holder_of, make_folder
-from rhocover.plain_files import check_plain, parse_json, read_text
-from rhocover.temporary import is_called, remove_left, temporary_file
-from rhocover.tensor_bytes import tensor_bytes
+from rhocover.folders import holder_of, is_called, make_folder, remove_left, temporary_file
+
+# Tensors as the bytes of a safetensors file, put together here in one piece of memory.
+#
+# The bytes are those that safetensors' own writer gives. It holds three copies of them, and ends the
+# process where there is no memory for one; here there is one copy, and a MemoryError.
+#
+#     8 bytes: length of the header | header, JSON, padded with blanks | tensors, widest numbers first
+
+ORDER = ("u8", "i8", "f8", "f4", "u4", "i4", "f2", "u2", "i2", "i1", "u1", "b1")  # so that all are aligned
+LETTERS = {"u": "U", "i": "I", "f": "F"}
+
+
+def tensor_bytes(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes:
+    """Returns the file that holds these tensors and texts."""
+    names = sorted(tensors, key=lambda name: (ORDER.index(tensors[name].dtype.str[1:]), name))
+    header: dict[str, object] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name in names:
+        begin, end = end, end + tensors[name].nbytes
+        shape = list(tensors[name].shape)
+        header[name] = {"dtype": _kind(tensors[name].dtype), "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    data = [_little(tensors[name]).reshape(-1).view(np.uint8).data for name in names]
+    return b"".join([len(text).to_bytes(8, "little"), text, *data])
+
+
+def _kind(dtype: np.dtype) -> str:
+    return "BOOL" if dtype.kind == "b" else f"{LETTERS[dtype.kind]}{8 * dtype.itemsize}"
+
+
+def _little(array: np.ndarray) -> np.ndarray:
+    """Returns the array in one piece, with the lowest byte of each number first."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+
+
+# Files that can be read to their end: no pipes, no devices, no bytes without number.
+#
+# Whoever names a file for us may put anything in its place. Opening a pipe waits for ever, a device never
+# ends, and a file of a terabyte may have nothing on the disk behind it (a sparse file). They are told from
+# plain files before they are opened. What is wrong is a ValueError whose text goes behind the name of the
+# file.
+
+MOST_TEXT = 2**26  # bytes of a JSON document: twice what the space of a picture of 1024 by 1024 takes
+LARGE = 2**30  # bytes; smaller files may have as many holes as they like
+MOST_HOLLOW = 1100  # times larger than on the disk: more than a file system that packs its blocks can do
+KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+HALF_A_LETTER = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def check_plain(path: str | os.PathLike[str]) -> int:
+    """Returns the size of a file in bytes; refuses what is no file, and one that is nearly all hole."""
+    found = os.stat(path)
+    for is_kind, name in KINDS:
+        if is_kind(found.st_mode):
+            raise ValueError(f"it is {name}, expected a file")
+    on_disk = 512 * getattr(found, "st_blocks", found.st_size)  # not every system says
+    if found.st_size > LARGE and found.st_size > MOST_HOLLOW * on_disk:
+        raise ValueError(f"it claims {found.st_size} bytes, of which {on_disk} are on the disk")
+    return found.st_size
+
+
+def check_within(path: Path, folder: Path) -> None:
+    """Refuses a file that is a link out of `folder`, the place that was named for it."""
+    if not (found := path.resolve()).is_relative_to(folder.resolve()):
+        raise ValueError(f"it leads out of its folder, to {str(found)!r}. Copy the file itself there")
+
+
+def read_text(path: Path, most: int = MOST_TEXT) -> str:
+    """Returns the UTF-8 text of a file of at most `most` bytes."""
+    check_plain(path)
+    with path.open("rb") as file:
+        payload = file.read(most + 1)
+    if len(payload) > most:
+        raise ValueError(f"it has more than {most} bytes")
+    return payload.decode("utf-8")
+
+
+def parse_json(text: str) -> Any:
+    """Returns what a JSON text says; refuses texts that no file or screen can take."""
+    if len(text) > MOST_TEXT:
+        raise ValueError(f"it has {len(text)} letters, expected at most {MOST_TEXT}")
+    value = json.loads(text)
+    if HALF_A_LETTER.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            half = error.object[error.start]
+            raise ValueError(f"it has half a letter in a text, {half!a}, which is no Unicode") from error
+    return value
+
+
+# Files that are whole or absent: tensors and a JSON header, written atomically, checked when read.
 
 FORMAT_VERSION = 1
 NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # of a file system that cannot sync a folder

@@ -256,7 +256,7 @@ class Occupancies:
 
     def _states_over_time(self, policy: FloatArray) -> FloatArray:
         """Returns the mass of each (step, state); rows come step by step, so one sweep fills all."""
-        from rhocover.chains.layers import layered_masses
+        from rhocover.chains.stationary import layered_masses
 
         return layered_masses(self.flow, self.inflow, self.node, policy)
 

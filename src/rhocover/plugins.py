@@ -12,7 +12,7 @@ from typing import Any
 
 from rhocover.errors import unknown_name
 
-EXPLORERS, ADAPTERS, WORLDS = "rhocover.explorers", "rhocover.adapters", "rhocover.worlds"
+EXPLORERS, ADAPTERS, WORLDS = "rhocover.explorers", "rhocover.environments", "rhocover.worlds"
 
 
 @cache

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from rhocover.adapters.minari_files import EpisodeColumns, MinariWriter
+from rhocover.datasets.minari.files import EpisodeColumns, MinariWriter
 
 GRID = {"observation_space": spaces.Discrete(16), "action_space": spaces.Discrete(4)}
 

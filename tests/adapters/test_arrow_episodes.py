@@ -13,8 +13,8 @@ from gymnasium import spaces
 from minari_sets import GRID, assert_same, write
 
 import rhocover as rc
-from rhocover.adapters import hdf5_reading
-from rhocover.adapters.minari_files import open_minari
+from rhocover.datasets.minari import hdf5_reading
+from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import InvalidDataError
 
 FORMS = {"observations": "i8", "actions": "i8", "rewards": "f8", "terminations": "?", "truncations": "?"}

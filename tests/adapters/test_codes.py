@@ -13,7 +13,7 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rhocover.adapters.codes import (
+from rhocover.environments.encoding import (
     Bins,
     OutsideSpaceError,
     QuantileBins,

@@ -12,8 +12,8 @@ from gymnasium import spaces
 from minari_sets import GRID, assert_same, episodes_of, grid, random_flat, write
 
 import rhocover as rc
-from rhocover.adapters import hdf5_inside, hdf5_objects, hdf5_reading
-from rhocover.adapters.minari_files import open_minari
+from rhocover.datasets.minari import hdf5_objects, hdf5_reading
+from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import InvalidDataError
 
 LENGTHS = (3, 1, 5)
@@ -253,7 +253,7 @@ def test_an_episode_of_more_steps_than_all_have_is_refused_before_it_is_read(fol
 
 
 def test_chunks_too_large_to_be_unpacked_are_refused(folder, monkeypatch):
-    monkeypatch.setattr(hdf5_inside, "MOST_CHUNK", 2**16)
+    monkeypatch.setattr(hdf5_objects, "MOST_CHUNK", 2**16)
     claiming(folder, 10**5, chunks=(10**5,), compression="gzip")
     with pytest.raises(InvalidDataError, match="stored in chunks of 800000 bytes; at most 65536"):
         rc.audit(folder)

@@ -15,8 +15,8 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from minari_sets import GRID, assert_same, episodes_of, grid, write
 
-from rhocover.adapters import hdf5_writing, minari_folders
-from rhocover.adapters.minari_files import MinariWriter, open_minari, write_minari
+from rhocover.datasets.minari import folders, hdf5_writing
+from rhocover.datasets.minari.files import MinariWriter, open_minari, write_minari
 from rhocover.errors import InvalidArgumentError, InvalidDataError, MissingExtraError
 
 DATA = ("data", "main_data.hdf5")
@@ -117,7 +117,7 @@ def test_what_is_replaced_comes_back_if_the_rename_fails(folder, monkeypatch):
             raise OSError(errno.EIO, "broken")
         rename(source, target)
 
-    monkeypatch.setattr(minari_folders.os, "rename", fail_once)
+    monkeypatch.setattr(folders.os, "rename", fail_once)
     with pytest.raises(OSError, match="broken"):
         write(folder, grid((9,)), overwrite=True)
     assert (folder.joinpath(*DATA)).read_bytes() == before

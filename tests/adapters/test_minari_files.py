@@ -18,12 +18,11 @@ from hypothesis import strategies as st
 from minari.data_collector import EpisodeBuffer
 from minari_sets import GRID, assert_same, cut, episodes_of, grid, random_flat, write
 
-from rhocover.adapters import hdf5_reading, hdf5_writing
-from rhocover.adapters.hdf5_index import root_group
-from rhocover.adapters.hdf5_messages import type_bytes
-from rhocover.adapters.hdf5_records import Column
-from rhocover.adapters.minari_files import MinariWriter, minari_path, open_minari, write_minari
-from rhocover.adapters.minari_reading import source_leaves
+from rhocover.datasets.minari import hdf5_reading, hdf5_writing
+from rhocover.datasets.minari.files import MinariWriter, minari_path, open_minari, write_minari
+from rhocover.datasets.minari.hdf5_records import Column, type_bytes
+from rhocover.datasets.minari.hdf5_writing import root_group
+from rhocover.datasets.minari.reading import source_leaves
 
 COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
 TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8")

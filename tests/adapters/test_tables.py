@@ -12,10 +12,10 @@ import pytest
 from gymnasium import spaces
 
 import rhocover as rc
-from rhocover.adapters.tables import read_table, table_model
 from rhocover.chains import is_communicating, policy_chain, stationary_distribution
+from rhocover.environments.table_model import read_table, table_model
 from rhocover.errors import InvalidArgumentError, InvalidModelError
-from rhocover.report.cells import cells_of
+from rhocover.report.figures.drawing import cells_of
 
 TABLES = {  # recurrent states, of all; the best worst ratio; that of a uniform random policy
     "FrozenLake-v1": (11, 16, 4.068, 12.5),

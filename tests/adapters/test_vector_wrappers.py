@@ -11,10 +11,13 @@ import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from wrapper_worlds import NUM_ACTIONS, ByHand, Scripted, Wanderer, limited, same_visits
 
-from rhocover.adapters.bins import Bins
-from rhocover.adapters.counting import CountVisits
-from rhocover.adapters.coverage_reward import CoverageReward
-from rhocover.adapters.vector_wrappers import CountVisitsVector, CoverageRewardVector
+from rhocover.environments.encoding.bins import Bins
+from rhocover.environments.wrappers import (
+    CountVisits,
+    CountVisitsVector,
+    CoverageReward,
+    CoverageRewardVector,
+)
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 
 MODES = list(AutoresetMode)

@@ -15,11 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from wrapper_worlds import NUM_ACTIONS, NUM_STATES, ByHand, Scripted, Wanderer, limited, same_visits
 
-from rhocover.adapters.bins import Bins
-from rhocover.adapters.counting import CountVisits
-from rhocover.adapters.coverage_reward import CoverageReward
-from rhocover.adapters.sb3 import CoverageCallback, _callback_class, coverage_numbers
 from rhocover.coverage import Coverage
+from rhocover.environments.encoding.bins import Bins
+from rhocover.environments.sb3 import CoverageCallback, _callback_class, coverage_numbers
+from rhocover.environments.wrappers import CountVisits, CoverageReward
 from rhocover.errors import InvalidArgumentError, MissingExtraError
 
 RHOS = [0.0, 0.5, 1.0, 1.5, 2.0, 8.0, 64.0]

@@ -27,8 +27,8 @@ from writing_verbs import outcome
 
 import rhocover as rc
 from environments import KINDS, Fault, World, fault_of
-from rhocover.adapters.minari_files import open_minari
 from rhocover.cli import app
+from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import RhocoverError
 
 STEPS, ID = 60, "Attack-v0"

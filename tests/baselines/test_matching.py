@@ -11,8 +11,13 @@ import pytest
 from scipy.special import rel_entr
 
 import rhocover as rc
-from rhocover.baselines.max_renyi import MaxRenyi, renyi_entropy
-from rhocover.baselines.state_marginal_matching import StateMarginalMatching, best_policy, uniform_policy
+from rhocover.baselines.state_marginal_matching import (
+    MaxRenyi,
+    StateMarginalMatching,
+    best_policy,
+    renyi_entropy,
+    uniform_policy,
+)
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring import checkpoints
 from rhocover.exploring.beliefs import KnownModel

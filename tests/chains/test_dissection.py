@@ -7,7 +7,8 @@ import scipy.sparse as sp
 from chain_models import drifting_grid
 
 from rhocover import chains
-from rhocover.chains import dissection, stationary
+from rhocover.chains import stationary
+from rhocover.linalg import dissection
 
 
 def test_restarts_do_not_hide_the_separators(monkeypatch) -> None:

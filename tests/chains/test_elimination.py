@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rhocover import chains
-from rhocover.chains import dissection, elimination
+from rhocover.chains import stationary
+from rhocover.linalg import dissection
 
 
 @pytest.mark.parametrize("coupling", [1e-6, 1e-12, 1e-16, 1e-100, 1e-300])
@@ -35,7 +36,7 @@ def test_fronts_of_any_size_give_the_digits_of_gaussian_elimination(
     P = random_chain(seed, 4 + seed % 20, decades, density=0.15)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dissection, "LEAF_STATES", size)
-        patch.setattr(elimination, "PANEL", min(size, 5))
+        patch.setattr(stationary, "PANEL", min(size, 5))
         patch.setattr(dissection, "HUB_DEGREE", 1.5)
         result = chains.stationary_distribution(P)
     assert relative_error(result, many_digits(P, 200)) < 1e-13  # a few roundings in each elimination

@@ -12,7 +12,7 @@ from hypothesis import given
 
 import rhocover as rc
 from rhocover import chains
-from rhocover.chains import end_components
+from rhocover.chains import classes
 
 
 def components_by_definition(mdp: rc.MDP) -> list[set[int]]:
@@ -41,7 +41,7 @@ def is_end_component(mdp: rc.MDP, pairs: set[int], successors: list[set[int]]) -
 def test_maximal_end_components_are_those_of_the_definition(share: int, seed: int) -> None:
     mdp = random_mdp(seed, most_states=5, most_actions=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(end_components, "SEARCH_SHARE", share)
+        patch.setattr(classes, "SEARCH_SHARE", share)
         components = chains.maximal_end_components(mdp)
     expected = components_by_definition(mdp)
     assert components.count == len(expected)
@@ -57,7 +57,7 @@ def test_searching_traps_and_recomputing_components_agree_on_larger_models(seed:
     mdp = random_mdp(seed, most_states=400, most_actions=4)
     labels = []
     for share in (1, 16, 10**9):
-        monkeypatch.setattr(end_components, "SEARCH_SHARE", share)
+        monkeypatch.setattr(classes, "SEARCH_SHARE", share)
         labels.append(chains.maximal_end_components(mdp).pair_label.tolist())
     assert labels[0] == labels[1] == labels[2]
 

@@ -7,7 +7,8 @@ import pytest
 from chain_models import drifting_grid, random_chain, sparse_birth_death
 
 from rhocover import chains
-from rhocover.chains import dissection, gaps
+from rhocover.chains import gaps
+from rhocover.linalg import dissection
 
 
 def reversible_chain(seed: int, num_states: int) -> np.ndarray:

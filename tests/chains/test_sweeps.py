@@ -8,8 +8,9 @@ import scipy.sparse as sp
 from chain_models import expander
 
 from rhocover import chains
-from rhocover.chains import dissection, stationary, sweeps
+from rhocover.chains import stationary
 from rhocover.errors import SolverError
+from rhocover.linalg import dissection
 
 
 def test_sweeps_agree_with_elimination_where_both_work(monkeypatch) -> None:
@@ -25,6 +26,6 @@ def test_sweeps_do_not_mistake_uncoupled_halves_for_a_limit(coupling: float, mon
     P = sp.block_diag([expander(300), expander(300, seed=1)], format="lil")
     P[5, 400], P[500, 7] = coupling, 3 * coupling
     monkeypatch.setattr(dissection, "LARGEST_SEPARATOR", 10)
-    monkeypatch.setattr(sweeps, "MAX_SWEEPS", 500)
+    monkeypatch.setattr(stationary, "MAX_SWEEPS", 500)
     with pytest.raises(SolverError, match="mixes too slowly"):
         chains.stationary_distribution(P)

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from toy_environments import Counted, Failing, Ring, contents, limited, nested_ring, place, visits_of_tally
 
 import rhocover as rc
-from rhocover.adapters.minari_files import open_minari
+from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError, RhocoverError
 from rhocover.files import load_tensors
 

@@ -30,10 +30,10 @@ from toy_environments import (
 )
 
 import rhocover as rc
-from rhocover.adapters.minari_files import open_minari
-from rhocover.adapters.tables import read_table
 from rhocover.collecting import log, seeding
 from rhocover.collecting.pages import page_of_collection
+from rhocover.datasets.minari.files import open_minari
+from rhocover.environments.table_model import read_table
 from rhocover.errors import InvalidArgumentError, MissingExtraError
 
 LEARNED = {"model": "learned"}

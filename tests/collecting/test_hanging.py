@@ -19,8 +19,8 @@ from toy_environments import Ring, contents, limited
 
 import rhocover as rc
 from patience import PATIENCE, waited_for
-from rhocover.adapters import step_timeout
 from rhocover.collecting import log
+from rhocover.environments import stepping
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 from rhocover.exploring.interrupts import DEAF, Interrupts
 from rhocover.files import load_tensors
@@ -307,7 +307,7 @@ def test_where_there_is_no_clock_a_limit_is_refused_at_the_door(tmp_path, monkey
     thread.start()
     thread.join()
     assert "`step_timeout` works in the main thread only" in caught[0]
-    monkeypatch.delattr(step_timeout.signal, "setitimer")
+    monkeypatch.delattr(stepping.signal, "setitimer")
     with pytest.raises(InvalidArgumentError, match=r"does not have \(Windows\)"):
         collect(limited(6), tmp_path / "out", step_timeout=1)
     assert not (tmp_path / "out").exists()

@@ -16,12 +16,11 @@ from toy_environments import Failing, Ring, contents, limited, nested_ring, plac
 
 import rhocover as rc
 from patience import PATIENCE
-from rhocover.adapters import hdf5_reading, stored_rows
-from rhocover.adapters.stored_rows import Spool, stretches
 from rhocover.collecting import environment_world, episodes, log, seeding
+from rhocover.datasets.minari import columns, hdf5_reading
+from rhocover.datasets.minari.columns import Spool, stretches
 from rhocover.errors import EnvironmentFailedError, OutOfMemoryError
-from rhocover.files import load_tensors
-from rhocover.tensor_bytes import tensor_bytes
+from rhocover.files import load_tensors, tensor_bytes
 
 LEARNED = {"model": "learned"}
 SIDE = 32
@@ -102,7 +101,7 @@ def test_episodes_that_wait_in_files_are_written_like_any_other(name, size, tmp_
     monkeypatch.setattr(log, "PART", size)  # which also says in what order copies are written
     collect(make(), tmp_path / "held", **settings)
     monkeypatch.setattr(episodes, "HELD_BYTES", 0)
-    monkeypatch.setattr(stored_rows, "STRETCH_BYTES", 10_000)
+    monkeypatch.setattr(columns, "STRETCH_BYTES", 10_000)
     collect(make(), tmp_path / "filed", **settings)
     assert contents(tmp_path / "filed") == contents(tmp_path / "held")
 
@@ -129,7 +128,7 @@ def test_an_audit_that_reads_long_episodes_in_pieces_counts_the_same(name, tmp_p
     found = collect(make(), tmp_path / "out", **settings)
     at_once = rc.audit(found.path, 2.0, **settings)
     monkeypatch.setattr(hdf5_reading, "CHUNK_BYTES", 1)
-    monkeypatch.setattr("rhocover.data.minari_tally.AT_ONCE", 2 * ROW)
+    monkeypatch.setattr("rhocover.datasets.reading.AT_ONCE", 2 * ROW)
     in_pieces = rc.audit(found.path, 2.0, **settings)
     assert (in_pieces.summary(), in_pieces.verdict) == (at_once.summary(), at_once.verdict)
 
@@ -161,10 +160,10 @@ def peak_of(make) -> int:
 def test_memory_does_not_grow_with_the_steps(ending, tmp_path, monkeypatch):
     """600 pictures are 2 MB more than 100: any place that kept them, or a circle of objects, would show."""
     for module, name in ((log, "PART_BYTES"), (episodes, "HELD_BYTES"), (environment_world, "LARGEST"),
-                         (hdf5_reading, "CHUNK_BYTES"), (stored_rows, "STRETCH_BYTES")):  # fmt: skip
+                         (hdf5_reading, "CHUNK_BYTES"), (columns, "STRETCH_BYTES")):  # fmt: skip
         monkeypatch.setattr(module, name, 20 * ROW)
-    monkeypatch.setattr("rhocover.adapters.hdf5_writing.BATCH_BYTES", 20 * ROW)
-    monkeypatch.setattr("rhocover.data.minari_tally.AT_ONCE", 20 * ROW)
+    monkeypatch.setattr("rhocover.datasets.minari.hdf5_writing.BATCH_BYTES", 20 * ROW)
+    monkeypatch.setattr("rhocover.datasets.reading.AT_ONCE", 20 * ROW)
     collect(frames(ending), tmp_path / "warm", 100, states=corner)  # what is imported and compiled once
 
     def peak(num_steps: int) -> int:

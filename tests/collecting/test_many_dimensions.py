@@ -12,9 +12,8 @@ from gymnasium.vector import SyncVectorEnv
 from toy_environments import NUM_STATES, Failing, Ring, contents, visits_of_tally
 
 import rhocover as rc
-from rhocover.adapters import bins
-from rhocover.adapters.codes import read_state_code, state_code_from_document
-from rhocover.adapters.grid_keys import MAX_KEYS, cell_of, num_keys, wide_key, wide_type
+from rhocover.environments.encoding import bins, read_state_code, state_code_from_document
+from rhocover.environments.encoding.axes import MAX_KEYS, cell_of, num_keys, wide_key, wide_type
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 
 LEARNED = {"model": "learned"}

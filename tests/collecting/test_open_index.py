@@ -10,10 +10,10 @@ from gymnasium import spaces
 from toy_environments import Ring
 
 from rhocover import MDP
-from rhocover.adapters.codes import FunctionCode, WholeNumber
 from rhocover.collecting.atlas import Atlas, Chart
 from rhocover.collecting.naming import Naming
 from rhocover.collecting.seeding import Seeds
+from rhocover.environments.encoding import FunctionCode, WholeNumber
 from rhocover.errors import EnvironmentFailedError
 from rhocover.exploring.frame import Frame, make_known
 from rhocover.exploring.index import OpenIndex, counts_of_moves, no_moves, visits_of_moves

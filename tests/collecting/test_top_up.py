@@ -19,12 +19,12 @@ from toy_environments import CAR, Failing, Ring, contents, limited, nested_ring,
 
 import rhocover as rc
 from frames import Frame
-from rhocover.adapters.minari_files import open_minari
 from rhocover.collecting import extending, log, seeding
 from rhocover.collecting.adding import SHARE, SHORTEST, Adding
 from rhocover.collecting.expedition import read_expedition
 from rhocover.collecting.topped_page import page_of_top_up
-from rhocover.data import audit_tally, read_tally
+from rhocover.datasets import audit_tally, read_tally
+from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import (
     EnvironmentFailedError,
     InvalidArgumentError,
@@ -34,7 +34,7 @@ from rhocover.errors import (
     UnknownNameError,
 )
 from rhocover.planning.union import best_addition
-from rhocover.report.page_html import page_html
+from rhocover.report.pages.html import page_html
 
 INF = float("inf")
 NAMES = ("s", "a", "s_next", "terminated", "truncated")

@@ -31,7 +31,7 @@ from toy_environments import (
 )
 
 import rhocover as rc
-from rhocover.adapters.codes import read_state_code
+from rhocover.environments.encoding import read_state_code
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 
 MODES = list(AutoresetMode)
@@ -257,7 +257,7 @@ def test_a_vector_that_reuses_its_arrays_is_counted_and_stored(mode, tmp_path):
 
 
 def _episodes(found):
-    from rhocover.adapters.minari_files import open_minari
+    from rhocover.datasets.minari.files import open_minari
 
     return list(open_minari(found.path).episodes())
 

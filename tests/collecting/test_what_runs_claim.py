@@ -16,8 +16,8 @@ import rhocover as rc
 from rhocover.collecting.trail import FIRST
 from rhocover.errors import InvalidArgumentError
 from rhocover.learning.markov import FALSE_ALARM
-from rhocover.report.page_html import page_html
-from rhocover.report.page_run import page_of_run
+from rhocover.report.pages.html import page_html
+from rhocover.report.pages.run import page_of_run
 
 INF = math.inf
 COARSE = rc.Bins((3, 3))

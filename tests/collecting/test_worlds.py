@@ -28,8 +28,8 @@ from toy_environments import (
 )
 
 import rhocover as rc
-from rhocover.adapters.codes import read_state_code
-from rhocover.adapters.tables import read_table
+from rhocover.environments.encoding import read_state_code
+from rhocover.environments.table_model import read_table
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.learned import Learned
 from rhocover.exploring.registry import explorer_names, make_explorer

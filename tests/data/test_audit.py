@@ -12,16 +12,16 @@ from data_streams import Stream, random_stream, walk
 
 from rhocover import envs
 from rhocover.coverage import Coverage
-from rhocover.data import Audit, Tallier, Tally, audit, audit_tally
-from rhocover.data.certainty import _lift, lower_bound
-from rhocover.data.verdict import ThinPair, first_to_collect, sentence
+from rhocover.datasets import Audit, Tallier, Tally, audit, audit_tally
+from rhocover.datasets.best import _lift, lower_bound
+from rhocover.datasets.result import ThinPair, first_to_collect, sentence
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.exploring.certificates import Certificate
 from rhocover.files import load_tensors
 from rhocover.mdp import MDP
 from rhocover.planning import plan
-from rhocover.report.page_audit import page_of_audit, visits_of_audit
-from rhocover.report.page_html import page_html
+from rhocover.report.pages.audit import page_of_audit, visits_of_audit
+from rhocover.report.pages.html import page_html
 from small_models import random_model
 
 
@@ -237,8 +237,8 @@ def test_a_certificate_can_be_left_out_and_insisted_on(monkeypatch: pytest.Monke
     assert left_out.best is not None
     assert "nothing, because no certificate was asked for" in str(left_out)
     assert left_out.summary()["certificate"] is None
-    monkeypatch.setattr("rhocover.data.certainty.LARGEST", 5)
-    monkeypatch.setattr("rhocover.data.best.LARGEST_PLAN", 5)
+    monkeypatch.setattr("rhocover.datasets.best.LARGEST", 5)
+    monkeypatch.setattr("rhocover.datasets.best.LARGEST_PLAN", 5)
     small = audit(RANDOM_RUN[:], best=True).certificate
     assert small is not None
     assert small.gap == math.inf
@@ -361,7 +361,7 @@ def test_a_summary_is_json_and_a_file_holds_it(seen: Audit, tmp_path) -> None:
 
 
 def test_a_very_large_model_is_planned_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rhocover.data.best.LARGEST_PLAN", 5)
+    monkeypatch.setattr("rhocover.datasets.best.LARGEST_PLAN", 5)
     found = audit(RANDOM_RUN[:])
     assert found.best is None
     assert "pass best=True" in found.observed_note

@@ -10,13 +10,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from rhocover.adapters.codes import Bins
-from rhocover.adapters.minari_files import EpisodeColumns, write_minari
-from rhocover.data import audit, read_tally
-from rhocover.data import declared as declared_module
+from rhocover.datasets import audit, read_tally
+from rhocover.datasets import states as declared_module
+from rhocover.datasets.minari.files import EpisodeColumns, write_minari
+from rhocover.environments.encoding import Bins
 from rhocover.errors import InvalidArgumentError
-from rhocover.report.page_audit import page_of_audit
-from rhocover.report.page_html import page_html
+from rhocover.report.pages.audit import page_of_audit
+from rhocover.report.pages.html import page_html
 
 # Three states in a ring, both actions in each of them twice: 6 pairs, all alike.
 RING = ([0, 1, 2] * 4, [0, 0, 0, 1, 1, 1] * 2, [1, 2, 0] * 4, [False] * 12)

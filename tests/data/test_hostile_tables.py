@@ -15,8 +15,8 @@ import pytest
 from data_streams import random_stream
 
 import rhocover as rc
-from rhocover.cli import inputs
-from rhocover.data import csv_files, npz_files, parquet_files, read_tally
+from rhocover.cli import parsing
+from rhocover.datasets import read_tally, tables
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 
 COLUMNS = random_stream(3, 200).columns
@@ -75,7 +75,7 @@ def test_a_column_that_claims_what_it_does_not_hold_is_refused(
 def test_columns_of_other_lengths_are_refused_before_any_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npz_files, "_read", lambda *_: pytest.fail("unpacked"))
+    monkeypatch.setattr(tables, "_read", lambda *_: pytest.fail("unpacked"))
     with pytest.raises(InvalidDataError, match="`s` 1000000, `a` 200"):
         read_tally(archive(tmp_path / "it.npz", s=npy((10**6,), data=bytes(8 * 10**6))))
 
@@ -102,9 +102,9 @@ def test_wide_columns_come_in_small_pieces_that_say_the_same(
     columns = COLUMNS | {"s": values, "s_next": np.asfortranarray(values[::-1])}
     np.savez_compressed(tmp_path / "it.npz", **columns)
     code = {"states": rc.Bins(3, low=0.0, high=1.0)}
-    monkeypatch.setattr(npz_files, "PIECE_BYTES", 100)
+    monkeypatch.setattr(tables, "PIECE_BYTES", 100)
     with zipfile.ZipFile(tmp_path / "it.npz") as file:
-        pieces = list(npz_files.read_columns(file, list(columns), 64))
+        pieces = list(tables.read_columns(file, list(columns), 64))
     assert {len(piece["a"]) for piece in pieces} == {4}
     for name, column in columns.items():
         assert np.array_equal(np.concatenate([piece[name] for piece in pieces]), column)
@@ -112,7 +112,7 @@ def test_wide_columns_come_in_small_pieces_that_say_the_same(
 
 
 def test_a_wide_array_in_fortran_order_must_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(npz_files, "MOST_TURNED", 1000)
+    monkeypatch.setattr(tables, "MOST_TURNED", 1000)
     with pytest.raises(InvalidDataError, match="in Fortran order, of which at most 1000 are read"):
         read_tally(archive(tmp_path / "it.npz", s=npy((200, 2), data=bytes(3200), turned=True)))
 
@@ -136,7 +136,7 @@ def rows(num: int = 60) -> str:
 def test_a_row_without_end_is_refused_where_it_becomes_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(csv_files, "MOST_ROW", 1000)
+    monkeypatch.setattr(tables, "MOST_LETTERS", 1000)
     (tmp_path / "it.csv").write_text(text)
     with pytest.raises(InvalidDataError, match="it has a row of more than 1000 letters") as refused:
         read_tally(tmp_path / "it.csv")
@@ -150,11 +150,11 @@ def test_the_longer_rows_are_the_fewer_come_at_a_time(
     wide = [f"{line},{'x' * (300 if 20 < k < 30 else 1)}" for k, line in enumerate(lines)]
     (tmp_path / "it.csv").write_text("\n".join(wide))
     (tmp_path / "plain.csv").write_text("\n".join(lines))
-    monkeypatch.setattr(csv_files, "PIECE_LETTERS", 1000)
+    monkeypatch.setattr(tables, "PIECE_LETTERS", 1000)
     with (tmp_path / "it.csv").open(newline="") as file:
-        names, delimiter = csv_files.read_header(file)
+        names, delimiter = tables.read_header(file)
         file.seek(0)
-        sizes = [len(part) for part in csv_files.read_fields(file, names, ["s", "a"], delimiter, 1000)]
+        sizes = [len(part) for part in tables.read_fields(file, names, ["s", "a"], delimiter, 1000)]
     assert sizes == [20, 3, 3, 3, 31]
     assert same(read_tally(tmp_path / "it.csv"), read_tally(tmp_path / "plain.csv"))
 
@@ -186,9 +186,7 @@ def test_a_long_text_that_is_kept_once_is_refused_before_it_is_repeated(
     for column in (text, text.dictionary_decode()):
         parquet.write_table(pa.table(COLUMNS | {"s": column}), tmp_path / "it.parquet", compression="zstd")
         made = []
-        monkeypatch.setattr(
-            parquet_files, "text_array", lambda values, name, m=made: m.append(len(values)) or 1 / 0
-        )
+        monkeypatch.setattr(tables, "text_array", lambda values, name, m=made: m.append(len(values)) or 1 / 0)
         with pytest.raises(InvalidDataError):
             read_tally(tmp_path / "it.parquet")
         assert made == [1]
@@ -208,7 +206,7 @@ def test_more_rows_than_bytes_can_say_are_refused(tmp_path: Path, monkeypatch: p
         pa.table({name: np.zeros(10**5, np.int64) for name in COLUMNS}), tmp_path / "it.parquet"
     )
     assert read_tally(tmp_path / "it.parquet").num_steps == 10**5
-    monkeypatch.setattr(parquet_files, "MOST_ROWS", 10)
+    monkeypatch.setattr(tables, "MOST_ROWS", 10)
     with pytest.raises(InvalidDataError, match="it claims 100000 rows in "):
         read_tally(tmp_path / "it.parquet")
 
@@ -216,7 +214,7 @@ def test_more_rows_than_bytes_can_say_are_refused(tmp_path: Path, monkeypatch: p
 def test_lists_and_text_of_a_row_group_have_a_largest_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_files, "MOST_COLUMN", 10_000)
+    monkeypatch.setattr(tables, "MOST_COLUMN", 10_000)
     lists = pa.array([np.zeros(2000, np.int64)] + [[0]] * 199)
     parquet.write_table(pa.table(COLUMNS | {"s": lists}), tmp_path / "it.parquet")
     with pytest.raises(InvalidDataError, match=r"`s` has \d+ bytes in one row group, of which at most 10000"):
@@ -231,14 +229,14 @@ def test_weights_that_claim_more_than_their_file_holds_are_refused(tmp_path: Pat
     path.write_bytes(npy((10**9, 2), "<f8", bytes(80)))
     model = rc.envs.river_swim(num_states=5)
     with pytest.raises(InvalidArgumentError, match=r"it claims shape \(1000000000, 2\) in \d+ bytes"):
-        inputs.read_weights(str(path), model)
+        parsing.read_weights(str(path), model)
     os.truncate(path, 2**36)
     with pytest.raises(InvalidArgumentError, match="it claims 68719476736 bytes, of which"):
-        inputs.read_weights(str(path), model)
+        parsing.read_weights(str(path), model)
 
 
 def test_weights_as_text_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "MOST_CSV", 1000)
+    monkeypatch.setattr(parsing, "MOST_CSV", 1000)
     (tmp_path / "mu.csv").write_text("1," * 1000)
     with pytest.raises(InvalidArgumentError, match="it has 2000 bytes, expected at most 1000"):
-        inputs.read_weights(str(tmp_path / "mu.csv"), rc.envs.river_swim(num_states=5))
+        parsing.read_weights(str(tmp_path / "mu.csv"), rc.envs.river_swim(num_states=5))

@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from rhocover.adapters.codes import Bins, read_action_code, read_state_code
-from rhocover.adapters.minari_files import EpisodeColumns, open_minari, write_minari
-from rhocover.data import Tallier, audit, read_tally
+from rhocover.datasets import Tallier, audit, read_tally
+from rhocover.datasets.minari.files import EpisodeColumns, open_minari, write_minari
+from rhocover.environments.encoding import Bins, read_action_code, read_state_code
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 
 EPISODES = 30

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from rhocover.data import Tallier, Tally
-from rhocover.data.mixing import Mixing, find_mixing
+from rhocover.datasets import Tallier, Tally
+from rhocover.datasets.best import Mixing, find_mixing
 
 
 def sticky(num_steps: int, seed: int, stay: float, *, share: float = 0.5) -> np.ndarray:

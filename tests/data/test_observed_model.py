@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rhocover.chains import is_communicating
-from rhocover.data import Tallier, Tally, observed_model
+from rhocover.datasets import Tallier, Tally, observed_model
 from rhocover.errors import InvalidDataError
 from small_models import random_model
 
@@ -104,7 +104,7 @@ def test_long_data_shows_the_model_itself() -> None:
 def test_restarts_from_everywhere_to_everywhere_are_refused_not_built(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rhocover.data.observed.MOST_ENTRIES", 3)
+    monkeypatch.setattr("rhocover.datasets.empirical_model.MOST_ENTRIES", 3)
     stream = stream_of([0, 1, 2], [0] * 3, [9] * 3, [True] * 3)
     with pytest.raises(InvalidDataError, match="ends episodes in 3 pairs and begins them in 3 states"):
         observed_model(tally_of(stream))

@@ -11,9 +11,9 @@ import pyarrow.parquet as parquet
 import pytest
 from data_streams import Stream, random_stream
 
-import rhocover.data.chunks
-import rhocover.data.tables
-from rhocover.data import Tally, read_tally
+import rhocover.datasets.columns
+import rhocover.datasets.tables
+from rhocover.datasets import Tally, read_tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError, MissingExtraError
 
 STREAM = random_stream(7, 500)
@@ -44,8 +44,8 @@ def check_same(a: Tally, b: Tally) -> None:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads in pieces of 64 rows, so that episodes run over their edges."""
-    monkeypatch.setattr(rhocover.data.tables, "SIZE", 64)
-    monkeypatch.setattr(rhocover.data.tables, "MOST_CSV_ROWS", 64)
+    monkeypatch.setattr(rhocover.datasets.tables, "SIZE", 64)
+    monkeypatch.setattr(rhocover.datasets.tables, "MOST_CSV_ROWS", 64)
 
 
 @pytest.mark.parametrize("name", ["data.npz", "data.csv", "data.tsv", "data.parquet", "DATA.PARQUET"])
@@ -96,7 +96,7 @@ def next_states_of(stream: Stream) -> tuple[dict, dict]:
 @pytest.mark.parametrize("seed", range(5))
 def test_next_states_are_those_of_the_next_row_of_the_episode(seed: int, small_pieces: None) -> None:
     """The last row of an episode that was cut led nobody knows where: it is left out."""
-    from rhocover.data import Tallier
+    from rhocover.datasets import Tallier
 
     columns, known = next_states_of(random_stream(seed, 500))
     tallier = Tallier()
@@ -133,7 +133,7 @@ def test_a_data_frame_is_columns() -> None:
 
 
 def test_states_and_actions_may_be_real_numbers_with_a_code() -> None:
-    from rhocover.adapters.codes import Bins
+    from rhocover.environments.encoding import Bins
 
     s, s_next = np.array([[0.1], [0.6]]), np.array([[0.6], [0.9]])
     rows = {"s": s, "a": [[-0.9], [1.0]], "s_next": s_next, "done": [False, False]}

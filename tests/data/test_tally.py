@@ -8,8 +8,8 @@ from data_streams import Stream, count_by_hand, random_stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rhocover.data import Tallier, Tally
-from rhocover.data.batches import MOST, BatchCounts
+from rhocover.datasets import Tallier, Tally
+from rhocover.datasets.tally import MOST, BatchCounts
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 
 

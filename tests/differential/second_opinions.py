@@ -18,9 +18,10 @@ from differing_cases import INF, Case
 
 from rhocover import Coverage, Occupancies
 from rhocover.errors import RhocoverError
-from rhocover.planning import factorisation, program, sparse_backend
-from rhocover.planning.ordering import has_metis, metis_order
-from rhocover.planning.symbolic import analyse
+from rhocover.linalg import multifrontal, normal_equations
+from rhocover.linalg.dissection import has_metis, metis_order
+from rhocover.linalg.symbolic import analyse
+from rhocover.planning import program
 
 Order = Callable[[Any], np.ndarray]  # of a pattern: which row to eliminate when
 
@@ -83,9 +84,9 @@ def sparse_solver(order: Order) -> Iterator[None]:
     """Plans inside use the sparse factorisation whatever their size, and eliminate in this order."""
     with (
         mock.patch.object(program, "SMALL", 0),
-        mock.patch.object(factorisation, "DENSE_ROWS", 0),
-        mock.patch.object(factorisation, "DENSE_SHARE", 10.0),
-        mock.patch.object(sparse_backend, "best_analysis", lambda pattern: analyse(pattern, order(pattern))),
+        mock.patch.object(normal_equations, "DENSE_ROWS", 0),
+        mock.patch.object(normal_equations, "DENSE_SHARE", 10.0),
+        mock.patch.object(multifrontal, "best_analysis", lambda pattern: analyse(pattern, order(pattern))),
     ):
         yield
 
@@ -100,5 +101,5 @@ def foreign_order(pattern: Any) -> np.ndarray:
 @contextmanager
 def dense_solver() -> Iterator[None]:
     """Plans inside use sparse products and the dense factorisation, whatever their size."""
-    with mock.patch.object(program, "SMALL", 0), mock.patch.object(factorisation, "DENSE_ROWS", 10**9):
+    with mock.patch.object(program, "SMALL", 0), mock.patch.object(normal_equations, "DENSE_ROWS", 10**9):
         yield

@@ -23,10 +23,10 @@ from second_opinions import foreign_order, sparse_solver
 from twin_kernels import Ledger, all_kernels, checking, unlike
 
 import rhocover as rc
-from rhocover.learning import shortest_paths, worst_rows
+from rhocover.learning import confidence, shortest_paths
+from rhocover.linalg import multifrontal
+from rhocover.linalg.dissection import nested_dissection
 from rhocover.oracles import best_response
-from rhocover.planning import multifrontal
-from rhocover.planning.ordering import nested_dissection
 
 SOURCE = Path(rc.__file__).parent
 # Where bits may differ, relative to the largest entry, and why. NumPy adds in pairs and takes exponentials
@@ -34,15 +34,15 @@ SOURCE = Path(rc.__file__).parent
 # for each of at most some hundred terms. `_backward` is compiled with leave to add in any order, and it
 # solves with factors whose condition multiplies what that does.
 ROUNDED = {
-    "rhocover.baselines.backward_induction.backward_induction": 1e-13,  # value.mean()
-    "rhocover.learning.path_steps._eliminate": 1e-13,  # sums of rows
-    "rhocover.learning.worst_rows._end": 1e-12,  # log1p, at the end of a bisection
-    "rhocover.learning.worst_rows._slope": 1e-12,  # log and log1p
-    "rhocover.learning.worst_rows._fill_ball": 1e-12,  # exp of a sum over HALVINGS rounds
-    "rhocover.learning.worst_rows._fill_intervals": 1e-13,  # sums of a row
-    "rhocover.learning.worst_rows.interval_ends": 1e-12,  # exp and expm1
-    "rhocover.oracles.kernels.moved_visits": 1e-13,  # a sum over the states
-    "rhocover.planning.multifrontal._backward": 1e-6,
+    "rhocover.baselines.episodic.backward_induction": 1e-13,  # value.mean()
+    "rhocover.learning.shortest_paths._eliminate": 1e-13,  # sums of rows
+    "rhocover.learning.confidence._end": 1e-12,  # log1p, at the end of a bisection
+    "rhocover.learning.confidence._slope": 1e-12,  # log and log1p
+    "rhocover.learning.confidence._fill_ball": 1e-12,  # exp of a sum over HALVINGS rounds
+    "rhocover.learning.confidence._fill_intervals": 1e-13,  # sums of a row
+    "rhocover.learning.confidence.interval_ends": 1e-12,  # exp and expm1
+    "rhocover.oracles.evaluation.moved_visits": 1e-13,  # a sum over the states
+    "rhocover.linalg.multifrontal._backward": 1e-6,
 }
 
 
@@ -127,7 +127,7 @@ def find_interval_ends() -> None:
     for _ in range(20):
         shares = rng.random(30)
         shares[:2] = 0.0, 1.0
-        worst_rows.interval_ends(shares, 10.0 ** rng.uniform(-12, 1, 30))
+        confidence.interval_ends(shares, 10.0 ** rng.uniform(-12, 1, 30))
 
 
 WORK: tuple[Callable[[], None], ...] = (

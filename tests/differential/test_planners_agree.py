@@ -16,8 +16,8 @@ from differing_cases import BLOCK_SIZE, BLOCKS, INF, NUM_CASES, Case, random_cas
 from second_opinions import cvxpy_divergence, dense_solver, foreign_order, sparse_solver
 
 from rhocover import MDP, Plan, plan
+from rhocover.linalg.dissection import nested_dissection
 from rhocover.planning import PlanStatus
-from rhocover.planning.ordering import nested_dissection
 
 TOL = 1e-8  # of `plan`
 ROUNDING = 1e-12  # of a divergence near 10 at rho = 30: some hundred units in the last place

@@ -23,7 +23,7 @@ from numba.core.dispatcher import Dispatcher
 
 import rhocover
 
-SKIPPED = ("rhocover.adapters.sb3",)  # needs torch; has no loops of its own
+SKIPPED = ("rhocover.environments.sb3",)  # needs torch; has no loops of its own
 
 
 def all_kernels() -> dict[str, Dispatcher]:

@@ -22,10 +22,9 @@ from rhocover.errors import (
     SolverError,
     UnknownNameError,
 )
-from rhocover.experiments import answering, ledger, runs
-from rhocover.experiments.question import Question
-from rhocover.experiments.reading import read_question
-from rhocover.experiments.runs import COLUMNS, ENDS, FACTS, Failure, error_of, run_one
+from rhocover.experiments import compare, finished_runs, question
+from rhocover.experiments.compare import read_question
+from rhocover.experiments.question import COLUMNS, ENDS, FACTS, Failure, Question, error_of, run_one
 from rhocover.exploring.learned import Learned
 from rhocover.files import load_tensors, save_tensors
 from rhocover.learning.rules import ErrorRule, StdRule
@@ -159,11 +158,11 @@ def test_two_processes_learn_the_bits_of_one(tmp_path):
 
 def test_the_model_error_is_that_of_the_transitions_seen():
     found = rc.compare("river_swim", "feedback", model="learned", num_steps=200, seeds=3, workers=1)
-    runs = [
+    question = [
         rc.explore(rc.envs.river_swim(), 2.0, 200, model="learned", seed=seed, trace_points=5)
         for seed in range(3)
     ]
-    errors = [run.model_error().l1_mean for run in runs]
+    errors = [run.model_error().l1_mean for run in question]
     np.testing.assert_array_equal(found.at_end("river_swim", 2, "feedback", "model_error"), errors)
     row = found.table()[0]
     assert row.model_error.mean == pytest.approx(np.mean(errors), rel=1e-15)
@@ -346,7 +345,7 @@ def test_a_file_that_is_damaged_or_foreign_is_refused(found, tmp_path):
 
 def interrupt_after(monkeypatch, count):
     """Makes the run after the first `count` end as with Ctrl-C, and notes which runs there were."""
-    made, original = [], runs.run_one
+    made, original = [], question.run_one
 
     def run(question, place):
         if len(made) == count:
@@ -354,7 +353,7 @@ def interrupt_after(monkeypatch, count):
         made.append(place)
         return original(question, place)
 
-    monkeypatch.setattr(answering, "run_one", run)
+    monkeypatch.setattr(compare, "run_one", run)
     return made
 
 
@@ -398,11 +397,11 @@ def test_the_same_call_goes_on_after_an_interruption(monkeypatch, tmp_path):
 def test_other_arguments_are_refused_and_nothing_is_overwritten(tmp_path, other, words):
     asked = {"envs": "river_swim", "explorers": ["feedback"], "num_steps": 100, "seeds": 2, "workers": 1}
     rc.compare(**asked, out=tmp_path)
-    before = (tmp_path / ledger.FILE).read_bytes()
+    before = (tmp_path / finished_runs.FILE).read_bytes()
     with pytest.raises(InvalidArgumentError, match=words):
         rc.compare(**asked | other, out=tmp_path)
-    assert (tmp_path / ledger.FILE).read_bytes() == before
-    assert os.listdir(tmp_path) == [ledger.FILE]
+    assert (tmp_path / finished_runs.FILE).read_bytes() == before
+    assert os.listdir(tmp_path) == [finished_runs.FILE]
 
 
 def test_a_folder_of_a_learned_comparison_refuses_a_known_one(tmp_path):
@@ -458,7 +457,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(monkeypatch, tmp_path, given, words):
-    monkeypatch.setattr(answering, "run_one", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("ran"))
     asked = {"envs": "river_swim", "num_steps": 100, "seeds": 2, "workers": 1, "out": tmp_path / "out"}
     with pytest.raises(InvalidArgumentError, match=words):
         rc.compare(**asked | given)
@@ -466,7 +465,7 @@ def test_bad_input_is_refused_before_anything_runs(monkeypatch, tmp_path, given,
 
 
 def test_a_run_that_fails_is_named_and_what_was_done_is_kept(monkeypatch, tmp_path):
-    original = runs.explore
+    original = question.explore
 
     def fail(**arguments):
         if arguments["seed"] == 1:
@@ -475,7 +474,7 @@ def test_a_run_that_fails_is_named_and_what_was_done_is_kept(monkeypatch, tmp_pa
 
     asked = {"envs": "river_swim", "explorers": EXPLORERS, "num_steps": 100, "seeds": 2, "workers": 1}
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "explore", fail)
+        patch.setattr(question, "explore", fail)
         with pytest.raises(SolverError, match="feedback on river_swim at rho = 2, seed 1 failed: no pivot"):
             rc.compare(**asked, out=tmp_path)
     with pytest.raises(InvalidArgumentError, match="holds 3 of 6 runs"):
@@ -503,7 +502,7 @@ def test_a_failure_keeps_its_kind(monkeypatch, kind, expected):
     def fail(**_):
         raise error("why")
 
-    monkeypatch.setattr(runs, "explore", fail)
+    monkeypatch.setattr(question, "explore", fail)
     arguments = {"num_steps": 100, "trace_points": 5, "num_chains": 1}
     asked = Question({"a": rc.envs.wheel()}, {"a": None}, (2.0,), {"b": rc.Feedback()}, (7,), arguments)
     failure = run_one(asked, (0, 0, 0, 0))
@@ -532,7 +531,7 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path):
     workers = [int(pid) for pid in result.stdout.split()]
     assert len(workers) == 2
     assert all(is_gone(pid) for pid in workers)
-    tensors, _ = load_tensors(tmp_path / "out" / ledger.FILE, "comparison")
+    tensors, _ = load_tensors(tmp_path / "out" / finished_runs.FILE, "comparison")
     assert 1 <= tensors["done"].sum() < 1000
 
 

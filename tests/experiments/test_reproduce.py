@@ -12,13 +12,11 @@ import rhocover as rc
 from rhocover import errors
 from rhocover.coverage import Coverage
 from rhocover.experiments import Reproduction, reproduce
-from rhocover.experiments.reproducing import NAMES, jobs, peers, special_cases, tarbouriech2020
-from rhocover.experiments.reproducing.jobs import Job, run_jobs
-from rhocover.experiments.reproducing.optima import minimax_ratio
-from rhocover.experiments.reproducing.reproduction import Row, exactly
-from rhocover.experiments.reproducing.scenes import scenes
-from rhocover.experiments.reproducing.weighted_entropy import weighted_entropy_optimum
-from rhocover.experiments.rows import Estimate
+from rhocover.experiments.comparison import Estimate
+from rhocover.experiments.reproducing import NAMES, paper_statements, peers, reproduction, tarbouriech2020
+from rhocover.experiments.reproducing.paper_statements import minimax_ratio, scenes
+from rhocover.experiments.reproducing.reproduction import Job, Row, exactly, run_jobs
+from rhocover.experiments.reproducing.tarbouriech2020 import weighted_entropy_optimum
 
 TABLE = "tarbouriech2020-table1"
 SMALL = {"seeds": 2, "num_steps": 20_000}
@@ -105,15 +103,15 @@ def test_the_squared_error_of_the_rows_is_the_one_that_runs_report():
     """On a Garnet every pair is noisy, so leaving the certain ones out changes nothing."""
     garnet = rc.envs.garnet(num_states=8, num_actions=2, num_successors=3)
     run = rc.explore(garnet, 2, 3000, rc.weights.transition_std(garnet))
-    mine = jobs.squared_error(run)
+    mine = reproduction.squared_error(run)
     assert mine == pytest.approx(3000 * garnet.num_pairs * run.model_error().l2_mean, rel=1e-12)
 
 
 def test_few_runs_are_allowed_more_than_four_standard_errors():
     """Student's t: the tables have t(2 degrees, two-sided 1e-3) = 31.6, and the normal limit is 4.0 here."""
-    assert special_cases.allowance(Estimate(0.0, 1.0), 100_000) == pytest.approx(4.0, abs=0.01)
-    assert special_cases.allowance(Estimate(0.0, 1.0), 3) > 31.6
-    assert special_cases.allowance(Estimate(0.0, math.nan), 1) is None
+    assert paper_statements.allowance(Estimate(0.0, 1.0), 100_000) == pytest.approx(4.0, abs=0.01)
+    assert paper_statements.allowance(Estimate(0.0, 1.0), 3) > 31.6
+    assert paper_statements.allowance(Estimate(0.0, math.nan), 1) is None
 
 
 # --- the table of Tarbouriech et al. ----------------------------------------------------------------
@@ -196,7 +194,7 @@ def test_equal_weights_make_the_weighted_entropy_the_entropy():
 
 
 def test_a_maximum_that_was_missed_is_not_handed_out(monkeypatch):
-    monkeypatch.setattr("rhocover.experiments.reproducing.weighted_entropy.GAP", 1e-18)
+    monkeypatch.setattr("rhocover.experiments.reproducing.tarbouriech2020.GAP", 1e-18)
     river = rc.envs.river_swim()
     with pytest.raises(errors.SolverError, match="missed"):
         weighted_entropy_optimum(river, np.linspace(1, 2, river.num_pairs))
@@ -231,7 +229,7 @@ def test_counts_of_episodes_are_added_up_over_their_steps():
     run = rc.explore(wheel, 0, 400, explorer="uniform_random", model="learned", horizon=20, seed=3)
     visits = np.array([[run.counts[:, s, a].sum() for a in range(5)] for s in range(5)])
     assert visits.sum() == 400
-    assert jobs.worst_share(run) == (400 / 25 / visits.min() if visits.min() else np.inf)
+    assert reproduction.worst_share(run) == (400 / 25 / visits.min() if visits.min() else np.inf)
 
 
 # --- what is returned, and what is refused ----------------------------------------------------------
@@ -285,4 +283,4 @@ def test_a_run_that_fails_says_which_one_it_was(workers):
 
 def test_every_name_says_what_it_is_in_the_documentation():
     assert all(f"| {name} |" in (reproduce.__doc__ or "") for name in NAMES)
-    assert special_cases.NAME in NAMES
+    assert paper_statements.NAME in NAMES

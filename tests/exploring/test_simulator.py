@@ -24,7 +24,7 @@ from rhocover.exploring import acting
 from rhocover.exploring import simulator as simulator_module
 from rhocover.exploring.behaviours import Balanced, Sampled, Steered, choice_cdf, cumulative, first_pairs
 from rhocover.exploring.simulator import Position, Simulator, Visits
-from rhocover.planning.projection import FlowProjection
+from rhocover.theory.limits import FlowProjection
 from small_models import random_weights
 
 CHANCE = 1e-6  # of a false alarm, shared by all chi-square tests of this file

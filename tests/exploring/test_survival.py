@@ -26,9 +26,7 @@ from interrupted_runs import (
 
 import rhocover as rc
 from rhocover import files
-from rhocover.errors import (
-    InvalidArgumentError,
-)
+from rhocover.errors import InvalidArgumentError
 from rhocover.exploring import checkpoints, loop, runner
 from rhocover.exploring.checkpoints import CHECKPOINTS, MODEL, RESULT, SETTINGS
 from rhocover.exploring.interrupts import Interrupts

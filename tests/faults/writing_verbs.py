@@ -17,10 +17,10 @@ import matplotlib.figure
 import numpy as np
 
 import rhocover as rc
-from rhocover.adapters.minari_files import MinariWriter
 from rhocover.cli import app
 from rhocover.collecting import log, seeding
-from rhocover.experiments import ledger
+from rhocover.datasets.minari.files import MinariWriter
+from rhocover.experiments import finished_runs
 from rhocover.exploring import checkpoints, simulator
 from rhocover.files import write_atomically
 
@@ -52,7 +52,7 @@ class Verb:
 def hurry() -> None:
     """Makes checkpoints and parts often, and clocks stand still."""
     checkpoints.SECONDS, simulator.Simulator.stretch = 0.0, 200
-    log.PART, log.SECONDS, ledger.SECONDS, seeding.BETWEEN = 16, 1e9, 0.0, 9
+    log.PART, log.SECONDS, finished_runs.SECONDS, seeding.BETWEEN = 16, 1e9, 0.0, 9
     time.perf_counter = lambda: 0.0
 
 
@@ -60,7 +60,7 @@ def settle() -> None:
     """Does the same, and makes pictures and pages one word long."""
     hurry()
     matplotlib.figure.Figure.savefig = lambda self, file, **_: file.write(b"a picture")  # type: ignore[method-assign]
-    page: Any = importlib.import_module("rhocover.report.page_html")
+    page: Any = importlib.import_module("rhocover.report.pages.html")
     page.page_html = lambda found: f"a page, {found}"
     for name in ("collecting.collect", "collecting.top_up"):
         importlib.import_module(f"rhocover.{name}").page_of_collection = lambda found: "of data"  # type: ignore[attr-defined]
@@ -73,10 +73,10 @@ def settle() -> None:
         setattr(importlib.import_module(f"rhocover.report.page_{name}"), made, lambda *_, **__: "of results")
     topped: Any = importlib.import_module("rhocover.collecting.topped_page")
     topped.page_of_top_up = lambda *_: "of a top-up"
-    request: Any = importlib.import_module("rhocover.cli.request")
+    request: Any = importlib.import_module("rhocover.cli.plan")
     request.plan = functools.lru_cache(lambda mdp, rho, mu, **_: rc.plan(RIVER, rho))
     request.read_model = lambda *_: (RIVER, {})
-    for module in (request, importlib.import_module("rhocover.cli.scenes")):
+    for module in (request, importlib.import_module("rhocover.cli.demo")):
         for name in ("occupancy_picture", "ratio_picture", "frontier_picture"):
             setattr(module, name, lambda plans, title, path, **_: write_atomically(path, b"a picture"))
     for name in ("runs", "comparing"):
@@ -87,8 +87,8 @@ def settle() -> None:
 
 
 def _cache_demo() -> None:
-    scenes: Any = importlib.import_module("rhocover.cli.scenes")
-    journey: Any = importlib.import_module("rhocover.cli.journey")
+    scenes: Any = importlib.import_module("rhocover.cli.demo")
+    journey: Any = importlib.import_module("rhocover.cli.demo")
     scenes.solve = _once(scenes.solve, lambda scene: scene.title)
     journey.regret_picture = lambda found, path: write_atomically(path, b"a picture")
     found = journey.expedition

@@ -64,12 +64,12 @@ WRITERS = {
 def often(monkeypatch):
     """Has every verb write at each of its pauses."""
     from rhocover.collecting import log, seeding
-    from rhocover.experiments import ledger
+    from rhocover.experiments import finished_runs
     from rhocover.exploring import checkpoints, simulator
 
     monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
     monkeypatch.setattr(simulator.Simulator, "stretch", 100)
-    monkeypatch.setattr(ledger, "SECONDS", 0.0)
+    monkeypatch.setattr(finished_runs, "SECONDS", 0.0)
     monkeypatch.setattr(log, "SECONDS", 0.0)
     monkeypatch.setattr(seeding, "BETWEEN", 9)
 

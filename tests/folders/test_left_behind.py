@@ -102,7 +102,7 @@ def test_a_report_removes_what_was_half_written_under_its_own_name_only(rhocover
 
 def test_what_another_process_is_still_writing_is_not_removed(rhocover, tmp_path):
     """The mutant removes a file by its name alone, and the other process fails."""
-    from rhocover.temporary import temporary_file
+    from rhocover.folders import temporary_file
 
     with temporary_file(tmp_path / "page.html") as (place, file):
         assert rhocover("plan river_swim --rho 2 --report page.html").code == 0

@@ -10,12 +10,12 @@ import pytest
 from small_writers import RIVER, collect, compare, contents, explore, top_up
 
 import rhocover as rc
-from rhocover.adapters.minari_files import MinariWriter, open_minari
 from rhocover.cli import app
+from rhocover.datasets.minari.files import MinariWriter, open_minari
 from rhocover.errors import InvalidArgumentError
 from rhocover.report.figures import occupancy_figure, save_figure
-from rhocover.report.page_html import write_page
-from rhocover.report.page_plan import page_of_plans
+from rhocover.report.pages.html import write_page
+from rhocover.report.pages.plan import page_of_plans
 
 NAMES = {
     "a NUL": "a\0b",

@@ -63,9 +63,9 @@ def test_a_second_call_is_refused_while_the_first_one_writes(verb, tmp_path, oft
 
 def test_a_command_holds_its_folder_from_its_first_file_to_its_last(rhocover, tmp_path, monkeypatch):
     """Between the run and its pictures there is no moment in which another could clear the folder."""
-    from rhocover.cli import runs
+    from rhocover.cli import explore
 
-    real, tried = runs._draw, []
+    real, tried = explore._draw, []
 
     def draw(make, path):
         with pytest.raises(BlockingIOError), in_use(tmp_path / "out"):
@@ -73,23 +73,23 @@ def test_a_command_holds_its_folder_from_its_first_file_to_its_last(rhocover, tm
         tried.append(path)
         real(make, path)
 
-    monkeypatch.setattr(runs, "_draw", draw)
+    monkeypatch.setattr(explore, "_draw", draw)
     assert rhocover("explore river_swim --rho 2 --steps 100 --out out").code == 0
     assert tried
 
 
 def test_a_comparison_looks_again_once_it_holds_the_folder(tmp_path, monkeypatch):
     """Both saw an empty folder; the other one was faster. The mutant fills its question with old answers."""
-    from rhocover.experiments import ledger
+    from rhocover.experiments import finished_runs
 
-    out, real = tmp_path / "out", ledger.hold_folder
+    out, real = tmp_path / "out", finished_runs.hold_folder
 
     def slow(place):
-        monkeypatch.setattr(ledger, "hold_folder", real)
+        monkeypatch.setattr(finished_runs, "hold_folder", real)
         compare(out, num_steps=50)
         return real(place)
 
-    monkeypatch.setattr(ledger, "hold_folder", slow)
+    monkeypatch.setattr(finished_runs, "hold_folder", slow)
     with pytest.raises(InvalidArgumentError, match="holds a comparison with other"):
         compare(out)
     assert rc.Comparison.load(out).num_steps == 50

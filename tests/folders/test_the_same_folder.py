@@ -11,7 +11,7 @@ import pytest
 from small_writers import WRITERS, collect, contents, explore, lake
 
 import rhocover as rc
-from rhocover.adapters.minari_files import MinariWriter
+from rhocover.datasets.minari.files import MinariWriter
 from rhocover.errors import CheckpointError
 
 

@@ -28,8 +28,8 @@ from hostile_sets import SETS, whole_set
 from hostile_tables import TABLES, Make, steps
 
 import rhocover as rc
-from rhocover.adapters.minari_files import open_minari
-from rhocover.cli.inputs import read_weights
+from rhocover.cli.parsing import read_weights
+from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import RhocoverError
 from rhocover.experiments import Comparison
 

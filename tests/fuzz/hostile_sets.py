@@ -15,7 +15,7 @@ import gymnasium as gym
 import numpy as np
 from hostile_tables import Make, Rng
 
-from rhocover.adapters.minari_files import MinariWriter
+from rhocover.datasets.minari.files import MinariWriter
 
 SPACES = {"observation_space": gym.spaces.Discrete(16), "action_space": gym.spaces.Discrete(4)}
 PICTURES = {

@@ -23,10 +23,10 @@ import whole_files as whole
 
 import peers
 import rhocover as rc
-from rhocover.adapters.minari_files import open_minari
 from rhocover.cli import app
-from rhocover.cli.inputs import read_weights
-from rhocover.data import read_tally
+from rhocover.cli.parsing import read_weights
+from rhocover.datasets import read_tally
+from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import CheckpointWarning, RhocoverError
 from rhocover.experiments import Comparison
 from rhocover.files import load_tensors
@@ -401,8 +401,8 @@ def _redrawn(folder: Path) -> Any:
 
 def _forced(folder: Path) -> Any:
     """Returns what is left after making room for another collection; a refusal must leave everything."""
-    from rhocover.cli.clearing import clear_collection
-    from rhocover.locks import hold_folder
+    from rhocover.cli.collect import clear_collection
+    from rhocover.folders import hold_folder
 
     before = whole.contents(folder)
     try:

@@ -14,8 +14,8 @@ import gymnasium as gym
 import numpy as np
 
 import rhocover as rc
-from rhocover.adapters.minari_files import MinariWriter
 from rhocover.collecting import log, seeding
+from rhocover.datasets.minari.files import MinariWriter
 from rhocover.exploring import simulator
 
 RIVER = rc.envs.river_swim(num_states=5)

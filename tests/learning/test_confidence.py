@@ -14,12 +14,13 @@ from scipy.stats import binom
 
 from rhocover.errors import InvalidArgumentError
 from rhocover.learning.confidence import (
+    BALL,
+    INTERVAL,
     ConfidenceSet,
     _evidence,
     make_confidence,
     mixture_interval,
 )
-from rhocover.learning.worst_rows import BALL, INTERVAL
 
 
 def random_counts(seed: int, n: int = 12, S: int = 6, mean: float = 20.0) -> np.ndarray:

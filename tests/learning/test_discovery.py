@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import rhocover as rc
 from rhocover.errors import InvalidArgumentError
 from rhocover.learning import shortest_paths as solver
-from rhocover.learning.discovery import Journey, find_journey, is_due
+from rhocover.learning.evidence import Journey, find_journey, is_due
 from rhocover.learning.shortest_paths import shortest_paths
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from rhocover import envs
 from rhocover.errors import InvalidArgumentError
-from rhocover.learning.model_error import model_error, read_counts, row_errors, shrinkage
+from rhocover.learning.estimate import model_error, read_counts, row_errors, shrinkage
 from rhocover.mdp import MDP
 from small_models import random_model
 

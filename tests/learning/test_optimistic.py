@@ -11,9 +11,8 @@ from scipy.stats import binom
 import rhocover as rc
 from rhocover import MDP, Coverage
 from rhocover.errors import InvalidArgumentError, NotCommunicatingError
-from rhocover.learning.confidence import ConfidenceSet, make_confidence
+from rhocover.learning.confidence import BALL, ConfidenceSet, make_confidence
 from rhocover.learning.optimistic import certify, robust_bound, robust_lift
-from rhocover.learning.worst_rows import BALL
 from small_models import random_model
 
 INF = float("inf")

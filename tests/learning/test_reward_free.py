@@ -11,10 +11,14 @@ from scipy.optimize import linprog
 
 from rhocover import envs
 from rhocover.errors import InvalidArgumentError, NotCommunicatingError
-from rhocover.learning.regret_bound import hitting_times, regret_bound
-from rhocover.learning.reward_free import planning_regret, sparse_reward
-from rhocover.learning.trials import make_trials
-from rhocover.learning.worst_reward import worst_reward
+from rhocover.learning.reward_free import (
+    hitting_times,
+    make_trials,
+    planning_regret,
+    regret_bound,
+    sparse_reward,
+    worst_reward,
+)
 from rhocover.mdp import MDP
 from small_models import random_model
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rhocover as rc
-from rhocover.data import audit_tally, read_tally
+from rhocover.datasets import audit_tally, read_tally
 from rhocover.exploring import checkpoints
 from rhocover.exploring.simulator import Simulator
 from small_models import random_model, random_weights

@@ -18,9 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rhocover import MDP, Coverage, Occupancies, envs, plan
-from rhocover.planning.certificate import Multipliers, dual_bound
-from rhocover.planning.program import Program, make_program
-from rhocover.planning.result import PlanStatus
+from rhocover.planning.planner import PlanStatus
+from rhocover.planning.program import Multipliers, Program, dual_bound, make_program
 
 INF = float("inf")
 RHOS = [0, 0.5, 1, 2, 5, 32, 100, INF]

@@ -15,18 +15,22 @@ from hypothesis import strategies as st
 
 from rhocover import Occupancies, envs, plan
 from rhocover.errors import SolverError
-from rhocover.planning import factorisation, symbolic
-from rhocover.planning.factorisation import (
+from rhocover.linalg import normal_equations, symbolic
+from rhocover.linalg.dissection import nested_dissection
+from rhocover.linalg.multifrontal import (
+    MultifrontalFactor,
+    NormalMatrix,
+    SparseBackend,
+    Workspace,
+    normal_pattern,
+)
+from rhocover.linalg.normal_equations import (
     DenseBackend,
     NormalEquations,
     NotPositiveDefiniteError,
     choose_backend,
 )
-from rhocover.planning.multifrontal import MultifrontalFactor, Workspace
-from rhocover.planning.normal_matrix import NormalMatrix, normal_pattern
-from rhocover.planning.ordering import nested_dissection
-from rhocover.planning.sparse_backend import SparseBackend
-from rhocover.planning.symbolic import Symbolic, analyse
+from rhocover.linalg.symbolic import Symbolic, analyse
 
 reproducible = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -397,7 +401,7 @@ def test_no_rows_are_solved_by_nothing():
 def test_plans_do_not_depend_on_the_back_end(rho, monkeypatch):
     mdp = envs.grid_world(num_rows=21)
     sparse = plan(mdp, rho)
-    monkeypatch.setattr(factorisation, "DENSE_ROWS", 10**6)
+    monkeypatch.setattr(normal_equations, "DENSE_ROWS", 10**6)
     dense = plan(mdp, rho)
     assert sparse.divergence == pytest.approx(dense.divergence, abs=sparse.gap + dense.gap)
     assert sparse.steps == pytest.approx(dense.steps, abs=2)

@@ -14,7 +14,7 @@ import pytest
 from exact_optimum import exact_equations, simplex
 
 from rhocover import MDP, Occupancies, envs, plan
-from rhocover.planning.leximin import SLACKS, leximin
+from rhocover.planning.interior_point import SLACKS, leximin
 
 INF = float("inf")
 CRITERIA = {"average": {}, "discounted": {"discount": 0.875}, "horizon": {"horizon": 2}}

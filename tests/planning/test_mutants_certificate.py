@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from rhocover import Coverage, Occupancies
-from rhocover.planning import certificate as module
-from rhocover.planning.certificate import EPSILON, Multipliers, dual_bound, slack_of_point
-from rhocover.planning.program import make_program
+from rhocover.planning import program as module
+from rhocover.planning.program import EPSILON, Multipliers, dual_bound, make_program, slack_of_point
 from small_models import random_model
 
 INF = float("inf")

@@ -11,15 +11,21 @@ import scipy.sparse as sp
 
 from rhocover import Coverage, Occupancies, envs
 from rhocover.errors import SolverError
-from rhocover.planning import factorisation as module
-from rhocover.planning import normal_matrix, sparse_backend
-from rhocover.planning.factorisation import DenseBackend, NormalEquations, NotPositiveDefiniteError, Solution
-from rhocover.planning.multifrontal import Workspace, _block_offsets, _children
-from rhocover.planning.normal_matrix import NormalMatrix, normal_pattern
-from rhocover.planning.ordering import nested_dissection
+from rhocover.linalg import multifrontal
+from rhocover.linalg import normal_equations as module
+from rhocover.linalg.dissection import nested_dissection
+from rhocover.linalg.multifrontal import (
+    NormalMatrix,
+    SparseBackend,
+    Workspace,
+    _block_offsets,
+    _children,
+    best_analysis,
+    normal_pattern,
+)
+from rhocover.linalg.normal_equations import DenseBackend, NormalEquations, NotPositiveDefiniteError, Solution
+from rhocover.linalg.symbolic import analyse, inverse
 from rhocover.planning.program import SMALL, make_program
-from rhocover.planning.sparse_backend import SparseBackend, best_analysis
-from rhocover.planning.symbolic import analyse, inverse
 from small_models import random_model
 
 
@@ -103,7 +109,7 @@ def test_a_factor_that_fills_more_than_its_share_of_the_triangle_is_not_taken(mo
     assert SparseBackend.try_analyse(K, share * 0.999) is None
     assert SparseBackend.try_analyse(K, share) is not None
     monkeypatch.setattr(
-        sparse_backend, "best_analysis", lambda pattern: pytest.fail("the pattern alone is too full")
+        multifrontal, "best_analysis", lambda pattern: pytest.fail("the pattern alone is too full")
     )
     assert SparseBackend.try_analyse(K, 0.999 * pattern.nnz / triangle) is None
 
@@ -124,26 +130,24 @@ def test_metis_is_asked_only_where_it_pays_and_taken_only_where_it_saves(monkeyp
     natural = analyse(pattern, np.arange(pattern.shape[0]))
     assert own.num_operations < natural.num_operations
     asked = []
-    monkeypatch.setattr(
-        sparse_backend, "metis_order", lambda p: asked.append(p) or np.arange(pattern.shape[0])
-    )
-    monkeypatch.setattr(sparse_backend, "has_metis", lambda: True)
+    monkeypatch.setattr(multifrontal, "metis_order", lambda p: asked.append(p) or np.arange(pattern.shape[0]))
+    monkeypatch.setattr(multifrontal, "has_metis", lambda: True)
     best_analysis(pattern)
     assert not asked  # few operations
-    monkeypatch.setattr(sparse_backend, "METIS_PAYS", 0.0)
+    monkeypatch.setattr(multifrontal, "METIS_PAYS", 0.0)
     best_analysis(pattern)
     assert not asked  # planar
     limit = own.num_operations / pattern.shape[0] ** 1.5
-    monkeypatch.setattr(sparse_backend, "PLANAR", 1.01 * limit)
+    monkeypatch.setattr(multifrontal, "PLANAR", 1.01 * limit)
     best_analysis(pattern)
     assert not asked
-    monkeypatch.setattr(sparse_backend, "PLANAR", 0.99 * limit)
+    monkeypatch.setattr(multifrontal, "PLANAR", 0.99 * limit)
     assert best_analysis(pattern).num_operations == own.num_operations
     assert len(asked) == 1
-    monkeypatch.setattr(sparse_backend, "nested_dissection", lambda p: np.arange(pattern.shape[0]))
-    monkeypatch.setattr(sparse_backend, "metis_order", nested_dissection)
+    monkeypatch.setattr(multifrontal, "nested_dissection", lambda p: np.arange(pattern.shape[0]))
+    monkeypatch.setattr(multifrontal, "metis_order", nested_dissection)
     assert best_analysis(pattern).num_operations == own.num_operations
-    monkeypatch.setattr(sparse_backend, "has_metis", lambda: False)
+    monkeypatch.setattr(multifrontal, "has_metis", lambda: False)
     assert best_analysis(pattern).num_operations == natural.num_operations
 
 
@@ -301,7 +305,7 @@ def test_the_normal_matrix_is_filled_again_for_every_weight():
 
 @pytest.mark.parametrize(("size", "dtype"), [(2**30, np.int32), (2**31 - 1, np.int32), (2**31, np.int64)])
 def test_places_have_thirty_two_bits_while_those_can_number_them(size, dtype, monkeypatch):
-    monkeypatch.setattr(normal_matrix, "_find_places", lambda *given: None)
+    monkeypatch.setattr(multifrontal, "_find_places", lambda *given: None)
     K = sp.csr_array(matrix_of(4, 6))
     shape = SimpleNamespace(indices=SimpleNamespace(size=size), indptr=None, order=np.arange(4))
     matrix = NormalMatrix(K, shape)  # type: ignore[arg-type]

@@ -12,11 +12,10 @@ import rhocover as rc
 from rhocover import Coverage, Occupancies, envs
 from rhocover.errors import InvalidArgumentError, SolverError
 from rhocover.planning import interior_point as module
-from rhocover.planning.certificate import dual_bound
 from rhocover.planning.interior_point import interior_point
 from rhocover.planning.newton import starting_point, warm_point
 from rhocover.planning.planner import _step_limit
-from rhocover.planning.program import make_program
+from rhocover.planning.program import dual_bound, make_program
 from small_models import random_model, random_weights
 
 INF = float("inf")

@@ -15,12 +15,14 @@ import pytest
 from rhocover import Coverage
 from rhocover.occupancy import Occupancies
 from rhocover.planning import newton as newton_module
-from rhocover.planning.floored import FlooredNewton, floored_start
 from rhocover.planning.newton import (
     Correction,
+    FlooredNewton,
     Iterate,
     Newton,
+    ShiftedNewton,
     centre_of,
+    floored_start,
     point_of,
     products_of,
     starting_point,
@@ -28,7 +30,6 @@ from rhocover.planning.newton import (
     warm_point,
 )
 from rhocover.planning.program import make_program
-from rhocover.planning.shifted import ShiftedNewton
 from small_models import random_model
 
 INF = float("inf")

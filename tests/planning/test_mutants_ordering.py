@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import shortest_path
 
-from rhocover.planning import ordering
-from rhocover.planning.ordering import nested_dissection
+from rhocover.linalg import dissection
+from rhocover.linalg.dissection import nested_dissection
 
 
 def random_graph(n: int, seed: int, degree: float = 2.0):
@@ -27,7 +27,7 @@ def path_graph(n: int):
 def levels(pattern, root, label, part):
     n = pattern.shape[0]
     level, queue = np.full(n, -1, np.int64), np.full(n, -7, np.int64)
-    reached = ordering._levels(pattern.indptr, pattern.indices, root, label, part, level, queue)
+    reached = dissection._levels(pattern.indptr, pattern.indices, root, label, part, level, queue)
     return reached, level, queue
 
 
@@ -55,24 +55,24 @@ def test_the_best_cut_is_the_first_smallest_level_that_leaves_each_side_a_third(
     sides = [(sizes[:k].sum(), sizes[k + 1 :].sum()) for k in range(sizes.size)]
     fair = [k for k, pair in enumerate(sides) if 3 * min(pair) >= total - sizes[k]]
     expected = min(fair, key=lambda k: (sizes[k], k)) if fair else -1
-    assert ordering._best_cut(sizes, total) == expected
+    assert dissection._best_cut(sizes, total) == expected
     heaviest = np.array([1, total, 1])
-    assert ordering._best_cut(heaviest, total + 2) == 1  # exactly a half on each side of what is left
-    assert ordering._best_cut(np.array([9, 1, 1]), 11) == -1
+    assert dissection._best_cut(heaviest, total + 2) == 1  # exactly a half on each side of what is left
+    assert dissection._best_cut(np.array([9, 1, 1]), 11) == -1
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_median_level_is_where_half_is_reached(seed):
     sizes = np.random.default_rng(seed).integers(1, 6, 1 + seed % 6)
     expected = int(np.flatnonzero(2 * np.cumsum(sizes) >= sizes.sum())[0])
-    assert ordering._median_level(sizes, int(sizes.sum())) == expected
-    assert ordering._median_level(sizes, 10 * int(sizes.sum())) == sizes.size - 1
+    assert dissection._median_level(sizes, int(sizes.sum())) == expected
+    assert dissection._median_level(sizes, 10 * int(sizes.sum())) == sizes.size - 1
 
 
 def test_a_split_moves_what_was_reached_to_the_front_and_keeps_both_orders():
     order = np.array([8, 3, 5, 1, 4, 0, 9])
     level = np.array([-1, 0, 0, -1, 2, 1, 0, 0, 0, 0])
-    assert ordering._split(order, 1, 6, level, np.zeros(10, np.int64)) == 4
+    assert dissection._split(order, 1, 6, level, np.zeros(10, np.int64)) == 4
     np.testing.assert_array_equal(order, [8, 5, 1, 4, 3, 0, 9])
 
 
@@ -91,7 +91,7 @@ def test_the_separator_is_the_cut_level_without_those_that_touch_nothing_above(s
     below = segment[(level[segment] < cut) | (on_cut & ~np.array(touches))]
     above = segment[level[segment] > cut]
     separator = segment[on_cut & np.array(touches)]
-    first, second = ordering._three_way(
+    first, second = dissection._three_way(
         order, 1, 1 + reached, level, cut, pattern.indptr, pattern.indices, label, 1, np.zeros(24, np.int64)
     )
     np.testing.assert_array_equal(order, [3, *below, *above, *separator, 17])
@@ -112,7 +112,7 @@ def dissected_path(path: list[int], leaf_size: int) -> list[int]:
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 10, 20, 33])
 def test_a_path_is_cut_where_each_side_has_a_third(n, leaf_size):
     path = path_graph(n)
-    assert ordering._dissect(path.indptr, path.indices, leaf_size).tolist() == dissected_path(
+    assert dissection._dissect(path.indptr, path.indices, leaf_size).tolist() == dissected_path(
         [*range(n)], leaf_size
     )
 
@@ -123,7 +123,7 @@ def test_a_path_that_begins_in_its_middle_is_seen_from_an_end():
     place = np.argsort(names)
     path = sp.csr_array(path[place][:, place])
     # The farthest from 0 is vertex 3 or 6; from there, and back, levels count from one of the two ends.
-    found = ordering._dissect(path.indptr, path.indices, 5).tolist()
+    found = dissection._dissect(path.indptr, path.indices, 5).tolist()
     assert found[-1] in (names[2], names[4])
     halves = [{3, 1}, {0, 2, 5, 6}] if found[-1] == names[2] else [{6, 5}, {0, 4, 1, 3}]
     assert {frozenset(found[:2]), frozenset(found[2:6])} == {frozenset(half) for half in halves} or {
@@ -134,12 +134,12 @@ def test_a_path_that_begins_in_its_middle_is_seen_from_an_end():
 def test_unconnected_parts_are_taken_apart_before_they_are_cut():
     graph = sp.csr_array(sp.block_diag([path_graph(7), path_graph(4)]))
     expected = [*dissected_path([*range(7)], 2), *dissected_path([*range(7, 11)], 2)]
-    assert ordering._dissect(graph.indptr, graph.indices, 2).tolist() == expected
+    assert dissection._dissect(graph.indptr, graph.indices, 2).tolist() == expected
 
 
 def test_a_complete_graph_has_no_separator_and_keeps_its_order():
     full = sp.csr_array(np.ones((9, 9)))
-    assert ordering._dissect(full.indptr, full.indices, 2).tolist() == [*range(9)]
+    assert dissection._dissect(full.indptr, full.indices, 2).tolist() == [*range(9)]
 
 
 def test_a_graph_without_a_fair_cut_is_cut_at_its_median_level():
@@ -148,7 +148,7 @@ def test_a_graph_without_a_fair_cut_is_cut_at_its_median_level():
     star[0, 1] = star[1, 2] = 1
     star[2, 3:] = 1
     star = sp.csr_array(star + star.T + np.eye(13))
-    order = ordering._dissect(star.indptr, star.indices, 4).tolist()
+    order = dissection._dissect(star.indptr, star.indices, 4).tolist()
     assert order[-1] == 2  # its removal leaves the leaves alone
     assert sorted(order) == [*range(13)]
 
@@ -160,7 +160,7 @@ def test_parts_of_up_to_sixty_four_vertices_are_leaves():
 
 
 def test_the_diagonal_is_no_edge():
-    graph = ordering._without_diagonal(random_graph(12, 0))
+    graph = dissection._without_diagonal(random_graph(12, 0))
     assert not graph.diagonal().any()
     expected = random_graph(12, 0).toarray() != 0
     np.fill_diagonal(expected, False)

@@ -13,11 +13,10 @@ import scipy.sparse as sp
 from numba.core.dispatcher import Dispatcher
 
 from rhocover import Occupancies, envs
-from rhocover.planning import multifrontal, normal_matrix, ordering, sparse_backend, symbolic
-from rhocover.planning.normal_matrix import normal_pattern
-from rhocover.planning.sparse_backend import SparseBackend
+from rhocover.linalg import dissection, multifrontal, symbolic
+from rhocover.linalg.multifrontal import SparseBackend, normal_pattern
 
-MODULES = (multifrontal, normal_matrix, ordering, sparse_backend, symbolic)
+MODULES = (multifrontal, multifrontal, dissection, multifrontal, symbolic)
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def plain(monkeypatch):
 def size(request, monkeypatch):
     """Sets parts and supernodes to their sizes, or so small that a grid has many of them."""
     if request.param != "as it is":
-        monkeypatch.setattr(ordering, "LEAF_SIZE", 4)
+        monkeypatch.setattr(dissection, "LEAF_SIZE", 4)
         monkeypatch.setattr(symbolic, "SUBTREE_COLUMNS", 3)
         monkeypatch.setattr(symbolic, "RELAXED_COLUMNS", 4)
 
@@ -60,12 +59,12 @@ def test_every_index_of_the_sparse_solver_is_inside_its_array():
 @pytest.mark.usefixtures("size")
 def test_without_the_compiler_the_analysis_is_the_same(monkeypatch):
     pattern = normal_pattern(two_grids())
-    compiled = sparse_backend.best_analysis(pattern)
+    compiled = multifrontal.best_analysis(pattern)
     for module in MODULES:
         for name, value in list(vars(module).items()):
             if isinstance(value, Dispatcher):
                 monkeypatch.setattr(module, name, value.py_func)
-    again = sparse_backend.best_analysis(pattern)
+    again = multifrontal.best_analysis(pattern)
     for name in ("order", "indptr", "indices", "first", "start", "rows", "parent"):
         np.testing.assert_array_equal(getattr(again, name), getattr(compiled, name))
     assert again.num_entries == compiled.num_entries

@@ -12,13 +12,13 @@ import rhocover as rc
 from rhocover import MDP, Coverage, Occupancies, envs
 from rhocover.errors import InvalidArgumentError, NotConvergedError
 from rhocover.planning import PlanStatus
-from rhocover.planning import leximin as leximin_module
+from rhocover.planning import interior_point as leximin_module
 from rhocover.planning import planner as module
-from rhocover.planning.certificate import Multipliers, dual_bound
-from rhocover.planning.leximin import leximin
-from rhocover.planning.pathwise import PathwiseProblem
+from rhocover.planning.interior_point import leximin
 from rhocover.planning.problem import leximin_multipliers, read_problem
+from rhocover.planning.program import Multipliers, dual_bound
 from rhocover.planning.union import _certified_level, _occupancy, best_addition
+from rhocover.theory.limits import PathwiseProblem
 from small_models import random_model, random_weights
 
 INF = float("inf")

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from threadpoolctl import ThreadpoolController
 
-from rhocover.planning.progress import progress_line
-from rhocover.planning.threads import one_blas_thread
+from rhocover.linalg.normal_equations import one_blas_thread
+from rhocover.printing import progress_line
 
 # --- the progress line ----------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from test_factorisation import FAMILIES, eliminated, pattern_of, stored
 
-from rhocover.planning import symbolic
-from rhocover.planning.ordering import nested_dissection
-from rhocover.planning.symbolic import analyse
+from rhocover.linalg import symbolic
+from rhocover.linalg.dissection import nested_dissection
+from rhocover.linalg.symbolic import analyse
 
 CASES = [
     pytest.param(family, n, seed, id=f"{family.__name__} {n}")

@@ -16,8 +16,7 @@ from rhocover import MDP, Coverage, Occupancies, Plan, envs, plan
 from rhocover.errors import GapWarning, InvalidArgumentError, NotConvergedError
 from rhocover.planning import PlanStatus
 from rhocover.planning import planner as module
-from rhocover.planning.program import make_program
-from rhocover.planning.rows import flow_rows
+from rhocover.planning.program import flow_rows, make_program
 
 INF = float("inf")
 

@@ -12,9 +12,8 @@ from scipy.optimize import linprog
 
 import rhocover as rc
 from rhocover import MDP, Coverage, Occupancies
-from rhocover.planning import projection as projection_module
-from rhocover.planning.pathwise import PathwiseProblem
-from rhocover.planning.projection import FlowProjection
+from rhocover.theory import limits as projection_module
+from rhocover.theory.limits import FlowProjection, PathwiseProblem
 from small_models import random_model
 
 INF = float("inf")
@@ -211,7 +210,7 @@ def test_dense_and_sparse_factorisations_agree(spread, monkeypatch):
     v = rng.normal(size=mdp.num_pairs)
     answers = []
     for dense_rows in (10_000, 10):
-        monkeypatch.setattr("rhocover.planning.factorisation.DENSE_ROWS", dense_rows)
+        monkeypatch.setattr("rhocover.linalg.normal_equations.DENSE_ROWS", dense_rows)
         projection = FlowProjection(members, W)
         answers.append((projection.explained(v), projection.energy((members.flow @ v)[:-1])))
     assert answers[0][0] == pytest.approx(answers[1][0], abs=1e-8)

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 import rhocover as rc
 from patience import PATIENCE
-from rhocover.data import read_tally
+from rhocover.datasets import read_tally
 from rhocover.errors import NotConvergedError, RhocoverError
 from rhocover.learning import (
     certify,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from property_tools import about, few, many, seeds
 
 import rhocover as rc
-from rhocover.adapters.codes import read_state_code
+from rhocover.environments.encoding import read_state_code
 from rhocover.errors import MissingExtraError, RhocoverError
 from rhocover.files import load_tensors
 

@@ -10,12 +10,12 @@ import gymnasium as gym
 import pytest
 
 import rhocover as rc
-from rhocover.adapters.minari_files import MinariWriter
 from rhocover.cli.app import BAD_INPUT
+from rhocover.datasets.minari.files import MinariWriter
 from rhocover.errors import InvalidArgumentError
 from rhocover.report.figures import occupancy_figure, save_figure
-from rhocover.report.page_html import write_page
-from rhocover.report.page_plan import page_of_plans
+from rhocover.report.pages.html import write_page
+from rhocover.report.pages.plan import page_of_plans
 
 RIVER = rc.envs.river_swim(num_states=4)
 MINE = b"mine"

@@ -70,13 +70,13 @@ def verbs(folder: Path) -> dict[str, tuple[Path | None, Callable[[Path], Any]]]:
     import numpy as np
 
     import rhocover as rc
-    from rhocover.adapters.minari_files import open_minari
-    from rhocover.data import read_tally
+    from rhocover.datasets import read_tally
+    from rhocover.datasets.minari.files import open_minari
     from rhocover.report.figures import occupancy_figure, save_figure
-    from rhocover.report.page_audit import page_of_audit
-    from rhocover.report.page_html import page_html, write_page
-    from rhocover.report.page_plan import page_of_plans
-    from rhocover.report.page_run import page_of_run
+    from rhocover.report.pages.audit import page_of_audit
+    from rhocover.report.pages.html import page_html, write_page
+    from rhocover.report.pages.plan import page_of_plans
+    from rhocover.report.pages.run import page_of_run
 
     river, out = rc.envs.river_swim(num_states=4), folder / "out"
     run = {"rho": 2.0, "num_steps": 300, "explorer": "tracking"}

@@ -18,10 +18,9 @@ from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
-from rhocover.adapters.bins import Bins
-from rhocover.adapters.counting import CountVisits
-from rhocover.adapters.coverage_reward import CoverageReward
-from rhocover.adapters.sb3 import CoverageCallback
+from rhocover.environments.encoding.bins import Bins
+from rhocover.environments.sb3 import CoverageCallback
+from rhocover.environments.wrappers import CountVisits, CoverageReward
 from rhocover.errors import InvalidArgumentError
 
 SIZE, NUM_STEPS = 40, 20_480

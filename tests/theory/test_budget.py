@@ -17,7 +17,7 @@ from scipy import stats
 
 from rhocover import MDP, Occupancies, chains, envs, weights
 from rhocover.errors import InvalidArgumentError, NotCommunicatingError
-from rhocover.theory import Budget, budget, certainty, visits
+from rhocover.theory import Budget, budget, certainty
 
 INF = math.inf
 
@@ -145,10 +145,10 @@ def test_doubling_and_sweeps_find_the_same_time(need: int) -> None:
     mdp = envs.river_swim(num_states=12)
     chain = chains.policy_chain(mdp, np.full((12, 2), 0.5) + np.array([-0.3, 0.3]))
     start = np.eye(12)[5]
-    frequency = visits.long_run_frequencies(chain, start)
+    frequency = certainty.long_run_frequencies(chain, start)
     needs = np.full(12, float(need))
-    doubled = visits.by_doubling(chain, start, needs, frequency)
-    swept = visits.by_sweeps(chain, start, needs, frequency)
+    doubled = certainty.by_doubling(chain, start, needs, frequency)
+    swept = certainty.by_sweeps(chain, start, needs, frequency)
     assert doubled == pytest.approx(swept, rel=1e-9)  # a need may fall short by that
     assert need > 10**6 or doubled == swept
 
@@ -156,8 +156,8 @@ def test_doubling_and_sweeps_find_the_same_time(need: int) -> None:
 def test_a_periodic_chain_is_swept_to_the_end() -> None:
     chain = sp.csr_array(np.roll(np.eye(6), 1, axis=1))
     needs, start, frequency = np.full(6, 50.0), np.eye(6)[2], np.full(6, 1 / 6)
-    assert visits.by_sweeps(chain, start, needs, frequency) == 300
-    assert visits.by_doubling(chain, start, needs, frequency) == 300
+    assert certainty.by_sweeps(chain, start, needs, frequency) == 300
+    assert certainty.by_doubling(chain, start, needs, frequency) == 300
 
 
 @pytest.mark.parametrize("y", [0.005, 0.02, 0.05])

@@ -23,10 +23,16 @@ for large chains, by iteration (`krylov`). Both are 0 for a periodic chain.
 Nothing here knows of weights or coverage.
 """
 
-from rhocover.chains.classes import period, reachable_states, recurrent_classes
-from rhocover.chains.end_components import EndComponents, is_communicating, maximal_end_components
+from rhocover.chains.classes import (
+    EndComponents,
+    is_communicating,
+    maximal_end_components,
+    period,
+    policy_chain,
+    reachable_states,
+    recurrent_classes,
+)
 from rhocover.chains.gaps import is_reversible, pseudo_spectral_gap, spectral_gap
-from rhocover.chains.reading import policy_chain
 from rhocover.chains.stationary import stationary_distribution
 
 __all__ = [

@@ -7,6 +7,7 @@ All here is asked of the graph alone; the size of a probability does not matter,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,93 @@ import scipy.sparse as sp
 from scipy.sparse import csgraph
 
 from rhocover import checks
-from rhocover.chains.reading import mixture, read_chain, row_of
-from rhocover.checks import BoolArray, IntArray, Matrix
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
 from rhocover.errors import InvalidArgumentError
 from rhocover.mdp import MDP
+
+# Reading: the chain that a policy makes, and what a caller may pass as a chain.
+#
+# A chain may be dense or sparse, may list an entry twice and may store zeros. It leaves here as rows in
+# canonical form: sorted, each entry once, no zeros, non-negative, sums of 1. Nothing behind this door
+# checks again, and what the caller passed is never touched.
+
+
+def policy_chain(mdp: MDP, policy: Any) -> Matrix:
+    """Returns the chain of a policy, sparse `[S, S]`; `policy` holds pi(a | s) as `[n]` or `[S, A]`."""
+    choice = mdp.per_pair(policy, "policy")
+    checks.check_nonnegative(checks.float_array(policy, "policy"), "policy")  # named as the caller wrote it
+    sums = np.bincount(mdp.pair_state, choice, mdp.num_states)
+    wrong = np.flatnonzero(np.abs(sums - 1) > 1e-8)
+    if wrong.size:
+        raise InvalidArgumentError(
+            f"`policy` must sum to 1 in every state, got {sums[wrong[0]]:.9g} in state {wrong[0]}. "
+            "Divide it by its sum over the actions of the state."
+        )
+    chain = mixture(mdp, choice / sums[mdp.pair_state])
+    chain.sort_indices()
+    chain.eliminate_zeros()  # products of two probabilities may underflow
+    return chain
+
+
+def mixture(mdp: MDP, weight: FloatArray) -> Matrix:
+    """Returns sum_a weight(s, a) P(. | s, a) per state, `[S, S]`; no entry is stored twice.
+
+    SciPy's search for strong components does not return if one is.
+    """
+    used = weight > 0
+    first = np.append(0, np.cumsum(used))[np.searchsorted(mdp.pair_state, np.arange(mdp.num_states + 1))]
+    shape = (mdp.num_states, mdp.num_pairs)
+    return sp.csr_array(
+        sp.csr_array((weight[used], np.flatnonzero(used), first), shape=shape) @ mdp.transitions
+    )
+
+
+def read_chain(chain: Any) -> Matrix:
+    """Returns `chain` as canonical rows without stored zeros; what is not a chain is refused."""
+    rows = _read_matrix(chain)
+    checks.check_shape(rows.shape, "chain", (rows.shape[0], rows.shape[0]))
+    _refuse_entries(rows, ~np.isfinite(rows.data), "finite")
+    _refuse_entries(rows, rows.data < 0, "non-negative")
+    rows.eliminate_zeros()
+    is_single = getattr(chain, "dtype", None) == np.float32
+    _refuse_sums(rows, tolerance=1e-5 if is_single else 1e-8)  # S roundings of 6e-8
+    return rows
+
+
+def _read_matrix(chain: Any) -> Matrix:
+    if not sp.issparse(chain):
+        chain = sp.csr_array(np.atleast_2d(checks.real_array(chain, "chain")))
+    if chain.ndim != 2 or 0 in chain.shape or chain.dtype.kind not in "fiu":
+        raise InvalidArgumentError(
+            f"`chain` must be a matrix [S, S] of real numbers, got shape {chain.shape}, dtype {chain.dtype}."
+        )
+    rows = sp.csr_array(chain, dtype=np.float64, copy=True)
+    rows.sum_duplicates()
+    return rows
+
+
+def _refuse_entries(rows: Matrix, bad: BoolArray, rule: str) -> None:
+    if bad.any():
+        place = int(np.flatnonzero(bad)[0])
+        entry = checks.at("chain", (int(row_of(rows)[place]), int(rows.indices[place])))
+        raise InvalidArgumentError(f"`chain` must be {rule}, got {entry} = {rows.data[place]:g}.")
+
+
+def _refuse_sums(rows: Matrix, tolerance: float) -> None:
+    sums = np.asarray(rows.sum(axis=1)).ravel()
+    wrong = np.flatnonzero(np.abs(sums - 1) > tolerance)
+    if wrong.size:
+        raise InvalidArgumentError(
+            f"`chain` must have rows that sum to 1, got {sums[wrong[0]]:.9g} in row {wrong[0]}."
+        )
+
+
+def row_of(rows: Matrix) -> IntArray:
+    """Returns the row of each stored entry."""
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+
+
+# Classes: which states of a chain are visited for ever, which can be reached, and with what period.
 
 
 def recurrent_classes(chain: Any) -> list[IntArray]:
@@ -81,3 +165,163 @@ def period_of(part: Matrix) -> int:
     """Returns the period of an irreducible chain."""
     depth = depths(part, np.zeros(1, np.int64))
     return int(np.gcd.reduce(depth[row_of(part)] + 1 - depth[part.indices]))
+
+
+# Traps: closed sets of states that come apart from a component when it loses pairs.
+#
+# They are searched forwards from the states that lost a pair, so a corridor that unravels one state at a
+# time costs one pass and not one pass a state (after Chatterjee and Henzinger 2014).
+
+
+class Traps:
+    """Cuts off closed sets inside components, beginning at the states that lost a pair.
+
+    Between calls no pair alive leads from one label to another. A state without pairs is a trap of its
+    own. Plain loops over memory views: only what is cut is visited, and then a few times.
+    """
+
+    def __init__(self, mdp: MDP, alive: BoolArray, label: IntArray) -> None:
+        arrivals = mdp.transitions.tocsc()
+        self.alive, self.label, self.left = alive, label, np.bincount(mdp.pair_state)
+        self._alive, self._label, self._left = alive.data, label.data, self.left.data
+        self._first_pair = np.searchsorted(mdp.pair_state, np.arange(mdp.num_states + 1)).data
+        self._pair_state = mdp.pair_state.data
+        self._first_next, self._next = mdp.transitions.indptr.data, mdp.transitions.indices.data
+        self._first_arrival, self._arrival = arrivals.indptr.data, arrivals.indices.data
+
+    def cut_off(self, pairs: list[int], allowance: int) -> None:
+        """Cuts `pairs`, then searches for traps from each state that lost one, while the allowance lasts.
+
+        At first nearby, then further. A search costs the entries it looks at, except that each pair that
+        it cuts pays for 64 of them. States that wait for a longer search wait in `far`.
+        """
+        reach, fresh = 4, int(self.label.max()) + 1
+        near, far = self._lose(pairs), dict[int, None]()
+        while near and allowance >= 0:
+            state = near.popitem()[0]
+            trap, cost = self._closure(state, reach)
+            found = self._detach(trap, fresh) if trap else []
+            far |= {} if trap else {state: None}
+            near |= {s: None for s in self._lose(found) if s not in far}
+            allowance -= max(0, cost - 64 * len(found))
+            fresh += 1
+            if not near:
+                near, far, reach = far, {}, 4 * reach
+
+    def _lose(self, pairs: list[int]) -> dict[int, None]:
+        """Cuts the pairs; returns their states (keys alone: a set that keeps its order)."""
+        for pair in pairs:
+            self._alive[pair] = False
+            self._left[self._pair_state[pair]] -= 1
+        return dict.fromkeys(self._pair_state[pair] for pair in pairs)
+
+    def _closure(self, state: int, reach: int) -> tuple[set[int], int]:
+        """Returns all that `state` can reach, or nothing if that takes more than `reach` looks; the looks."""
+        seen, stack, looks = {state}, [state], 0
+        while stack:
+            state = stack.pop()
+            for pair in (
+                range(self._first_pair[state], self._first_pair[state + 1]) if self._left[state] else ()
+            ):
+                looks += 1
+                if looks > reach:
+                    return set(), looks
+                if self._alive[pair]:
+                    ahead = self._next[self._first_next[pair] : self._first_next[pair + 1]]
+                    looks += len(ahead)
+                    stack.extend(s for s in ahead if s not in seen)
+                    seen.update(ahead)
+        return seen, looks
+
+    def _detach(self, trap: set[int], fresh: int) -> list[int]:
+        """Gives the trap a label of its own; returns the pairs alive that lead into it from outside."""
+        for state in trap:
+            self._label[state] = fresh
+        into = set[int]()
+        for state in trap:
+            into.update(self._arrival[self._first_arrival[state] : self._first_arrival[state + 1]])
+        return [p for p in into if self._alive[p] and self._label[self._pair_state[p]] != fresh]
+
+
+# End components: the sets of pairs within which a policy can stay for ever and go anywhere.
+#
+# The maximal ones are found by cutting, in turn, the pairs that leave their strongly connected component
+# (de Alfaro 1997) and the traps that cutting creates (`rhocover.chains.classes`), until nothing leaves. Only
+# components that lost a pair are computed again.
+
+SEARCH_SHARE = 16  # searches for traps may cost this part of a recomputation: Python is as much slower
+
+
+@dataclass(frozen=True, eq=False)
+class EndComponents:
+    """The maximal end components: their number per pair `[n]` and per state `[S]`, -1 for none.
+
+    Components are numbered from 0 in the order of their lowest state.
+    """
+
+    pair_label: IntArray
+    state_label: IntArray
+    count: int
+
+
+def maximal_end_components(mdp: MDP) -> EndComponents:
+    """Returns the maximal sets of pairs within which one trajectory can stay and go anywhere.
+
+    Linear in the usual case. At worst O(m^1.5) for m stored probabilities: searches that find no trap
+    may together cost a fraction of m before the components are recomputed.
+    """
+    alive = np.ones(mdp.num_pairs, bool)
+    label = np.zeros(mdp.num_states, np.int64)
+    states = np.arange(mdp.num_states)
+    traps: Traps | None = None
+    while states.size:
+        label[states] = label.max() + 1 + _strong_labels(mdp, alive, states)
+        leaving = _leaving_pairs(mdp, alive, label)
+        if not leaving.size:
+            break
+        traps = traps or Traps(mdp, alive, label)
+        states = _cut(mdp, traps, leaving)
+    return _numbered(mdp, alive, label)
+
+
+def _strong_labels(mdp: MDP, alive: BoolArray, states: IntArray) -> IntArray:
+    """Returns the strongly connected component of each of `states` under the pairs alive."""
+    graph = mixture(mdp, alive.astype(np.float64))
+    if states.size < mdp.num_states:
+        graph = graph[states][:, states]
+    return csgraph.connected_components(graph, connection="strong")[1].astype(np.int64)
+
+
+def _leaving_pairs(mdp: MDP, alive: BoolArray, label: IntArray) -> IntArray:
+    """Returns the pairs alive that may lead out of their state's component."""
+    outside = label[mdp.transitions.indices] != np.repeat(
+        label[mdp.pair_state], np.diff(mdp.transitions.indptr)
+    )
+    return np.flatnonzero(alive & np.logical_or.reduceat(outside, mdp.transitions.indptr[:-1]))
+
+
+def _cut(mdp: MDP, traps: Traps, leaving: IntArray) -> IntArray:
+    """Cuts the pairs and the traps that follow; returns the states whose component may have come apart."""
+    label, alive = traps.label.copy(), traps.alive.copy()
+    traps.cut_off(leaving.tolist(), allowance=mdp.transitions.nnz // SEARCH_SHARE)
+    touched = np.zeros(label.max() + 1, bool)
+    touched[label[mdp.pair_state[alive & ~traps.alive]]] = True
+    return np.flatnonzero(touched[label] & (traps.left > 0))
+
+
+def _numbered(mdp: MDP, alive: BoolArray, label: IntArray) -> EndComponents:
+    """Returns the components in the order of their lowest state."""
+    in_one = np.bincount(mdp.pair_state[alive], minlength=mdp.num_states) > 0
+    _, first, inverse = np.unique(label[in_one], return_index=True, return_inverse=True)
+    rank = np.empty(first.size, np.int64)
+    rank[np.argsort(first)] = np.arange(first.size)
+    state_label = np.full(mdp.num_states, -1, np.int64)
+    state_label[in_one] = rank[inverse]
+    pair_label = np.where(alive, state_label[mdp.pair_state], -1)
+    return EndComponents(frozen(pair_label), frozen(state_label), int(first.size))
+
+
+def is_communicating(mdp: MDP) -> bool:
+    """Returns whether all pairs lie in one end component."""
+    components = maximal_end_components(mdp)
+    return components.count == 1 and bool((components.pair_label == 0).all())

@@ -16,17 +16,15 @@ from rhocover.cli.audit import RequirementError, audit
 from rhocover.cli.budget import budget
 from rhocover.cli.collect import collect
 from rhocover.cli.compare import compare
-from rhocover.cli.data_options import SPELLINGS as DATA_SPELLINGS
 from rhocover.cli.demo import demo
 from rhocover.cli.doctor import doctor
-from rhocover.cli.envs import envs
+from rhocover.cli.envs import envs, explorers
 from rhocover.cli.explore import explore, resume
-from rhocover.cli.explorers import explorers
+from rhocover.cli.options import SPELLINGS as DATA_SPELLINGS
+from rhocover.cli.output import one_line, say, tell
 from rhocover.cli.plan import plan
 from rhocover.cli.reproduce import reproduce
-from rhocover.cli.tables import say, tell
 from rhocover.cli.top_up import top_up
-from rhocover.cli.words import one_line
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, shortened
 from rhocover.printing import put
 

@@ -7,19 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rhocover.cli import data_options as d
 from rhocover.cli import options as o
-from rhocover.cli import run_options as r
-from rhocover.cli.environments import Place, close, read_place
-from rhocover.cli.outputs import check_free, write_all
-from rhocover.cli.progress import waiting
-from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
-from rhocover.cli.tables import json_text, print_json, say, show
+from rhocover.cli.output import json_text, print_json, say, show, waiting
+from rhocover.cli.outputs import Context, Report, check_free, check_report, typed, write_all, write_report
+from rhocover.cli.parsing import Place, close, read_place
 from rhocover.errors import InvalidArgumentError, RhocoverError
 
 if TYPE_CHECKING:
-    from rhocover.data import Audit
-    from rhocover.report.page import Page
+    from rhocover.datasets import Audit
+    from rhocover.report.pages import Page
 
 DOCUMENT, TABLES = "audit.json", "audit.safetensors"
 SPELLED = {
@@ -37,24 +33,24 @@ class RequirementError(RhocoverError):
 
 def audit(
     context: Context,
-    data: d.Data,
-    rho: r.Order = 2.0,
-    mu: d.Weights = "uniform",
-    env: d.TheEnv = None,
-    settings: d.Set = None,
-    best: d.Best = None,
-    certificate: d.Certificate = None,
-    delta: d.Doubt = 0.05,
-    states: d.States = None,
-    actions: d.Actions = None,
-    num_states: d.NumStates = None,
-    num_actions: d.NumActions = None,
-    met_only: d.MetOnly = False,
-    require_worst_ratio: d.WorstRatio = None,
-    require_complete: d.Complete = False,
-    thin: d.Thin = 5,
+    data: o.Data,
+    rho: o.Order = 2.0,
+    mu: o.DataWeights = "uniform",
+    env: o.TheEnv = None,
+    settings: o.EnvSet = None,
+    best: o.Best = None,
+    certificate: o.Certificate = None,
+    delta: o.CertificateDelta = 0.05,
+    states: o.States = None,
+    actions: o.Actions = None,
+    num_states: o.NumStates = None,
+    num_actions: o.NumActions = None,
+    met_only: o.MetOnly = False,
+    require_worst_ratio: o.WorstRatio = None,
+    require_complete: o.Complete = False,
+    thin: o.Thin = 5,
     json: o.Json = False,
-    out: d.AuditOut = None,
+    out: o.AuditOut = None,
     report: Report = None,
     force: o.Force = False,
 ) -> None:
@@ -70,8 +66,8 @@ def audit(
     * `rhocover audit steps.csv --rho 2 --num-actions 4 --json`
     * `rhocover audit steps.csv --mu transition_std --thin 3 --out results`
     """
-    from rhocover.cli.data_inputs import read_actions, read_data_mu, read_states, spelled
-    from rhocover.data.collections import find_data
+    from rhocover.cli.parsing import read_actions, read_data_mu, read_states, spelled
+    from rhocover.datasets.reading import find_data
 
     _check_demands(require_worst_ratio)
     page = check_report(report, force=force)
@@ -124,7 +120,7 @@ def read_env(env: str | None, settings: list[str], max_episode_steps: int | None
 
 def read_codes(data: str, states: Any, actions: Any, *, is_known: bool) -> dict[str, Any]:
     """Returns states and actions: as typed, or else as the datasheet inside the data set says."""
-    from rhocover.data.stored_codes import codes_of_data
+    from rhocover.datasets.reading import codes_of_data
 
     if states is None and not is_known:
         stored = codes_of_data(data)
@@ -133,7 +129,7 @@ def read_codes(data: str, states: Any, actions: Any, *, is_known: bool) -> dict[
 
 
 def _audit(data: str, asked: dict[str, Any], model: Any) -> Audit:
-    from rhocover.data import audit as judge
+    from rhocover.datasets import audit as judge
 
     try:
         return judge(data, model=model, **asked)
@@ -172,7 +168,7 @@ def _document(found: Audit, words: dict[str, Any], demands: dict[str, Any]) -> d
 
 
 def _table(found: Audit, thin: int, is_stored: bool) -> Any:
-    from rhocover.cli.data_tables import AS_STORED, audit_table
+    from rhocover.cli.result_tables import AS_STORED, audit_table
 
     return audit_table(found, thin, [AS_STORED] if is_stored else [])
 
@@ -186,6 +182,6 @@ def _write(text: str, path: Path) -> None:
 
 
 def _page(found: Audit, command: str) -> Page:
-    from rhocover.report.page_audit import page_of_audit
+    from rhocover.report.pages.audit import page_of_audit
 
     return page_of_audit(found, command=command)

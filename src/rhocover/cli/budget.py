@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from rhocover.cli import options as o
-from rhocover.cli import run_options as r
-from rhocover.cli.tables import print_json, show
+from rhocover.cli.output import print_json, show
 
 
 def budget(
     env: o.Env,
-    visits: r.Visits = None,
-    model_error: r.ModelError = None,
-    delta: r.Delta = 0.05,
+    visits: o.Visits = None,
+    model_error: o.ModelError = None,
+    delta: o.Delta = 0.05,
     settings: o.Set = None,
-    start: r.Start = None,
+    start: o.RunStart = None,
     restrict: o.Restrict = False,
     json: o.Json = False,
 ) -> None:
@@ -29,7 +28,7 @@ def budget(
     """
     from rhocover import theory
     from rhocover._version import __version__
-    from rhocover.cli.inputs import read_model
+    from rhocover.cli.parsing import read_model
 
     mdp, parameters = read_model(env, settings or [])
     arguments = {

@@ -2,54 +2,56 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rhocover.cli import data_options as d
 from rhocover.cli import options as o
-from rhocover.cli import run_options as r
-from rhocover.cli.environments import Place, close, read_place
-from rhocover.cli.outputs import claimed
-from rhocover.cli.progress import progress
-from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
-from rhocover.cli.tables import print_json, say, show
+from rhocover.cli.output import print_json, progress, say, show
+from rhocover.cli.outputs import Context, Report, check_report, claimed, typed, write_report
+from rhocover.cli.parsing import Place, close, read_place
+from rhocover.collecting.folder import SETTINGS, is_ours
+from rhocover.datasets.minari.folders import NAMESPACE, check_id, is_of_data_set
 from rhocover.errors import InvalidArgumentError
-from rhocover.locks import Location, locate
+from rhocover.files import load_document
+from rhocover.folders import LONGEST, Hold, Location, is_temporary_of, locate
 
 if TYPE_CHECKING:
     from rhocover.collecting import Collection
-    from rhocover.report.page import Page
+    from rhocover.report.pages import Page
 
 
 def collect(
     context: Context,
-    env: d.Environment,
-    rho: r.Order,
-    out: d.CollectOut,
-    num_steps: r.Steps = 100_000,
-    explorer: r.Explorer = "feedback",
-    model: r.Model = "known",
-    schedule: r.Schedule = None,
-    mu: d.Weights = "uniform",
-    settings: d.Set = None,
-    states: d.States = None,
-    actions: d.Actions = None,
-    seed: r.Seed = 0,
-    step_timeout: r.StepTimeout = None,
-    num_envs: d.NumEnvs = None,
-    max_episode_steps: d.MaxEpisodeSteps = None,
-    until_visits: r.UntilVisits = None,
-    until_gap: r.UntilGap = None,
-    until_error: r.UntilError = None,
-    delta: r.Doubt = 0.05,
-    dataset_id: d.DatasetId = None,
-    thin: d.Thin = 5,
+    env: o.Environment,
+    rho: o.Order,
+    out: o.CollectOut,
+    num_steps: o.Steps = 100_000,
+    explorer: o.Explorer = "feedback",
+    model: o.Model = "known",
+    schedule: o.Schedule = None,
+    mu: o.DataWeights = "uniform",
+    settings: o.EnvSet = None,
+    states: o.States = None,
+    actions: o.Actions = None,
+    seed: o.Seed = 0,
+    step_timeout: o.StepTimeout = None,
+    num_envs: o.NumEnvs = None,
+    max_episode_steps: o.MaxEpisodeSteps = None,
+    until_visits: o.UntilVisits = None,
+    until_gap: o.UntilGap = None,
+    until_error: o.UntilError = None,
+    delta: o.RunDelta = 0.05,
+    dataset_id: o.DatasetId = None,
+    thin: o.Thin = 5,
     json: o.Json = False,
     report: Report = None,
-    resume: d.Resume = False,
-    force: d.Anew = False,
+    resume: o.Resume = False,
+    force: o.ForceCollection = False,
 ) -> None:
     """Collects a data set in a Gymnasium environment so that its visits become the best coverage.
 
@@ -66,9 +68,14 @@ def collect(
     --out data/pendulum`
     * `rhocover collect CliffWalking-v1 --model learned --num-envs 4 --rho 2 --steps 4000 --out data/cliff`
     """
-    from rhocover.cli.data_inputs import read_actions, read_data_mu, read_states
-    from rhocover.cli.inputs import read_orders
-    from rhocover.cli.until import read_doubt, read_until
+    from rhocover.cli.parsing import (
+        read_actions,
+        read_data_mu,
+        read_doubt,
+        read_orders,
+        read_states,
+        read_until,
+    )
 
     if resume and force:
         raise InvalidArgumentError(
@@ -117,7 +124,6 @@ def made_room(
         yield out
         return
     _check_begin(world, asked)
-    from rhocover.cli.clearing import clear_collection
 
     with claimed(out) as held:
         clear_collection(held, report)
@@ -126,9 +132,9 @@ def made_room(
 
 def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     """Refuses what could not be collected, before anything is removed for it."""
-    from rhocover.adapters.minari_folders import check_id
     from rhocover.collecting.expedition import read_expedition
     from rhocover.collecting.storing import check_minari
+    from rhocover.datasets.minari.folders import check_id
 
     check_minari()
     given = {name: value for name, value in asked.items() if name != "dataset_id"}
@@ -155,7 +161,7 @@ def _words(
 def _finish(found: Collection, words: dict[str, Any], json: bool, thin: int) -> None:
     """Shows the collection, and says where it is."""
     from rhocover._version import __version__
-    from rhocover.cli.data_tables import collection_table
+    from rhocover.cli.result_tables import collection_table
 
     if json:
         print_json({"rhocover": __version__, "parameters": words, "collection": found.summary()})
@@ -165,7 +171,7 @@ def _finish(found: Collection, words: dict[str, Any], json: bool, thin: int) -> 
 
 
 def _how_it_ended(found: Collection, words: dict[str, Any]) -> list[str]:
-    from rhocover.cli.until import read_until, stop_sentence
+    from rhocover.cli.parsing import read_until, stop_sentence
 
     until = read_until({name: words[name] for name in words if name.startswith("until_")}, words["delta"])
     is_met = found.run is not None and found.run.is_enough
@@ -194,3 +200,67 @@ def telling_to_resume(context: Context, out: Location) -> Iterator[None]:
             again = f"{typed(context)} --out {shlex.quote(out.shown)} --resume"
             say(f"What was done is kept. Go on with: {again}")
         raise
+
+
+# Removing a collection to begin anew: all of it or nothing, and never what somebody else put there.
+#
+# What a collection consists of is known: its settings, its datasheet, its log, and the data set that the
+# settings name. If the folder holds anything else, if it is no collection, or if a process works in it,
+# nothing is removed.
+
+
+def clear_collection(held: Hold, report: Location | None = None) -> None:
+    """Removes the collection in a folder, and `report` if it is there; refuses if there is anything else."""
+    folder = held.path
+    if not any(folder.iterdir()):
+        return
+    if folder.is_symlink() or not (folder / SETTINGS).is_file():
+        raise InvalidArgumentError(
+            f"{held.said} holds no collection; --force removes nothing else. Name another folder."
+        )
+    _check_ours(held, report)
+    for entry in list(folder.iterdir()):
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def _check_ours(held: Hold, report: Location | None) -> None:
+    """Refuses a folder with files or links that no collection writes."""
+    folder, dataset_id = held.path, _dataset_id(held)
+    for path in _files(folder):
+        name = path.relative_to(folder).as_posix()
+        is_report = report is not None and path == report.path
+        if path.is_symlink() or not (is_report or _is_of_collection(name, dataset_id)):
+            raise InvalidArgumentError(
+                f"`out`: {held.shown!r} holds {name!r}, which is not of a collection. Nothing was removed."
+            )
+
+
+def _dataset_id(held: Hold) -> str:
+    """Returns the id of the data set that the settings name."""
+    try:
+        name = load_document(held.path / SETTINGS)["dataset_id"]
+        check_id(name)
+    except (ValueError, LookupError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"`out`: {SETTINGS} in {held.shown!r} is damaged, so it is not known what belongs to the "
+            "collection. Nothing was removed."
+        ) from error
+    return name
+
+
+def _is_of_collection(name: str, dataset_id: str) -> bool:
+    """Whether a collection of that data set has a file of that name, whole or half written."""
+    *spaces, last = dataset_id.split("/")
+    marks = ["/".join([*spaces[: k + 1], NAMESPACE]) for k in range(len(spaces))]
+    if name in marks or is_ours(name) or is_temporary_of(name, is_ours):
+        return True
+    above, _, rest = name.removeprefix("".join(f"{space}/" for space in spaces)).partition("/")
+    is_set = above == last or is_temporary_of(above.removesuffix(".old"), last[:LONGEST].__eq__)
+    return name.startswith("".join(f"{space}/" for space in spaces)) and is_set and is_of_data_set(rest)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Returns every file and link below a folder; links are not followed."""
+    for place, folders, names in os.walk(folder):
+        links = [name for name in folders if (Path(place) / name).is_symlink()]
+        yield from (Path(place) / name for name in [*links, *names])

@@ -2,48 +2,67 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rhocover._version import __version__
 from rhocover.cli import options as o
-from rhocover.cli import run_options as r
-from rhocover.cli.outputs import can_write, claimed, clear, write_all
-from rhocover.cli.progress import progress
-from rhocover.cli.report_option import Context, Report, check_report, or_report, typed, write_report
-from rhocover.cli.tables import print_json, say, show
+from rhocover.cli.output import json_text, print_json, progress, say, show
+from rhocover.cli.outputs import (
+    Context,
+    Report,
+    Writer,
+    can_write,
+    check_report,
+    claimed,
+    clear,
+    or_report,
+    typed,
+    write_all,
+    write_report,
+)
+from rhocover.cli.parsing import order_text, read_model, read_mu, read_orders
 from rhocover.errors import InvalidArgumentError
+from rhocover.experiments import Comparison
+from rhocover.experiments import compare as compare_explorers
+from rhocover.experiments.compare import EXPLORERS
+from rhocover.experiments.comparison import comparison_regret_figure, comparison_worst_ratio_figure
+from rhocover.experiments.finished_runs import FILE
+from rhocover.files import write_atomically
+from rhocover.folders import Hold
+from rhocover.report.figures import save_figure
 
 if TYPE_CHECKING:
-    from rhocover.experiments import Comparison
-    from rhocover.locks import Hold
-    from rhocover.report.page import Page
+    from rhocover.report.pages import Page
 
 
 def compare(
     context: Context,
-    env: r.Envs = None,
-    rho: r.Orders = None,
-    explorer: r.Explorers = None,
-    num_steps: r.Steps = 30_000,
-    seeds: r.Seeds = 20,
-    model: r.Model = "known",
-    schedule: r.Schedule = None,
-    mu: r.Weights = "uniform",
+    env: o.Envs = None,
+    rho: o.Orders = None,
+    explorer: o.Explorers = None,
+    num_steps: o.Steps = 30_000,
+    seeds: o.Seeds = 20,
+    model: o.Model = "known",
+    schedule: o.Schedule = None,
+    mu: o.Weights = "uniform",
     settings: o.Set = None,
-    num_chains: r.Chains = 1,
-    start: r.Start = None,
+    num_chains: o.Chains = 1,
+    start: o.RunStart = None,
     discount: o.Discount = None,
     horizon: o.Horizon = None,
     restrict: o.Restrict = False,
-    workers: r.Workers = None,
+    workers: o.Workers = None,
     json: o.Json = False,
-    out: r.CompareOut = None,
-    redraw: r.Redraw = None,
+    out: o.CompareOut = None,
+    redraw: o.Redraw = None,
     report: Report = None,
-    force: r.Anew = False,
+    force: o.ForceRun = False,
 ) -> None:
     """Runs several explorers with the same seeds and budgets, and shows what each of them reaches.
 
@@ -64,7 +83,6 @@ def compare(
         again = shlex.join(["rhocover", "compare", "--redraw", str(redraw)])
         write_report(page, lambda: _page(found, again), force=force)
         return
-    from rhocover.cli.comparing import is_ours, read_comparison, run_comparison
     from rhocover.experiments.compare import check_question
 
     if not env:
@@ -111,15 +129,14 @@ def telling_to_repeat(folder: Hold | None) -> Iterator[None]:
 
 
 def _page(found: Comparison, command: str) -> Page:
-    from rhocover.report.page_comparison import page_of_comparison
+    from rhocover.report.pages.comparison import page_of_comparison
 
     return page_of_comparison(found, command=command)
 
 
 def _finish(found: Comparison, json: bool, out: Hold | None) -> None:
     """Shows the comparison, and writes its files where a folder was named."""
-    from rhocover.cli.comparing import comparison_document, comparison_files
-    from rhocover.cli.run_tables import comparison_tables
+    from rhocover.cli.result_tables import comparison_tables
 
     if json:
         print_json(comparison_document(found))
@@ -128,3 +145,86 @@ def _finish(found: Comparison, json: bool, out: Hold | None) -> None:
     if out is not None and can_write(out):
         write_all(out, comparison_files(found), force=True)
         say(f"pictures, compare.json and the numbers behind them are in {out.shown}")
+
+
+# What `rhocover compare` was asked for: read from texts, run, and drawn.
+
+DOCUMENT = "compare.json"
+KINDS = ("regret", "bregman", "worst-ratio")  # of pictures
+
+
+def read_comparison(
+    env: Sequence[str], settings: Sequence[str], mu: str, rho: Sequence[float] | None,
+    explorer: Sequence[str] | None, arguments: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Returns the arguments of `compare`; refuses what is wrong with the texts."""
+    if settings and len(env) > 1:
+        raise InvalidArgumentError("--set goes with one ENV: parameters differ from model to model.")
+    models = {_label(text): read_model(text, settings)[0] for text in env}
+    if len(models) < len(env):
+        raise InvalidArgumentError(f"ENV must be given once each, got {' '.join(env)}.")
+    weights = {name: read_mu(mu, mdp, arguments["model"]) for name, mdp in models.items()}
+    return {
+        "envs": models,
+        "explorers": list(explorer or EXPLORERS),
+        "rho": read_orders(rho or [2.0]),
+        "mu": weights,
+        **arguments,
+    }
+
+
+def _label(env: str) -> str:
+    """Returns the name of a model in tables and of its pictures: as typed, a file without its ending."""
+    return Path(env).name.removesuffix(".safetensors")
+
+
+def run_comparison(
+    asked: dict[str, Any],
+    workers: int | None,
+    out: Path | Hold | None,
+    report: Callable[[int, int], None] | None,
+) -> Comparison:
+    """Returns the finished comparison."""
+    return compare_explorers(workers=workers, out=out, report=report, **asked)
+
+
+def is_ours(name: str) -> bool:
+    """Whether `compare`, or this command, writes files of that name."""
+    return name in (FILE, DOCUMENT) or bool(re.fullmatch(rf"({'|'.join(KINDS)})-.+-rho-.+\.png", name))
+
+
+def comparison_document(found: Comparison) -> dict[str, Any]:
+    """Returns what was asked and where it ended, ready for JSON."""
+    rows = [row.summary() for row in found.table()]
+    return {"rhocover": __version__, "parameters": dict(found.question), "rows": rows}
+
+
+def comparison_files(found: Comparison) -> dict[str, Writer]:
+    """Returns the files to write by name: for each model and order three pictures, and the document."""
+    files: dict[str, Writer] = {DOCUMENT: partial(_write_document, found)}
+    for env in found.envs:
+        for rho in found.orders:
+            files |= cell_pictures(found, env, rho, f"{_file_name(env)}-rho-{order_text(rho)}.png")
+    return files
+
+
+def cell_pictures(found: Comparison, env: str, rho: float, ending: str) -> dict[str, Writer]:
+    """Returns the pictures of one model and order by name."""
+    figures = (
+        partial(comparison_regret_figure, found, env, rho),
+        partial(comparison_regret_figure, found, env, rho, part="bregman"),
+        partial(comparison_worst_ratio_figure, found, env, rho),
+    )
+    return {f"{kind}-{ending}": partial(_draw, make) for kind, make in zip(KINDS, figures, strict=True)}
+
+
+def _file_name(env: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", env)
+
+
+def _draw(make: Callable[[], Any], path: Path) -> None:
+    save_figure(make(), path)
+
+
+def _write_document(found: Comparison, path: Path) -> None:
+    write_atomically(path, json_text(comparison_document(found)).encode())

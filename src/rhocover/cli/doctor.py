@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from rhocover.cli.progress import progress
-from rhocover.cli.tables import print_json, say, show
+from rhocover.cli.output import print_json, progress, say, show
 from rhocover.errors import RhocoverError
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def doctor(
     * `rhocover doctor --json`
     """
     from rhocover.diagnosis import diagnose
-    from rhocover.diagnosis.backends import is_warm
+    from rhocover.diagnosis.diagnose import is_warm
 
     if self_test and not is_warm():
         say("compiling for the first time: this takes up to a minute, once")

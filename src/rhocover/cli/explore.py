@@ -2,61 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rhocover.cli import data_options as d
+from rhocover._version import __version__
+from rhocover.checks import FloatArray
 from rhocover.cli import options as o
-from rhocover.cli import run_options as r
-from rhocover.cli.outputs import can_write, claimed, clear, write_all
-from rhocover.cli.progress import progress
-from rhocover.cli.report_option import (
+from rhocover.cli.output import json_text, print_json, progress, say, show
+from rhocover.cli.outputs import (
     Context,
     Replace,
     Report,
+    Writer,
+    can_write,
     check_report,
+    claimed,
+    clear,
     or_report,
     typed,
+    write_all,
     write_report,
 )
-from rhocover.cli.tables import print_json, say, show
+from rhocover.cli.parsing import (
+    close,
+    read_actions,
+    read_data_mu,
+    read_doubt,
+    read_model,
+    read_mu,
+    read_orders,
+    read_place,
+    read_states,
+    read_until,
+)
+from rhocover.cli.result_tables import Knowledge
+from rhocover.collecting.expedition import read_expedition
+from rhocover.errors import InvalidArgumentError
+from rhocover.experiments.compare import check_run
+from rhocover.exploring import Run
+from rhocover.exploring import explore as explore_model
+from rhocover.exploring.algorithm1 import Algorithm1
+from rhocover.exploring.checkpoints import OURS
+from rhocover.exploring.resuming import read_folder
+from rhocover.exploring.settings import Settings, read_settings
+from rhocover.exploring.stopping import CertifiedGap
+from rhocover.exploring.storage import settings_document
+from rhocover.files import write_atomically
+from rhocover.folders import Hold
+from rhocover.report.figures import decades, occupancy_figure, save_figure, snapshot_figure, snapshots
+from rhocover.report.figures.drawing import as_text
+from rhocover.report.figures.over_time import run_figure
 
 if TYPE_CHECKING:
-    from rhocover.cli.knowledge import Knowledge
-    from rhocover.cli.runs import Expedition
-    from rhocover.exploring import Run
-    from rhocover.locks import Hold
-    from rhocover.report.page import Page
+    from matplotlib.figure import Figure
+
+    from rhocover.report.pages import Page
 
 
 def explore(
     context: Context,
-    env: r.World,
-    rho: r.Order,
-    num_steps: r.Steps = 30_000,
-    explorer: r.Explorer = "feedback",
-    model: r.Model = "known",
-    schedule: r.Schedule = None,
-    mu: r.Weights = "uniform",
+    env: o.World,
+    rho: o.Order,
+    num_steps: o.Steps = 30_000,
+    explorer: o.Explorer = "feedback",
+    model: o.Model = "known",
+    schedule: o.Schedule = None,
+    mu: o.Weights = "uniform",
     settings: o.Set = None,
-    states: d.States = None,
-    actions: d.Actions = None,
-    seed: r.Seed = 0,
-    step_timeout: r.StepTimeout = None,
-    num_chains: r.Chains = 1,
-    start: r.Start = None,
+    states: o.States = None,
+    actions: o.Actions = None,
+    seed: o.Seed = 0,
+    step_timeout: o.StepTimeout = None,
+    num_chains: o.Chains = 1,
+    start: o.RunStart = None,
     discount: o.Discount = None,
     horizon: o.Horizon = None,
     restrict: o.Restrict = False,
-    until_visits: r.UntilVisits = None,
-    until_gap: r.UntilGap = None,
-    until_error: r.UntilError = None,
-    delta: r.Doubt = 0.05,
+    until_visits: o.UntilVisits = None,
+    until_gap: o.UntilGap = None,
+    until_error: o.UntilError = None,
+    delta: o.RunDelta = 0.05,
     json: o.Json = False,
-    out: r.ExploreOut = None,
+    out: o.ExploreOut = None,
     report: Report = None,
-    force: r.Anew = False,
+    force: o.ForceRun = False,
 ) -> None:
     """Acts in a model or an environment so that the visits themselves become the best coverage.
 
@@ -78,11 +111,9 @@ def explore(
     * `rhocover explore FrozenLake-v1 --rho 2 --steps 5000`
     * `rhocover explore MountainCar-v0 --states bins:6,5 --model learned --rho 2 --steps 2000`
     """
-    from rhocover.cli.environments import is_environment
-    from rhocover.cli.outings import read_outing
-    from rhocover.cli.runs import is_ours, read_expedition
+    from rhocover.cli.parsing import is_environment
 
-    asked = (read_outing if is_environment(env) else read_expedition)(
+    asked = (read_outing if is_environment(env) else read_run)(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
          "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
@@ -103,8 +134,8 @@ def explore(
 
 def resume(
     context: Context,
-    folder: r.RunFolder,
-    delta: r.StoredDoubt = None,
+    folder: o.RunFolder,
+    delta: o.StoredDoubt = None,
     json: o.Json = False,
     report: Report = None,
     force: Replace = False,
@@ -118,7 +149,6 @@ def resume(
     * `rhocover resume run --json`
     """
     from rhocover import exploring
-    from rhocover.cli.runs import stored_expedition
 
     page = check_report(report, force=force)
     asked = stored_expedition(folder, delta)
@@ -131,9 +161,7 @@ def resume(
 
 def _finish(run: Run, asked: Expedition, json: bool, out: Hold | None) -> Knowledge:
     """Shows the run, writes its files where a folder was named, and returns what is known of it."""
-    from rhocover.cli.knowledge import knowledge_of
-    from rhocover.cli.run_tables import run_table
-    from rhocover.cli.runs import run_document, run_files
+    from rhocover.cli.result_tables import knowledge_of, run_table
 
     known = knowledge_of(run, asked.delta, whatever_it_takes=asked.is_certified)
     document = run_document(run, asked.words, known)
@@ -148,7 +176,7 @@ def _finish(run: Run, asked: Expedition, json: bool, out: Hold | None) -> Knowle
 
 
 def _page(run: Run, known: Knowledge, command: str) -> Page:
-    from rhocover.report.page_run import page_of_run
+    from rhocover.report.pages.run import page_of_run
 
     return page_of_run(run, command=command, certificate=known.certificate, evidence=known.evidence)
 
@@ -162,3 +190,174 @@ def telling_how_to_go_on(folder: Hold | None) -> Iterator[None]:
         if folder is not None and (folder.path / "run.safetensors").exists():
             say(f"What was done is kept. Go on with: rhocover resume {folder.shown}")
         raise
+
+
+# What `rhocover explore` was asked for: read from texts, run, and written to files.
+
+DOCUMENT, TRACE_POINTS = "explore.json", 10
+PICTURES = ("run.png", "visits.png", "ratio.png", "snapshots.png")
+LONGEST_SNAPSHOTS = 1_000_000  # steps; for the maps on the way the run is begun anew
+ReportProgress = Callable[[int, int], None] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Expedition:
+    """What a run does, the same in words, and how often what is said of it may be wrong."""
+
+    settings: Settings
+    words: dict[str, Any]
+    delta: float
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether a certificate was asked for, however long it takes."""
+        return isinstance(self.settings.until, CertifiedGap)
+
+    def check(self) -> None:
+        """Refuses what `explore` would refuse, before anything is removed."""
+        check_run(self.settings)
+
+    def run(self, out: Hold | None, report: ReportProgress) -> Run:
+        """Returns the finished run."""
+        asked, given = self.settings, keywords(self.settings)
+        return explore_model(
+            asked.mdp, asked.rho, asked.num_steps, until=asked.until, out=out, report=report, **given
+        )
+
+
+def keywords(settings: Settings) -> dict[str, Any]:
+    """Returns the keyword arguments of `explore` that decide what a run of any length does."""
+    names = ("mu", "explorer", "model", "seed", "start", "discount", "horizon", "restrict", "num_chains")
+    return {name: getattr(settings, name) for name in names}
+
+
+def read_run(
+    env: str, settings: Sequence[str], mu: str, arguments: dict[str, Any], until: dict[str, Any], delta: float
+) -> Expedition:
+    """Returns what to do with its texts read; refuses what is wrong with them."""
+    [rho] = read_orders([arguments["rho"]])
+    arguments = _of_a_model(arguments)
+    mdp, parameters = read_model(env, settings)
+    weights = read_mu(mu, mdp, arguments["model"])
+    delta = read_doubt(delta)
+    read = read_settings(
+        mdp, mu=weights, trace_points=TRACE_POINTS, until=read_until(until, delta), **arguments | {"rho": rho}
+    )
+    words = {"environment": env, "set": parameters, "mu": mu, **arguments, **until, "delta": delta}
+    return Expedition(read, words, delta)
+
+
+def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the arguments without those that are for environments, which must not be given."""
+    if arguments.get("states") is not None or arguments.get("actions") is not None:
+        raise InvalidArgumentError("`states` and `actions` are for environments: a model has its own.")
+    if arguments.get("step_timeout") is not None:
+        raise InvalidArgumentError("`step_timeout` is for environments: a model never hangs. Leave it out.")
+    own = ("states", "actions", "step_timeout")
+    return {name: value for name, value in arguments.items() if name not in own}
+
+
+def stored_expedition(folder: Path, delta: float | None) -> Expedition:
+    """Returns what the run in a folder does."""
+    settings = read_folder(folder)
+    delta = read_doubt(delta, settings.until)
+    return Expedition(settings, settings_document(settings) | {"delta": delta}, delta)
+
+
+def run_document(run: Run, words: dict[str, Any], known: Knowledge) -> dict[str, Any]:
+    """Returns what was asked, what was reached and what is known of it, ready for JSON."""
+    found = {"rhocover": __version__, "parameters": words, "run": run.summary()}
+    return found | known.document(run)
+
+
+def is_ours(name: str) -> bool:
+    """Whether a run, or this command, writes files of that name."""
+    return name in (*OURS, DOCUMENT, *PICTURES)
+
+
+def run_files(run: Run, asked: Expedition, document: dict[str, Any]) -> dict[str, Writer]:
+    """Returns the files to write by name; `document` is that of the run."""
+    name = as_text(run.mdp.name or "the model")
+    figures: dict[str, Callable[[], Figure]] = {
+        "run.png": partial(run_figure, run),
+        "visits.png": partial(occupancy_figure, run.mdp, visits(run), f"Visits of {name}"),
+        "ratio.png": partial(snapshot_figure, [run], _ratio_title(run)),
+    }
+    if run.num_steps <= LONGEST_SNAPSHOTS:
+        figures["snapshots.png"] = partial(_snapshots, run, asked.settings)
+    files: dict[str, Writer] = {DOCUMENT: partial(_write_document, document)}
+    return files | {picture: partial(_draw, make) for picture, make in figures.items()}
+
+
+def visits(run: Run) -> FloatArray:
+    """Returns the share of the visits of each pair `[S, A]`, over all steps of an episode."""
+    return run.occupancy if run.occupancy.ndim == 2 else run.occupancy.sum(axis=0)
+
+
+def _ratio_title(run: Run) -> str:
+    step = ", worst step" if run.occupancy.ndim == 3 else ""
+    return f"Target / visits of {as_text(run.mdp.name or 'the model')}{step}"
+
+
+def _snapshots(run: Run, settings: Settings) -> Figure:
+    """Returns maps at powers of ten, from the first episode on, and of the run itself at its end."""
+    explorer, chains = settings.explorer, settings.num_chains
+    first = explorer.schedule.length(1, 0) if isinstance(explorer, Algorithm1) else 1
+    rounded = {-(-t // chains) * chains for t in decades(run.num_steps, max(100, first))}
+    before = sorted(t for t in rounded if t < run.num_steps)
+    runs = snapshots(settings.mdp, settings.rho, before, **keywords(settings)) if before else []
+    return snapshot_figure([*runs, run], f"{_ratio_title(run)}, as the run goes on")
+
+
+def _draw(make: Callable[[], Figure], path: Path) -> None:
+    save_figure(make(), path)
+
+
+def _write_document(document: dict[str, Any], path: Path) -> None:
+    write_atomically(path, json_text(document).encode())
+
+
+# What `rhocover explore` was asked for in a Gymnasium environment: read from texts, and run.
+#
+# A run in an environment is shown like any other. It is stored with its data, by `rhocover collect`.
+
+
+@dataclass(frozen=True, eq=False)
+class Outing(Expedition):
+    """A run in an environment; `given` are the keyword arguments of `explore`."""
+
+    env: Any
+    given: dict[str, Any]
+
+    def check(self) -> None:
+        """Refuses to make room in a folder: a run in an environment is not stored."""
+        raise InvalidArgumentError(
+            "`out` is for models: a run in an environment is stored with its data, by rhocover collect."
+        )
+
+    def run(self, out: Hold | None, report: ReportProgress) -> Run:
+        """Returns the finished run; the environment is closed then."""
+        try:
+            return explore_model(self.env, out=out, report=report, trace_points=TRACE_POINTS, **self.given)
+        finally:
+            close(self.env)
+
+
+def read_outing(
+    env: str, settings: Sequence[str], mu: str, arguments: dict[str, Any], until: dict[str, Any], delta: float
+) -> Outing:
+    """Returns what to do with its texts read; refuses what is wrong with them."""
+    [rho] = read_orders([arguments["rho"]])
+    place, delta = read_place(env, settings), read_doubt(delta)
+    shown = {name: value for name, value in arguments.items() if name != "step_timeout"}
+    words = {"environment": env, "set": place.arguments, "mu": mu, **shown, **until, "delta": delta}
+    given = arguments | {
+        "rho": rho, "mu": read_data_mu(mu), "until": read_until(until, delta),
+        "states": read_states(arguments["states"], place.make_one, arguments["seed"]),
+        "actions": read_actions(arguments["actions"]),
+    }  # fmt: skip
+    names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until", "states", "actions",
+             "step_timeout")  # fmt: skip
+    world = place.make()
+    trip = read_expedition(world, trace_points=TRACE_POINTS, **{name: given[name] for name in names})
+    return Outing(trip.settings, words, delta, world, given)

@@ -140,3 +140,483 @@ Out = Annotated[
     Option(metavar="DIR", help="Write plans, plan.json and pictures to DIR.", rich_help_panel=RESULT),
 ]
 Force = Annotated[bool, Option("--force", help="Overwrite files that exist.", rich_help_panel=RESULT)]
+
+
+# The options of the commands that act: `explore`, `resume`, `compare` and `budget`.
+
+RUN, STOP, WISH = "How to explore", "When to stop early", "What is wanted"
+CITED = (
+    "active_exploration", "cov_game", "ent_game", "fw_modest", "generative_sampling", "max_renyi", "maxent",
+    "reward_free", "rf_express", "rf_ucrl", "state_marginal_matching", "uniform_random", "weighted_maxent",
+)  # fmt: skip
+NAMES = (
+    "feedback, tracking, stationary, algorithm1, algorithm1_short, algorithm1_adaptive; or a cited system: "
+    f"{', '.join(CITED)} (see `rhocover explorers`)"
+)
+
+Envs = Annotated[
+    list[str] | None,
+    Argument(metavar="ENV", help="Names from `rhocover envs`, or saved models: FILE.safetensors."),
+]
+World = Annotated[
+    str,
+    Argument(
+        metavar="ENV",
+        help="A name from `rhocover envs`, a saved model: FILE.safetensors, or a Gymnasium environment: "
+        "FrozenLake-v1.",
+    ),
+]
+RunFolder = Annotated[Path, Argument(metavar="DIR", help="The folder of `rhocover explore --out DIR`.")]
+Order = Annotated[
+    float,
+    Option(
+        "--rho",
+        parser=number,
+        metavar="R",
+        help="How much the worst pair counts, from 0 to inf.",
+        rich_help_panel=COVER,
+    ),
+]
+Orders = Annotated[
+    list[float] | None,
+    Option(
+        "--rho",
+        parser=number,
+        metavar="R",
+        help="How much the worst pair counts, from 0 to inf; 2 if not given. Repeatable.",
+        rich_help_panel=COVER,
+    ),
+]
+Weights = Annotated[
+    str,
+    Option(
+        "--mu",
+        metavar="SPEC",
+        help="Which pairs matter: uniform, transition_std, model_error, random:SEED (uniform in 0.1 to 1), "
+        "or FILE.npy or FILE.csv with a row for each state and a column for each action. Where the model is "
+        "not known, transition_std and model_error are estimated along the way.",
+        rich_help_panel=COVER,
+    ),
+]
+Model = Annotated[
+    str,
+    Option(
+        metavar="NAME",
+        help="What the explorer knows: known (the model itself), learned (its states and actions, not the "
+        "transitions), posterior (the same; plans are made on draws from the posterior), from_scratch (not "
+        "even how many states there are).",
+        rich_help_panel=RUN,
+    ),
+]
+Steps = Annotated[
+    int, Option("--steps", parser=whole, metavar="N", help="How many steps to take.", rich_help_panel=RUN)
+]
+Explorer = Annotated[str, Option(metavar="NAME", help=f"Who acts: {NAMES}.", rich_help_panel=RUN)]
+Explorers = Annotated[
+    list[str] | None,
+    Option(
+        "--explorer",
+        metavar="NAME",
+        help=f"Who acts: {NAMES}. Repeatable; the first four if not given.",
+        rich_help_panel=RUN,
+    ),
+]
+Schedule = Annotated[
+    str | None,
+    Option(
+        metavar="SPEC",
+        help="Episodes of algorithm1: quadratic:TAU, power:TAU,P, constant:TAU, doubling:TAU or "
+        "line_search:TAU.",
+        rich_help_panel=RUN,
+    ),
+]
+Seed = Annotated[
+    int, Option(parser=whole, metavar="K", help="The seed of all randomness.", rich_help_panel=RUN)
+]
+StepTimeout = Annotated[
+    float | None,
+    Option(
+        parser=number,
+        metavar="SECONDS",
+        help="How long one step or reset of an environment may take; for ever if not given.",
+        rich_help_panel=RUN,
+    ),
+]
+Seeds = Annotated[
+    int, Option(parser=whole, metavar="K", help="How many seeds, from 0 on.", rich_help_panel=RUN)
+]
+Chains = Annotated[
+    int,
+    Option(
+        "--chains",
+        parser=whole,
+        metavar="C",
+        help="How many copies of ENV to act in at once; the steps are shared among them.",
+        rich_help_panel=RUN,
+    ),
+]
+UntilVisits = Annotated[
+    int | None,
+    Option(
+        parser=whole,
+        metavar="M",
+        help="Stop when every pair with a weight was visited this often.",
+        rich_help_panel=STOP,
+    ),
+]
+UntilGap = Annotated[
+    float | None,
+    Option(
+        parser=number,
+        metavar="G",
+        help="Stop when the divergence is certified to be at most this above the best, in nats.",
+        rich_help_panel=STOP,
+    ),
+]
+UntilError = Annotated[
+    float | None,
+    Option(
+        parser=number,
+        metavar="E",
+        help="Stop when the estimated rows of the model are certified to have at most this mean L1 error.",
+        rich_help_panel=STOP,
+    ),
+]
+RunDelta = Annotated[
+    float,
+    Option(
+        "--delta",
+        parser=number,
+        metavar="D",
+        help="How often a certificate that knows no model may be wrong, and a rule that relies on it.",
+        rich_help_panel=STOP,
+    ),
+]
+StoredDoubt = Annotated[
+    float | None,
+    Option(
+        "--delta",
+        parser=number,
+        metavar="D",
+        help="How often a certificate that knows no model may be wrong; if not given, as in the run's "
+        "stopping rule, or 0.05.",
+        rich_help_panel=RESULT,
+    ),
+]
+RunStart = Annotated[
+    int | None,
+    Option(
+        parser=whole, metavar="S", help="The first state, if not the model's own.", rich_help_panel=VISITS
+    ),
+]
+Workers = Annotated[
+    int | None,
+    Option(
+        parser=whole,
+        metavar="K",
+        help="How many processes; one for each core if not given. The result is the same.",
+        rich_help_panel=RUN,
+    ),
+]
+ExploreOut = Annotated[
+    Path | None,
+    Option(
+        metavar="DIR",
+        help="A new folder for checkpoints, explore.json and pictures. After an interruption "
+        "`rhocover resume DIR` goes on.",
+        rich_help_panel=RESULT,
+    ),
+]
+CompareOut = Annotated[
+    Path | None,
+    Option(
+        metavar="DIR",
+        help="A folder for the runs, compare.json and pictures. After an interruption the same command "
+        "goes on.",
+        rich_help_panel=RESULT,
+    ),
+]
+Redraw = Annotated[
+    Path | None,
+    Option(metavar="DIR", help="Draw the pictures of DIR again, and run nothing.", rich_help_panel=RESULT),
+]
+ForceRun = Annotated[
+    bool,
+    Option("--force", help="Begin anew: what was left in DIR is removed.", rich_help_panel=RESULT),
+]
+Visits = Annotated[
+    int | None,
+    Option(parser=whole, metavar="M", help="Visit every pair this often.", rich_help_panel=WISH),
+]
+ModelError = Annotated[
+    float | None,
+    Option(
+        parser=number,
+        metavar="E",
+        help="Estimate every row of the model to this root mean square error.",
+        rich_help_panel=WISH,
+    ),
+]
+Delta = Annotated[
+    float,
+    Option(
+        parser=number,
+        metavar="D",
+        help="How often the number of steps that is sure may be too small.",
+        rich_help_panel=WISH,
+    ),
+]
+
+
+# The options of `collect`, `audit` and `top-up`: one type for each, and how messages spell them.
+
+READ, DEMAND = "How to read it", "What is demanded"
+SPELLINGS = {
+    "rc.Bins(8) for 8 bins a dimension, rc.QuantileBins(8), or a function of an observation that gives a "
+    "whole number, a text or a tuple of those": "such as bins:8 for 8 bins a dimension, or quantiles:8",
+    "say where its bins should end, for example Bins(..., low=[...], high=[...]) with one number a "
+    "dimension; None takes the space's bound": "say where its bins should end, LOW:HIGH a dimension, such as "
+    "bins:8,8@-1:1,-5:5",
+    "(actions=3: the low end, the middle, the high end), or an array of them, one a row": "(--actions 3: the "
+    "low end, the middle, the high end)",
+    'explore(env, ..., model="learned")': "--model learned",
+    'model="learned"': "--model learned",
+    "resume=True": "--resume",
+    "Leave resume out": "Leave --resume out",
+    "with top_up.": "with rhocover top-up.",
+    "by collect(env, out=...)": "by rhocover collect",
+    "explore MDP.from_gymnasium(env)": "take a model from rhocover envs",
+    "`counts`": "`--states`",
+    "`low`": "LOW of --states",
+    "`high`": "HIGH of --states",
+    "`data`": "DATA",
+}
+
+
+def natural(text: Any) -> int:
+    """Returns the whole number of 0 or more that was typed."""
+    if (value := whole(text)) < 0:
+        raise BadParameter(f"expected 0 or more, got {text!r}.")
+    return value
+
+
+Environment = Annotated[
+    str, Argument(metavar="ENV", help="The id of a Gymnasium environment: FrozenLake-v1, module:Name-v0.")
+]
+Data = Annotated[
+    str,
+    Argument(
+        metavar="DATA",
+        help="A Minari data set (its id or folder), the folder of `rhocover collect`, or a table of s, a, "
+        "s_next, done: FILE.parquet, FILE.npz or FILE.csv.",
+    ),
+]
+TheEnv = Annotated[
+    str | None,
+    Option(
+        "--env",
+        metavar="ENV",
+        help="The Gymnasium environment that the data is of. If it has a table of its transitions, the best "
+        "achievable is exact, and not of what the data shows.",
+        rich_help_panel=COVER,
+    ),
+]
+MoreEnv = Annotated[
+    str | None,
+    Option(
+        "--env",
+        metavar="ENV",
+        help="The Gymnasium environment that the data is of: the policy is planned on its table of "
+        "transitions, not on what the data shows, and with --out the steps are taken in it.",
+        rich_help_panel=COVER,
+    ),
+]
+EnvSet = Annotated[
+    list[str] | None,
+    Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="An argument of ENV, its value as in JSON: map_name=8x8, is_slippery=false. Repeatable.",
+        rich_help_panel=COVER,
+    ),
+]
+DataWeights = Annotated[
+    str,
+    Option(
+        "--mu",
+        metavar="SPEC",
+        help="Which pairs matter: uniform, transition_std, model_error, or FILE.npy or FILE.csv with a row "
+        "for each state and a column for each action.",
+        rich_help_panel=COVER,
+    ),
+]
+States = Annotated[
+    str | None,
+    Option(
+        metavar="SPEC",
+        help="How observations of real numbers become states: bins:12,11 (so many equal parts a dimension), "
+        "bins:12,11@-1.2:0.6,-0.07:0.07 (between these bounds, if not the space's own) or quantiles:12,11 "
+        "(parts that a pilot run of random actions visits equally often).",
+        rich_help_panel=READ,
+    ),
+]
+Actions = Annotated[
+    str | None,
+    Option(
+        metavar="N,...",
+        help="How many levels of each dimension actions of real numbers have: 3, or 3,5.",
+        rich_help_panel=READ,
+    ),
+]
+DatasetId = Annotated[
+    str | None,
+    Option(
+        "--id",
+        metavar="ID",
+        help="The Minari id of the data set, such as rhocover/lake/covering-v0.",
+        rich_help_panel=RESULT,
+    ),
+]
+NumEnvs = Annotated[
+    int | None,
+    Option(
+        "--num-envs",
+        parser=whole,
+        metavar="C",
+        help="Act in so many copies of ENV at once; the steps are shared among them.",
+        rich_help_panel=RUN,
+    ),
+]
+MaxEpisodeSteps = Annotated[
+    int | None,
+    Option(
+        "--max-episode-steps",
+        parser=whole,
+        metavar="N",
+        help="Cut episodes after so many steps, if not where ENV itself does.",
+        rich_help_panel=RUN,
+    ),
+]
+CollectOut = Annotated[
+    Path,
+    Option(
+        "--out",
+        metavar="DIR",
+        help="A new folder for the data set and its datasheet. After an interruption --resume goes on.",
+        rich_help_panel=RESULT,
+    ),
+]
+MoreOut = Annotated[
+    Path | None,
+    Option(
+        "--out",
+        metavar="DIR",
+        help="With --env: a new folder for the new data and its datasheet.",
+        rich_help_panel=RESULT,
+    ),
+]
+Resume = Annotated[
+    bool, Option("--resume", help="Go on with what was interrupted in DIR.", rich_help_panel=RESULT)
+]
+ForceCollection = Annotated[
+    bool,
+    Option(
+        "--force",
+        help="Begin anew: a collection in DIR is removed, and nothing else. Overwrite the other files.",
+        rich_help_panel=RESULT,
+    ),
+]
+NumStates = Annotated[
+    int | None,
+    Option(
+        parser=whole,
+        metavar="S",
+        help="States are 0 to S - 1: those that the data never met count as never tried, others are refused.",
+        rich_help_panel=READ,
+    ),
+]
+NumActions = Annotated[
+    int | None,
+    Option(
+        parser=whole,
+        metavar="A",
+        help="How many actions there are, also those that nobody took.",
+        rich_help_panel=READ,
+    ),
+]
+MetOnly = Annotated[
+    bool,
+    Option(
+        "--met-only",
+        help="Judge the data by the states that it met, where bins, a space or --num-states name more.",
+        rich_help_panel=COVER,
+    ),
+]
+Certificate = Annotated[
+    bool | None,
+    Option(
+        "--certificate/--no-certificate",
+        help="Certify how far the data is from the best of any model that it allows, however long it takes, "
+        "or not at all. By itself only large data goes without.",
+        rich_help_panel=COVER,
+    ),
+]
+Best = Annotated[
+    bool | None,
+    Option(
+        "--best/--no-best",
+        help="Plan the best achievable however long it takes, or not at all. By itself only very large data "
+        "goes without.",
+        rich_help_panel=COVER,
+    ),
+]
+CertificateDelta = Annotated[
+    float,
+    Option(
+        "--delta",
+        parser=number,
+        metavar="D",
+        help="How often the certificate may be wrong.",
+        rich_help_panel=COVER,
+    ),
+]
+WorstRatio = Annotated[
+    float | None,
+    Option(
+        "--require-worst-ratio",
+        parser=number,
+        metavar="R",
+        help="End with exit code 4 if a pair has less than 1/R of its share.",
+        rich_help_panel=DEMAND,
+    ),
+]
+Complete = Annotated[
+    bool,
+    Option(
+        "--require-complete",
+        help="End with exit code 4 if a pair with a weight was never tried.",
+        rich_help_panel=DEMAND,
+    ),
+]
+Thin = Annotated[
+    int,
+    Option(
+        parser=natural,
+        metavar="K",
+        help="How many of the thinnest pairs to show, 20 at most.",
+        rich_help_panel=RESULT,
+    ),
+]
+AuditOut = Annotated[
+    Path | None,
+    Option(metavar="DIR", help="Write audit.json and audit.safetensors to DIR.", rich_help_panel=RESULT),
+]
+Policy = Annotated[
+    Path | None,
+    Option(
+        metavar="FILE",
+        help="Write the policy: FILE.csv with a row for each state and a column for each action, or "
+        "FILE.safetensors.",
+        rich_help_panel=RESULT,
+    ),
+]

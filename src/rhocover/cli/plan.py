@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from rhocover._version import __version__
+from rhocover.checks import FloatArray
 from rhocover.cli import options as o
-from rhocover.cli.outputs import check_free, write_all
-from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
-from rhocover.cli.tables import plan_table, print_json, say, show
+from rhocover.cli.output import json_text, plan_table, print_json, say, show
+from rhocover.cli.outputs import (
+    Context,
+    Report,
+    Writer,
+    check_free,
+    check_report,
+    typed,
+    write_all,
+    write_report,
+)
+from rhocover.cli.parsing import order_text, read_model, read_orders, read_weights
 from rhocover.errors import InvalidArgumentError, NotConvergedError
+from rhocover.files import write_atomically
+from rhocover.mdp import MDP
+from rhocover.planning import Plan
+from rhocover.planning import plan as make_plan
+from rhocover.report.figures import frontier_figure, save_figure, summary_figure
+from rhocover.report.figures.drawing import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rhocover.planning import Plan
-    from rhocover.report.page import Page
+    from rhocover.report.pages import Page
 
 
 def plan(
@@ -49,8 +69,6 @@ def plan(
     * `rhocover plan four_rooms --rho 1 --discount 0.99 --start 0`
     * `rhocover plan model.safetensors --rho 1.5 --mu model_error --restrict`
     """
-    from rhocover.cli.request import plan_files, read_request
-
     if start is not None and discount is None and horizon is None:
         raise InvalidArgumentError("`start` goes with --discount or --horizon: long-run visits have none.")
     request = read_request(
@@ -72,7 +90,7 @@ def plan(
 
 
 def _page(plans: Sequence[Plan], discount: float | None, horizon: int | None, command: str) -> Page:
-    from rhocover.report.page_plan import counted_visits, page_of_plans
+    from rhocover.report.pages.plan import counted_visits, page_of_plans
 
     return page_of_plans(plans, visits=counted_visits(discount, horizon), command=command)
 
@@ -93,3 +111,123 @@ def _check_converged(plans: Sequence[Plan]) -> None:
             "Raise --tol to accept it, or --max-steps or --time-limit to go on.",
             worst,
         )
+
+
+# Pictures of plans: where the visits go, which pairs fall short, what rho buys.
+
+LEAST_FRONTIER = 3  # fewer points are not a curve
+
+
+def occupancy_picture(
+    plans: Sequence[Plan], title: str, path: Path, *, first: Mapping[str, FloatArray] | None = None
+) -> None:
+    """Writes a map of the visits of each plan, all steps together; `first` are panels before them."""
+    panels = dict(first or {}) | {panel_name(plan): visits(plan) for plan in plans}
+    save_figure(summary_figure(plans[0].mdp, panels, title), path)
+
+
+def ratio_picture(plans: Sequence[Plan], title: str, path: Path) -> None:
+    """Writes a map of target share / visited share of each plan."""
+    panels = {panel_name(plan): ratio(plan) for plan in plans}
+    save_figure(summary_figure(plans[0].mdp, panels, title, quantity="ratio"), path)
+
+
+def frontier_picture(plans: Sequence[Plan], title: str, path: Path) -> None:
+    """Writes divergence and worst ratio against rho; nothing if fewer than three plans are finite.
+
+    The curve starts from its limit D_0 = 0; what a plan at rho = 0 reports is the slope there.
+    """
+    points = sorted((plan.rho, plan.divergence if plan.rho > 0 else 0.0, plan.worst_ratio) for plan in plans)
+    points = [point for point in points if np.isfinite(point[1:]).all()]
+    if len(points) >= LEAST_FRONTIER:
+        rho, divergence, worst_ratio = np.array(points).T
+        save_figure(frontier_figure(rho, divergence, worst_ratio, title), path)
+
+
+def panel_name(plan: Plan) -> str:
+    """Returns the subtitle of a map."""
+    return f"$\\rho$ = {order_text(plan.rho).replace('inf', '∞')}"
+
+
+def visits(plan: Plan) -> FloatArray:
+    """Returns the share of the visits of each pair `[S, A]`, over all steps."""
+    return plan.occupancy if plan.occupancy.ndim == 2 else plan.occupancy.sum(axis=0)
+
+
+def ratio(plan: Plan) -> FloatArray:
+    """Returns target share / visited share `[S, A]`; with a horizon the worst step counts."""
+    return plan.ratio if plan.ratio.ndim == 2 else plan.ratio.max(axis=0)
+
+
+# What `rhocover plan` was asked for: read from texts, solved, and written to files.
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A model, weights `[S, A]`, orders, and the keyword arguments of `plan`."""
+
+    mdp: MDP
+    orders: list[float]
+    weights: FloatArray
+    arguments: dict[str, Any]
+    words: dict[str, Any]  # model and weights, as they were typed
+
+    @property
+    def title(self) -> str:
+        """What is planned, in one line."""
+        visits = "long-run visits"
+        if self.arguments["discount"] is not None:
+            visits = f"visits discounted by {self.arguments['discount']:g}"
+        if self.arguments["horizon"] is not None:
+            visits = f"visits in episodes of {self.arguments['horizon']} steps"
+        mdp = self.mdp
+        size = f"{mdp.num_states} states, {mdp.num_actions} actions, {mdp.num_pairs} pairs"
+        return f"{mdp.name or self.words['environment']}: {size}; {self.words['mu']} weights, {visits}"
+
+    def solve(self) -> list[Plan]:
+        """Returns a plan for each order, whether or not it reached the tolerance."""
+        mu = None if self.words["mu"] == "uniform" else self.weights
+        return [make_plan(self.mdp, rho, mu, throw=False, **self.arguments) for rho in self.orders]
+
+    def document(self, plans: Sequence[Plan]) -> dict[str, Any]:
+        """Returns what was asked and what was found, ready for JSON."""
+        return {
+            "rhocover": __version__,
+            "parameters": self.words | {"rho": self.orders} | self.arguments,
+            "plans": [found.summary() for found in plans],
+        }
+
+
+def read_request(
+    env: str, settings: Sequence[str], rho: Sequence[float], mu: str, arguments: dict[str, Any]
+) -> Request:
+    """Returns the request with its texts read; refuses what is wrong with them."""
+    orders = read_orders(rho)
+    mdp, parameters = read_model(env, settings)
+    words = {"environment": env, "set": parameters, "mu": mu}
+    return Request(mdp, orders, read_weights(mu, mdp), arguments, words)
+
+
+def plan_files(request: Request, plans: Sequence[Plan] = ()) -> dict[str, Writer]:
+    """Returns the files to write by name; the names are known before there are plans."""
+    files: dict[str, Writer] = {}
+    name = as_text(request.mdp.name or "the model")
+    step = "" if request.arguments["horizon"] is None else ", worst step"
+    for k, text in enumerate(map(order_text, request.orders)):
+        mine = plans[k : k + 1]
+        files |= {
+            f"plan-rho-{text}.safetensors": partial(_write_plan, mine),
+            f"occupancy-rho-{text}.png": partial(occupancy_picture, mine, f"Visits of {name}"),
+            f"ratio-rho-{text}.png": partial(ratio_picture, mine, f"Target / visits of {name}{step}"),
+        }
+    if len(request.orders) >= LEAST_FRONTIER:
+        files["frontier.png"] = partial(frontier_picture, plans, rf"What $\rho$ buys on {name}")
+    return files | {"plan.json": partial(_write_document, request, plans)}
+
+
+def _write_plan(plans: Sequence[Plan], path: Path) -> None:
+    plans[0].save(path)
+
+
+def _write_document(request: Request, plans: Sequence[Plan], path: Path) -> None:
+    write_atomically(path, json_text(request.document(plans)).encode())

@@ -92,7 +92,7 @@ def _load() -> Any:
     try:
         from rhocover.cli.app import main
     except (ImportError, RuntimeError) as error:
-        from rhocover.diagnosis.loading import loading_failure
+        from rhocover.diagnosis.packages import loading_failure
 
         put(sys.stderr, f"error: {printable(loading_failure(error))}\n")
         sys.exit(1)
@@ -100,7 +100,7 @@ def _load() -> Any:
 
 
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    from rhocover.cli.words import one_line
+    from rhocover.cli.output import one_line
 
     with suppress(OSError, ValueError):
         put(sys.stderr, f"warning: {one_line(message)}\n")

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from rhocover.cli import options as o
-from rhocover.cli import run_options as r
+from rhocover.cli.output import json_text, print_json, progress, say, tell
 from rhocover.cli.outputs import Writer, check_free, write_all
-from rhocover.cli.progress import progress
-from rhocover.cli.tables import json_text, print_json, say, tell
 from rhocover.errors import InvalidArgumentError, RhocoverError
 
 if TYPE_CHECKING:
@@ -32,12 +30,12 @@ Steps = Annotated[
         parser=o.whole,
         metavar="N",
         help="How many steps each run takes, if not as many as were published.",
-        rich_help_panel=r.RUN,
+        rich_help_panel=o.RUN,
     ),
 ]
 Seeds = Annotated[
     int | None,
-    Option(parser=o.whole, metavar="K", help="How many seeds, from 0 on; 10 or 100.", rich_help_panel=r.RUN),
+    Option(parser=o.whole, metavar="K", help="How many seeds, from 0 on; 10 or 100.", rich_help_panel=o.RUN),
 ]
 Out = Annotated[
     Path | None,
@@ -49,7 +47,7 @@ def reproduce(
     name: Name = None,
     seeds: Seeds = None,
     num_steps: Steps = None,
-    workers: r.Workers = None,
+    workers: o.Workers = None,
     json: o.Json = False,
     out: Out = None,
     force: o.Force = False,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -9,21 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from rhocover.cli import data_options as d
 from rhocover.cli import options as o
-from rhocover.cli import run_options as r
 from rhocover.cli.audit import SPELLED, read_codes, read_env
 from rhocover.cli.collect import made_room, repeated, telling_to_resume
-from rhocover.cli.environments import Place, close
-from rhocover.cli.progress import progress, waiting
-from rhocover.cli.report_option import Context, Report, check_report, typed, write_report
-from rhocover.cli.tables import print_json, say, show
+from rhocover.cli.output import print_json, progress, say, show, waiting
+from rhocover.cli.outputs import Context, Report, check_files, check_report, typed, write_report
+from rhocover.cli.parsing import Place, close
+from rhocover.collecting import TopUp
 from rhocover.errors import InvalidArgumentError
-from rhocover.locks import Location, locate
+from rhocover.files import save_tensors, write_atomically
+from rhocover.folders import Location, is_called, locate, remove_left
 
 if TYPE_CHECKING:
-    from rhocover.collecting import TopUp
-    from rhocover.report.page import Page
+    from rhocover.report.pages import Page
 
 Knowledge = Annotated[
     str | None,
@@ -32,39 +32,39 @@ Knowledge = Annotated[
         metavar="NAME",
         help="With --env: known (its table of transitions) or learned; known where there is a table, if not "
         "given.",
-        rich_help_panel=r.RUN,
+        rich_help_panel=o.RUN,
     ),
 ]
 Steps = Annotated[
     int,
-    Option("--steps", parser=o.whole, metavar="N", help="How many steps to add.", rich_help_panel=r.RUN),
+    Option("--steps", parser=o.whole, metavar="N", help="How many steps to add.", rich_help_panel=o.RUN),
 ]
 
 
 def top_up(
     context: Context,
-    data: d.Data,
+    data: o.Data,
     num_steps: Steps,
-    rho: r.Order = 2.0,
-    mu: d.Weights = "uniform",
-    env: d.MoreEnv = None,
-    settings: d.Set = None,
-    states: d.States = None,
-    actions: d.Actions = None,
-    num_states: d.NumStates = None,
-    num_actions: d.NumActions = None,
+    rho: o.Order = 2.0,
+    mu: o.DataWeights = "uniform",
+    env: o.MoreEnv = None,
+    settings: o.EnvSet = None,
+    states: o.States = None,
+    actions: o.Actions = None,
+    num_states: o.NumStates = None,
+    num_actions: o.NumActions = None,
     model: Knowledge = None,
-    seed: r.Seed = 0,
-    step_timeout: r.StepTimeout = None,
-    max_episode_steps: d.MaxEpisodeSteps = None,
-    dataset_id: d.DatasetId = None,
-    thin: d.Thin = 5,
+    seed: o.Seed = 0,
+    step_timeout: o.StepTimeout = None,
+    max_episode_steps: o.MaxEpisodeSteps = None,
+    dataset_id: o.DatasetId = None,
+    thin: o.Thin = 5,
     json: o.Json = False,
-    policy: d.Policy = None,
-    out: d.MoreOut = None,
+    policy: o.Policy = None,
+    out: o.MoreOut = None,
     report: Report = None,
-    resume: d.Resume = False,
-    force: d.Anew = False,
+    resume: o.Resume = False,
+    force: o.ForceCollection = False,
 ) -> None:
     """Finds how to add to a data set so that the whole becomes the best coverage, or adds to it.
 
@@ -77,9 +77,8 @@ def top_up(
     * `rhocover top-up data/lake --steps 5000 --rho inf --env FrozenLake-v1 --out data/more`
     * `rhocover top-up steps.csv --steps 5000 --env FrozenLake-v1 --json`
     """
-    from rhocover.cli.data_inputs import read_actions, read_data_mu, read_states
-    from rhocover.cli.policy_file import check_policy
-    from rhocover.data.collections import find_data
+    from rhocover.cli.parsing import read_actions, read_data_mu, read_states
+    from rhocover.datasets.reading import find_data
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
     page, table = check_report(report, force=force), check_policy(policy, force=force)
@@ -126,7 +125,7 @@ def _check_goal(out: Path | None, *, resume: bool, force: bool, dataset_id: str 
 
 def _counted(data: str, asked: dict[str, Any], num_states: int | None, num_actions: int | None) -> Any:
     """Returns the counts of the data, with as many states and actions as were said to be."""
-    from rhocover.data import read_tally
+    from rhocover.datasets import read_tally
 
     return read_tally(
         data, states=asked["states"], actions=asked["actions"], num_states=num_states, num_actions=num_actions
@@ -165,7 +164,7 @@ def _made_room(
 def _planned(counted: Any, place: Place | None, asked: dict[str, Any]) -> TopUp:
     """Returns the policy alone: on the table of the environment, or on what the data shows."""
     from rhocover import collecting
-    from rhocover.cli.data_inputs import spelled
+    from rhocover.cli.parsing import spelled
 
     given = {name: asked[name] for name in ("num_steps", "rho", "mu", "out")}
     if place is None:
@@ -185,8 +184,7 @@ def _finish(
 ) -> None:
     """Shows the top-up, writes the policy where a file was named, and says where everything is."""
     from rhocover._version import __version__
-    from rhocover.cli.data_tables import top_up_table
-    from rhocover.cli.policy_file import write_policy
+    from rhocover.cli.result_tables import top_up_table
 
     if json:
         print_json({"rhocover": __version__, "parameters": words, "top_up": found.summary()})
@@ -203,3 +201,43 @@ def _page(found: TopUp, command: str) -> Page:
     from rhocover.collecting.topped_page import page_of_top_up
 
     return page_of_top_up(found, command)
+
+
+# The policy of `rhocover top-up` as a file.
+
+ENDINGS = (".csv", ".safetensors")
+
+
+def check_policy(policy: Path | None, *, force: bool) -> Location | None:
+    """Returns where the policy goes; refuses a file that cannot be written, or that exists unless `force`."""
+    if policy is None:
+        return None
+    place, path = locate(policy, "policy", "file"), policy
+    if path.suffix.lower() not in ENDINGS:
+        raise InvalidArgumentError(f"--policy must end in {' or '.join(ENDINGS)}, got {str(path)!r}.")
+    check_files(path.parent, [path.name], force=force)
+    return place
+
+
+def write_policy(found: TopUp, place: Location, *, force: bool) -> None:
+    """Writes the policy, whole or not at all: rows are states in the order of the data's keys."""
+    path = place.path
+    check_files(path.parent, [path.name], force=force)  # again: others may have been faster
+    remove_left(path.parent, is_called(path))
+    tally = found.before.tally
+    names = [tally.state_name(state) for state in range(tally.num_states)]
+    if path.suffix.lower() == ".safetensors":
+        actions = list(tally.action_names or map(str, range(tally.num_actions)))
+        words = {"states": names, "actions": actions}
+        save_tensors(path, "policy", {"policy": found.policy}, words, overwrite=force)
+        return
+    write_atomically(path, _csv_text(names, found).encode(), overwrite=force)
+
+
+def _csv_text(names: list[str], found: TopUp) -> str:
+    tally, file = found.before.tally, io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(["state", *(tally.action_names or range(tally.num_actions))])
+    for name, row in zip(names, found.policy.tolist(), strict=True):
+        writer.writerow([name, *row])
+    return file.getvalue()

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.minari_folders import check_id
 from rhocover.collecting.collection import Collection
 from rhocover.collecting.datasheet import make_datasheet, provenance, settings_of
 from rhocover.collecting.expedition import Expedition, read_expedition
@@ -23,9 +22,10 @@ from rhocover.collecting.exploring import Report, travel
 from rhocover.collecting.folder import CollectionFolder
 from rhocover.collecting.pages import page_of_collection
 from rhocover.collecting.storing import check_minari, check_spaces, digest_of, gather, publish
+from rhocover.datasets.minari.folders import check_id
 from rhocover.files import tensor_digest
-from rhocover.locks import locate
-from rhocover.report.page_html import write_page
+from rhocover.folders import locate
+from rhocover.report.pages.html import write_page
 
 
 def collect(

@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rhocover.data.audit_result import Audit
-from rhocover.data.tally import Tally
+from rhocover.datasets.result import Audit
+from rhocover.datasets.tally import Tally
 from rhocover.exploring.run import Run
 from rhocover.printing import printed
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from rhocover._version import __version__
-from rhocover.adapters.codes import BinCode, FunctionCode
 from rhocover.collecting.expedition import Expedition
 from rhocover.collecting.scoped import scope_document
-from rhocover.data.audit_result import Audit
+from rhocover.datasets.result import Audit
+from rhocover.environments.encoding import BinCode, FunctionCode
 from rhocover.exploring.models import model_document, model_name
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.registry import explorer_document, explorer_name

@@ -23,8 +23,8 @@ from rhocover.collecting.scope import Scope, make_scope
 from rhocover.collecting.tallied_run import TalliedRun, if_markov, met_states, true_tally, wired_tally
 from rhocover.collecting.trail import Trail
 from rhocover.coverage import checked_weights
-from rhocover.data.observed import Observed, observed_model
-from rhocover.data.tally import Tally
+from rhocover.datasets.empirical_model import Observed, observed_model
+from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.beliefs import NEVER
 from rhocover.exploring.certificates import (

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.naming import ask
 from rhocover.collecting.atlas import Map
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.naming import Naming
@@ -22,6 +21,7 @@ from rhocover.collecting.observations import rows_within
 from rhocover.collecting.records import Recorder
 from rhocover.collecting.stretch import Stretch
 from rhocover.collecting.trail import Trail
+from rhocover.environments.encoding.base import ask
 from rhocover.errors import RhocoverError
 from rhocover.exploring.behaviours import Behaviour
 from rhocover.exploring.simulator import Position, Visits

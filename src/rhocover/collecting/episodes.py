@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.minari_columns import FlatColumns
-from rhocover.adapters.stored_rows import Spool
 from rhocover.checks import IntArray
 from rhocover.collecting.log import STEP_NAMES, Part
 from rhocover.collecting.observations import Columns, joined, nested, picked
+from rhocover.datasets.minari.columns import FlatColumns, Spool
 from rhocover.errors import FileFormatError
 
 HELD_BYTES = 1 << 25  # of episodes that go on after a part, of all copies together

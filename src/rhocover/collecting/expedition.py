@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 
 from rhocover import checks
-from rhocover.adapters.bins import QuantileBins
-from rhocover.adapters.codes import (
+from rhocover.checks import FloatArray
+from rhocover.collecting.atlas import Atlas, Chart, Map
+from rhocover.collecting.naming import looks
+from rhocover.coverage import Coverage
+from rhocover.environments.encoding import (
     ActionCode,
     StateCode,
     pilot_observations,
     read_action_code,
     read_state_code,
 )
-from rhocover.adapters.step_timeout import Alarm, Timed, read_step_timeout
-from rhocover.adapters.tables import Table, read_table
-from rhocover.checks import FloatArray
-from rhocover.collecting.atlas import Atlas, Chart, Map
-from rhocover.collecting.naming import looks
-from rhocover.coverage import Coverage
+from rhocover.environments.encoding.bins import QuantileBins
+from rhocover.environments.stepping import Alarm, Timed, read_step_timeout
+from rhocover.environments.table_model import Table, read_table
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 from rhocover.exploring.beliefs import Belief, KnownModel
 from rhocover.exploring.explorer import Explorer
@@ -177,7 +177,7 @@ def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int, seconds: f
     if is_vector:
         raise InvalidArgumentError(
             "`states=QuantileBins(...)` takes its edges from a run in a single environment. Fit it first: "
-            "bins.fit(rhocover.adapters.codes.pilot_observations(env, 10_000, seed=0))."
+            "bins.fit(rhocover.environments.encoding.pilot_observations(env, 10_000, seed=0))."
         )
     size = 8 * bins.pilot_steps * math.prod(getattr(env.observation_space, "shape", None) or ())
     if size > MOST_PILOT:

@@ -23,7 +23,7 @@ from rhocover.exploring.loop import finished, keep_going
 from rhocover.exploring.run import Run
 from rhocover.exploring.runner import Runner, begin
 from rhocover.exploring.trace import grid_of_steps, measure
-from rhocover.planning.threads import one_blas_thread
+from rhocover.linalg.normal_equations import one_blas_thread
 
 Report = Callable[[int, int], None]
 

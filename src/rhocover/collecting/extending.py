@@ -17,12 +17,12 @@ from rhocover.collecting.atlas import Atlas, Map
 from rhocover.collecting.expedition import Expedition
 from rhocover.collecting.exploring import Report, make_world
 from rhocover.collecting.records import Recorder
-from rhocover.data.tally import Tally
+from rhocover.datasets.tally import Tally
 from rhocover.exploring.explorer import Explorer, State
 from rhocover.exploring.learned import LearnedModel
 from rhocover.exploring.loop import keep_going
 from rhocover.exploring.runner import Runner, Standing
-from rhocover.planning.threads import one_blas_thread
+from rhocover.linalg.normal_equations import one_blas_thread
 
 
 def extend(

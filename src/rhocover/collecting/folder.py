@@ -9,13 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rhocover.adapters.minari_folders import remove_staged
 from rhocover.collecting.log import PART_NAME, part_files
-from rhocover.data.collections import check_version
+from rhocover.datasets.minari.folders import remove_staged
+from rhocover.datasets.reading import check_version
 from rhocover.errors import InvalidArgumentError, naming, shortened
 from rhocover.files import load_document, write_atomically
-from rhocover.locks import Hold, hold_folder, locate, make_folder
-from rhocover.temporary import is_left, remove_left
+from rhocover.folders import Hold, hold_folder, is_left, locate, make_folder, remove_left
 
 FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # what others may follow from
 CALLED = {"environment": "env", "arrays": "mu"}

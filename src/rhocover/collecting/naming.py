@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.codes import OutsideSpaceError, StateCode, WholeNumber
-from rhocover.adapters.step_timeout import TookTooLongError
 from rhocover.collecting.atlas import Map
+from rhocover.environments.encoding import OutsideSpaceError, StateCode, WholeNumber
+from rhocover.environments.stepping import TookTooLongError
 from rhocover.errors import EnvironmentFailedError, shortened
 
 # What an environment may raise that is its failure: sys.exit() too, which would end the run without a word.

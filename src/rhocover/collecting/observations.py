@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.minari_columns import space_leaves, split
+from rhocover.datasets.minari.columns import space_leaves, split
 
 Columns = dict[str, np.ndarray]
 

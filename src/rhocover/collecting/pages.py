@@ -8,9 +8,8 @@ from typing import Any
 
 from rhocover.collecting.collection import Collection
 from rhocover.errors import shortened
-from rhocover.report.page import Page, Section, section, terms
-from rhocover.report.page_audit import page_of_audit
-from rhocover.report.page_words import ratio_words
+from rhocover.report.pages import Page, Section, ratio_words, section, terms
+from rhocover.report.pages.audit import page_of_audit
 
 
 def page_of_collection(found: Collection) -> Page:

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.adapters.codes import BinCode
 from rhocover.checks import FloatArray, IntArray
 from rhocover.collecting.expedition import Expedition
 from rhocover.coverage import Coverage
+from rhocover.environments.encoding import BinCode
 
 NAMED = 20  # pairs that were not met
 

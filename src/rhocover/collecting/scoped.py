@@ -15,8 +15,7 @@ from rhocover import checks
 from rhocover.collecting.environment_run import EnvironmentRun
 from rhocover.collecting.scope import Scope
 from rhocover.collecting.tallied_run import TalliedRun, if_markov
-from rhocover.data.audit_result import Audit
-from rhocover.data.verdict import ThinPair
+from rhocover.datasets.result import Audit, ThinPair
 from rhocover.exploring.certificates import Certificate
 from rhocover.exploring.run import Run, plain_number
 

@@ -11,19 +11,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rhocover.adapters.minari_columns import FlatColumns, space_leaves
 from rhocover.collecting.episodes import episodes_of
 from rhocover.collecting.expedition import Expedition
 from rhocover.collecting.folder import CollectionFolder
 from rhocover.collecting.log import Log, parts_of, stored_steps
 from rhocover.collecting.replay import Replay
 from rhocover.collecting.scoped import scoped
-from rhocover.data.audit import audit_tally
-from rhocover.data.audit_result import Audit
-from rhocover.data.minari_tally import count_episodes
-from rhocover.data.state_numbers import make_state_numbers
-from rhocover.data.tally import Tally
-from rhocover.data.tallying import Tallier
+from rhocover.datasets.audit import audit_tally
+from rhocover.datasets.builder import Tallier
+from rhocover.datasets.minari.columns import FlatColumns, space_leaves
+from rhocover.datasets.reading import count_episodes
+from rhocover.datasets.result import Audit
+from rhocover.datasets.states import make_state_numbers
+from rhocover.datasets.tally import Tally
 from rhocover.errors import OutOfMemoryError, missing_extra, naming
 from rhocover.exploring.run import Run
 
@@ -87,7 +87,7 @@ def publish(
 
     `run` is the one that collected it, where there was one: it knows what was never met.
     """
-    from rhocover.adapters.minari_files import MinariWriter
+    from rhocover.datasets.minari.files import MinariWriter
 
     spec = None if trip.is_vector else getattr(trip.env, "spec", None)
     target, counting, values = folder.path / name, Counting(trip), np.array(trip.actions.values)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from rhocover.checks import BoolArray, IntArray
 from rhocover.collecting.expedition import Expedition
 from rhocover.collecting.trail import Trail
-from rhocover.data.tally import Tally
+from rhocover.datasets.tally import Tally
 from rhocover.exploring.certificates import Certificate
 from rhocover.exploring.index import Index, counts_of_moves
 from rhocover.exploring.run import Run

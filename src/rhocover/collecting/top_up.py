@@ -17,9 +17,6 @@ from typing import Any
 import numpy as np
 
 from rhocover import checks
-from rhocover.adapters.codes import read_action_code
-from rhocover.adapters.minari_folders import check_id
-from rhocover.adapters.naming import repr_of
 from rhocover.collecting.adding import Adding
 from rhocover.collecting.collect import default_id, given_arrays
 from rhocover.collecting.collection import Collection
@@ -31,16 +28,17 @@ from rhocover.collecting.folder import CollectionFolder
 from rhocover.collecting.pages import page_of_collection
 from rhocover.collecting.storing import audited, check_minari, check_spaces, digest_of, gather, publish
 from rhocover.collecting.topped import TopUp, make_promise
-from rhocover.data.audit import audit_tally
-from rhocover.data.collections import find_data
-from rhocover.data.reading import read_tally
-from rhocover.data.stored_codes import codes_of_data
-from rhocover.data.tally import Tally
+from rhocover.datasets.audit import audit_tally
+from rhocover.datasets.minari.folders import check_id
+from rhocover.datasets.reading import codes_of_data, find_data, read_tally
+from rhocover.datasets.tally import Tally
+from rhocover.environments.encoding import read_action_code
+from rhocover.environments.encoding.base import repr_of
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.files import tensor_digest
-from rhocover.locks import locate
+from rhocover.folders import locate
 from rhocover.mdp import MDP
-from rhocover.report.page_html import write_page
+from rhocover.report.pages.html import write_page
 
 
 def top_up(
@@ -133,7 +131,7 @@ def _check_actions(tally: Tally, trip: Expedition) -> None:
     if came < expected:
         raise InvalidDataError(
             f"`data` was counted with {came} actions, `env` has {expected}. Count it with all of them: "
-            f"read_tally(data, num_actions={expected}), from rhocover.data."
+            f"read_tally(data, num_actions={expected}), from rhocover.datasets."
         )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from rhocover.checks import FloatArray, frozen
 from rhocover.collecting.collection import Collection
 from rhocover.coverage import Coverage
-from rhocover.data.audit_result import Audit
-from rhocover.data.observed import observed_model
+from rhocover.datasets.empirical_model import observed_model
+from rhocover.datasets.result import Audit
 from rhocover.errors import InvalidDataError
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies

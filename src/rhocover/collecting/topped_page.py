@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rhocover.collecting.topped import TopUp, certified_words
-from rhocover.report.page import Page, Table, Verdict, section
-from rhocover.report.page_audit import page_of_audit
-from rhocover.report.page_words import ratio_words, small_words
+from rhocover.report.pages import Page, Table, Verdict, ratio_words, section, small_words
+from rhocover.report.pages.audit import page_of_audit
 
 
 def page_of_top_up(found: TopUp, command: str) -> Page:

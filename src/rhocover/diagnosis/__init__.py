@@ -11,6 +11,6 @@ Every answer is a `Finding`: ok, a note, or FAILED with the reason and the way o
 """
 
 from rhocover.diagnosis.diagnose import Diagnosis, diagnose
-from rhocover.diagnosis.findings import FAILED, NOTE, OK, Finding
+from rhocover.diagnosis.packages import FAILED, NOTE, OK, Finding
 
 __all__ = ["FAILED", "NOTE", "OK", "Diagnosis", "Finding", "diagnose"]

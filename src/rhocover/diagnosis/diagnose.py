@@ -2,15 +2,144 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import platform
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from rhocover import envs
 from rhocover._version import __version__
-from rhocover.diagnosis.backends import backend_findings
-from rhocover.diagnosis.findings import FAILED, OK, Finding
-from rhocover.diagnosis.packages import package_findings
+from rhocover.diagnosis.packages import FAILED, NOTE, OK, Finding, package_findings
+from rhocover.errors import FileFormatError
+from rhocover.experiments.reproducing import reproduce
+from rhocover.exploring import acting, explore, resume
+from rhocover.exploring.behaviours import Sampled
+from rhocover.exploring.checkpoints import CHECKPOINTS
+from rhocover.exploring.simulator import Simulator, Visits
+from rhocover.linalg.multifrontal import SparseBackend
+from rhocover.linalg.normal_equations import DenseBackend, one_blas_thread
+from rhocover.mdp import MDP
+from rhocover.occupancy import Occupancies
+from rhocover.oracles import best_response
+from rhocover.planning import plan
+
+# Which of several ways to compute is taken on this machine, and where files go.
+#
+# - ordering of sparse matrices: our own nested dissection, and METIS beside it where pymetis is installed;
+# - BLAS: which library; plans use one thread of it, so that their bits do not depend on the load;
+# - Numba: compiled loops are kept in a folder, so that only the first use waits for the compiler.
+
+
+def backend_findings() -> list[Finding]:
+    """Returns what computes here, and whether folders that matter can be written to."""
+    return [*_system(), _ordering(), *_blas(), *_compiler(), _temporary_folder()]
+
+
+def _system() -> Iterator[Finding]:
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield Finding("rhocover", OK, f"{__version__}, {python}, {platform.system()} {platform.machine()}")
+    yield Finding("processors", OK, f"{os.cpu_count()}")
+
+
+def _ordering() -> Finding:
+    from rhocover.linalg.dissection import has_metis
+
+    own = "our own nested dissection"
+    return Finding("ordering", OK, f"METIS where it fills less, else {own}" if has_metis() else own)
+
+
+def _blas() -> Iterator[Finding]:
+    import scipy.linalg  # noqa: F401  loads SciPy's own BLAS before the search
+    from threadpoolctl import threadpool_info
+
+    libraries = [info for info in threadpool_info() if info["user_api"] == "blas"]
+    for info in libraries:
+        kind = f"{info['internal_api']} {info['version'] or ''}".strip()
+        where = Path(info["filepath"]).parent.name
+        text = f"{kind} ({info.get('architecture', 'unknown')}, in {where}), {info['num_threads']} threads"
+        yield Finding("BLAS", OK, f"{text}; plans use one")
+    if not libraries:
+        text = "no library that can be held to one thread: plans may differ in their last bits"
+        yield Finding("BLAS", NOTE, text, "set OMP_NUM_THREADS=1")
+
+
+def _compiler() -> Iterator[Finding]:
+    import llvmlite.binding as llvm
+    import numba
+
+    has_svml = "with SVML" if numba.config.USING_SVML else "without SVML"  # type: ignore[attr-defined]
+    yield Finding("compiler", OK, f"Numba {numba.__version__} for {llvm.get_host_cpu_name()}, {has_svml}")
+    yield compiled_folder(cache_folder())
+
+
+def is_compiled() -> bool:
+    """Returns whether loops are compiled at all."""
+    from rhocover.exploring.acting import act_sampled
+
+    return hasattr(act_sampled, "stats")  # a plain function has none
+
+
+def cache_folder() -> Path | None:
+    """Returns where the compiled loops are kept; None where they are not, or nothing is compiled."""
+    from rhocover.exploring.acting import act_sampled
+
+    kept = act_sampled.stats.cache_path if is_compiled() else None
+    return None if kept is None else Path(kept)
+
+
+def is_warm() -> bool:
+    """Returns whether the loops of the simulator need no compiling: they were before, or are not at all."""
+    folder = cache_folder()
+    return not is_compiled() or (folder is not None and any(folder.glob("acting.act_sampled-*.nbi")))
+
+
+def compiled_folder(folder: Path | None) -> Finding:
+    """Returns whether compiled code can be kept, and whether there is any."""
+    if not is_compiled():
+        way_out = "unset NUMBA_DISABLE_JIT"
+        return Finding(
+            "compiled code", NOTE, "nothing is compiled: simulating takes 100 times as long", way_out
+        )
+    if folder is None:
+        way_out = "name a folder that is yours alone: NUMBA_CACHE_DIR=FOLDER rhocover ..."
+        return Finding(
+            "compiled code", NOTE, "not kept: every process compiles anew, for up to a minute", way_out
+        )
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    if not is_writable(place):
+        way_out = "name another folder: NUMBA_CACHE_DIR=FOLDER rhocover ..."
+        return Finding("compiled code", FAILED, f"{folder} cannot be written to", way_out)
+    state = "holds compiled loops" if is_warm() else "empty: the first use compiles, for up to a minute"
+    return Finding("compiled code", OK, f"{folder}, {state}")
+
+
+def _temporary_folder() -> Finding:
+    folder = Path(tempfile.gettempdir())
+    if is_writable(folder):
+        return Finding("temporary files", OK, f"{folder}")
+    return Finding("temporary files", FAILED, f"{folder} cannot be written to", "set TMPDIR to one that can")
+
+
+def is_writable(folder: Path) -> bool:
+    """Returns whether a file can be made in a folder, by making one."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+# diagnose(): everything that was looked at, in one value.
 
 Trial = Callable[[], str]
 REINSTALL = "pip install --force-reinstall rhocover; if it stays, report it with rhocover doctor --json"
@@ -57,8 +186,6 @@ def diagnose(
     machine, packages = tuple(backend_findings()), tuple(package_findings())
     trials: tuple[Finding, ...] = ()
     if self_test:
-        from rhocover.diagnosis.trials import TRIALS
-
         trials = tuple(run_trials(TRIALS, report))
     return Diagnosis(machine, packages, trials)
 
@@ -85,3 +212,192 @@ def run_trial(name: str, trial: Trial) -> Finding:
     except Exception as error:  # of whatever package: that it failed is the finding
         status, text, way_out = FAILED, f"{type(error).__name__}: {error}", REINSTALL
     return Finding(name, status, " ".join(text.split()), way_out, round(time.perf_counter() - began, 3))
+
+
+# Small computations whose results are known otherwise. Each can fail, and says how it did.
+#
+# A trial returns what it showed, in a few words, or raises `TrialError`. Tolerances are those of what is
+# compared: plans are certified to 1e-8, linear programs to 1e-9 of the largest reward, and what is to be
+# the same is the same to the bit.
+
+ORDERS = (0.5, 2.0, 32.0, np.inf)
+SECOND = 1e-9  # what a linear program is solved to
+SOLVES = 1e-6  # relative; the matrices have condition numbers up to 1e8
+LOOSE = 1e-3  # gap that Frank-Wolfe reaches within a tenth of a second
+
+
+class TrialError(AssertionError):
+    """A computation gave something else than what is known."""
+
+
+def known_optima() -> str:
+    """Optima of small models are those that were recorded, and those in closed form."""
+    rows = reproduce("reference-values").rows
+    for row in rows:
+        if not row.holds:
+            came = f"{row.ours.mean:.9g} where {row.published:.9g} is known"
+            raise TrialError(f"{row.group}, {row.label}: {came}")
+    return f"{len(rows)} optima, rho from 0.5 to inf"
+
+
+def certificates() -> str:
+    """What a plan certifies holds of a second method: Frank-Wolfe, and a linear program at rho = inf."""
+    mdp = envs.make("river_swim")
+    for rho in ORDERS:
+        found = plan(mdp, rho)
+        lower, upper = _second_bounds(mdp, rho)
+        if not (found.lower_bound <= upper + SECOND and lower <= found.divergence + SECOND):
+            came = f"the plan certifies [{found.lower_bound:.9g}, {found.divergence:.9g}]"
+            raise TrialError(f"rho = {rho:g}: {came}, a second method [{lower:.9g}, {upper:.9g}]")
+        if not 0 <= found.gap <= 1e-8:
+            raise TrialError(f"rho = {rho:g}: the certified gap is {found.gap:.1e}, expected 1e-8")
+    return f"{len(ORDERS)} orders, each by two methods"
+
+
+def _second_bounds(mdp: MDP, rho: float) -> tuple[float, float]:
+    """Returns bounds on the least divergence by other means; at inf it is log 1/(n t*), t* = max min d."""
+    if rho == np.inf:
+        best = -np.log(mdp.num_pairs * Occupancies.average(mdp).max_floor()[0])
+        return best, best
+    found = plan(mdp, rho, method="frank_wolfe", tol=LOOSE, throw=False)
+    return found.lower_bound, found.divergence
+
+
+def dense_and_sparse() -> str:
+    """Both ways to solve the planner's linear systems give one answer."""
+    mdp = envs.make("grid_world", num_rows=16, num_columns=16)
+    K = Occupancies.average(mdp).flow[:-1]
+    w = np.random.default_rng(0).uniform(0.5, 2.0, K.shape[1])
+    right = np.sin(np.arange(K.shape[0]))
+    sparse = SparseBackend.try_analyse(K, 1.0)
+    if sparse is None:
+        raise TrialError("the sparse solver does not take a grid of 256 states")
+    with one_blas_thread():
+        answers = [_solved(backend, w, right) for backend in (DenseBackend(K), sparse)]
+    apart = np.abs(answers[0] - answers[1]).max() / np.abs(answers[0]).max()
+    if not apart <= SOLVES:
+        raise TrialError(f"the answers are {apart:.1e} apart, expected {SOLVES:.0e}")
+    return f"{K.shape[0]} equations, {apart:.0e} apart"
+
+
+def _solved(backend: Any, w: np.ndarray, right: np.ndarray) -> np.ndarray:
+    backend.factorise(w, 1e-14)
+    return backend.solve(right)
+
+
+def oracles() -> str:
+    """The best response to a reward is worth the same by policy iteration and by HiGHS."""
+    members = Occupancies.average(envs.make("river_swim"))
+    reward = np.random.default_rng(1).random(members.mdp.num_pairs)
+    values = [best_response(members, reward, method=method).value for method in ("policy_iteration", "lp")]
+    if not abs(values[0] - values[1]) <= 1e-9:
+        raise TrialError(f"policy iteration finds {values[0]:.12g}, the linear program {values[1]:.12g}")
+    return f"both {values[0]:.9g}"
+
+
+def compiled_and_plain() -> str:
+    """The compiled simulator visits what its source does when it is run as plain Python."""
+    mdp, num_steps = envs.make("river_swim"), 2000
+    world = Simulator(mdp, np.full(mdp.num_states, 1 / mdp.num_states), 2)
+    act = world.follow(Sampled(np.full(mdp.num_pairs, 0.5)))
+    loops: list[Any] = [act, partial(plain_loops()[act.func.__name__], *act.args)]  # type: ignore[attr-defined]
+    moves = []
+    for loop in loops:
+        seen = Visits.none(mdp)
+        world.advance(world.begin(3), loop, seen, num_steps)
+        moves.append(seen.moves)
+    if not np.array_equal(*moves):
+        raise TrialError(f"{int((moves[0] != moves[1]).sum())} of {mdp.transitions.nnz} counts differ")
+    return f"{num_steps} steps, every count the same"
+
+
+def plain_loops() -> dict[str, Any]:
+    """Returns the loops of `acting` with nothing compiled, not even what they call."""
+    names = dict(vars(acting))
+    for name, value in vars(acting).items():
+        if hasattr(value, "py_func"):
+            names[name] = types.FunctionType(value.py_func.__code__, names, name)
+    return names
+
+
+def resumed() -> str:
+    """A run that was stopped and gone on with has the bits of one that was not."""
+    asked: dict[str, Any] = {"rho": 2.0, "num_steps": 5000, "seed": 4, "trace_points": 3}
+    mdp, stop = envs.make("river_swim"), 1000
+    whole = explore(mdp, **asked)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "run")
+        with contextlib.suppress(_LeftError):
+            explore(mdp, **asked, out=out, report=partial(_leave, stop))
+        if not any((out / name).exists() for name in CHECKPOINTS):
+            raise TrialError("the run was stopped and left no checkpoint")
+        run = resume(out)
+    same = np.array_equal(run.counts, whole.counts) and np.array_equal(
+        run.trace["divergence"], whole.trace["divergence"], equal_nan=True
+    )
+    if not same:
+        raise TrialError("the run that went on visited other pairs than the one that was never stopped")
+    return f"stopped after {stop} of {asked['num_steps']} steps"
+
+
+class _LeftError(KeyboardInterrupt):
+    """Leaves a run in the middle, as Ctrl-C does."""
+
+
+def _leave(stop: int, steps: int, num_steps: int) -> None:
+    if steps >= stop:
+        raise _LeftError
+
+
+def files() -> str:
+    """A model is read from a file as it was written, and a damaged file is refused."""
+    mdp = envs.make("river_swim")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.safetensors")
+        mdp.save(path)
+        if MDP.load(path).fingerprint != mdp.fingerprint:
+            raise TrialError("the model that was read is not the one that was written")
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        try:
+            MDP.load(path)
+        except FileFormatError:
+            return f"{len(whole)} bytes, a damaged one refused"
+    raise TrialError("a damaged file was taken for a model")
+
+
+def environment() -> str:
+    """An environment of Gymnasium is explored, step by step."""
+    import gymnasium as gym
+
+    env, num_steps = gym.make("FrozenLake-v1"), 500
+    run = explore(env, 2.0, num_steps, seed=5)
+    env.close()
+    if int(run.counts.sum()) != num_steps:
+        raise TrialError(f"{int(run.counts.sum())} visits were counted in {num_steps} steps")
+    return f"{num_steps} steps in FrozenLake-v1"
+
+
+def picture() -> str:
+    """A picture can be drawn."""
+    from rhocover.report.figures import occupancy_figure
+
+    found = plan(envs.make("river_swim"), 2.0)
+    drawn = io.BytesIO()
+    occupancy_figure(found.mdp, found.occupancy, "visits").savefig(drawn, format="png")
+    if not drawn.getvalue().startswith(b"\x89PNG"):
+        raise TrialError("what was drawn is no PNG")
+    return f"{len(drawn.getvalue())} bytes of PNG"
+
+
+TRIALS = {
+    "known optima": known_optima,
+    "certificates": certificates,
+    "dense and sparse solver": dense_and_sparse,
+    "policy iteration and HiGHS": oracles,
+    "compiled and plain simulator": compiled_and_plain,
+    "stopped and resumed": resumed,
+    "files": files,
+    "Gymnasium": environment,
+    "pictures": picture,
+}

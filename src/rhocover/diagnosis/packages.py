@@ -8,10 +8,32 @@ from __future__ import annotations
 
 import operator
 import re
+from dataclasses import dataclass
 from importlib import metadata
 from itertools import zip_longest
 
-from rhocover.diagnosis.findings import FAILED, NOTE, OK, Finding
+# One thing that was looked at: how it is, and what to do if it is not well.
+
+OK, NOTE, FAILED = "ok", "note", "FAILED"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was looked at, its status (ok, note or FAILED), what was found, and the way out of it."""
+
+    name: str
+    status: str
+    text: str
+    way_out: str = ""
+    seconds: float | None = None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether something must be done."""
+        return self.status == FAILED
+
+
+# Which packages are there, and which are wanted: read from the metadata of the installed rhocover.
 
 PROJECT = "rhocover"
 FOR_DEVELOPERS = ("bench", "docs", "test")  # extras that no user misses
@@ -65,3 +87,15 @@ def _keeps(version: str, bound: str) -> bool:
 def _numbers(version: str) -> list[int]:
     """Returns the leading numbers: [2, 0, 1] of 2.0.1rc1."""
     return [int(part) for part in re.match(r"[\d.]*", version)[0].split(".") if part]  # type: ignore[index]
+
+
+# Why rhocover cannot be loaded at all, said in one line. Only the standard library is needed here.
+
+
+def loading_failure(error: BaseException) -> str:
+    """Returns what is wrong and the way out, for an exception that importing rhocover raised."""
+    broken = [found for found in package_findings() if found.is_failure]
+    if not broken:
+        return f"{error}. Install rhocover again: pip install --force-reinstall rhocover"
+    wrong = "; ".join(f"{found.name}: {found.text}" for found in broken)
+    return f"{wrong}. {' && '.join(found.way_out for found in broken)}"

@@ -18,17 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rhocover import checks
-from rhocover.envs.deep_sea import deep_sea
-from rhocover.envs.double_chain import double_chain
-from rhocover.envs.forked_river_swim import forked_river_swim
-from rhocover.envs.four_rooms import four_rooms
-from rhocover.envs.garnet import garnet
-from rhocover.envs.grid_world import grid_world
-from rhocover.envs.n_room import n_room
-from rhocover.envs.noisy_river_swim import noisy_river_swim
-from rhocover.envs.river_swim import river_swim, river_swim_strong_current
-from rhocover.envs.six_arms import six_arms
-from rhocover.envs.wheel import wheel
+from rhocover.envs.classics import deep_sea, double_chain, garnet, six_arms, wheel
+from rhocover.envs.rivers import forked_river_swim, noisy_river_swim, river_swim, river_swim_strong_current
+from rhocover.envs.rooms import four_rooms, grid_world, n_room
 from rhocover.errors import InvalidArgumentError
 from rhocover.mdp import MDP
 

@@ -3,20 +3,190 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rhocover import checks
+import numpy as np
+
+from rhocover import checks, envs
+from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.experiments.answering import Answering
 from rhocover.experiments.comparison import Comparison, from_file
-from rhocover.experiments.ledger import Ledger
+from rhocover.experiments.finished_runs import Ledger
 from rhocover.experiments.pool import run_items
-from rhocover.experiments.question import Question
-from rhocover.experiments.reading import read_question
-from rhocover.experiments.runs import Failure, error_of
-from rhocover.locks import locate
+from rhocover.experiments.question import Failure, Outcome, Place, Question, error_of, run_one
+from rhocover.exploring.registry import CLASSES, explorer_name, make_explorer
+from rhocover.exploring.settings import Settings, belief_of, check_budget
+from rhocover.exploring.simulator import Simulator
+from rhocover.folders import locate
+from rhocover.learning.rules import RULES, Rule, read_rule
+from rhocover.mdp import MDP
+
+# The runs of a question as a function of their place, for this process and for others.
+#
+# In this process the question is the caller's own. Others receive it in plain values (`Question.plain`),
+# once each, and what they make of it answers the same.
+
+
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """Answers a question place by place."""
+
+    question: Question
+
+    def __call__(self, place: Place) -> Outcome | Failure:
+        """Returns the outcome of the run at a place, or why there is none."""
+        return run_one(self.question, place)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _from_plain, (self.question.plain(),)
+
+
+def _from_plain(plain: Mapping[str, Any]) -> Answering:
+    return Answering(Question.from_plain(plain))
+
+
+# The arguments of `compare` into a question; whatever is wrong is said before anything runs.
+
+
+def read_question(
+    envs: Any, explorers: Any, rho: Any, mu: Any, seeds: Any, schedule: Any, arguments: dict[str, Any]
+) -> Question:
+    """Returns the question, each of its runs checked as `explore` would."""
+    models = read_models(envs)
+    question = Question(
+        models=models,
+        weights=read_weights(mu, models),
+        orders=read_orders(rho),
+        explorers=read_explorers(explorers, schedule),
+        seeds=read_seeds(seeds),
+        arguments=arguments,
+    )
+    for place in question.places:
+        if place[3] == 0:  # seeds were read one by one
+            check_run(question.settings(place))
+    return replace(question, arguments=_plain(arguments, question.settings((0, 0, 0, 0))))
+
+
+def check_run(settings: Settings) -> None:
+    """Refuses a run that could not begin: a wrong budget or problem, a world its explorer cannot act in.
+
+    The library's own explorers act in every world, and are not made to plan for this.
+    """
+    check_budget(settings)
+    problem = settings.problem()
+    if type(settings.explorer) not in CLASSES.values():
+        roots = Simulator(problem.mdp, problem.start, settings.num_chains).begin(settings.seed).states
+        settings.actor.init(belief_of(settings, problem, roots))
+
+
+def _plain(arguments: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Returns the arguments as they were checked: numbers of Python's own, a start as a state or a list."""
+    start = arguments["start"]
+    start = int(start) if np.ndim(start) == 0 and start is not None else start
+    checked = {name: getattr(settings, name) for name in arguments if name != "start"}
+    return checked | {"start": start.tolist() if isinstance(start, np.ndarray) else start}
+
+
+def read_models(given: Any) -> dict[str, MDP]:
+    """Returns models by name: one or several, each an MDP or a name of `rhocover.envs`."""
+    if isinstance(given, Mapping):
+        return _some({str(name): _model(env) for name, env in given.items()}, "envs")
+    several = [given] if isinstance(given, str | MDP) else _sequence(given, "envs")
+    models = [_model(env) for env in several]
+    return _named([(mdp.name or f"model {k + 1}", mdp) for k, mdp in enumerate(models)], "envs")
+
+
+def _model(env: Any) -> MDP:
+    if isinstance(env, str):
+        return envs.make(env)
+    if not isinstance(env, MDP):
+        raise InvalidArgumentError(f"`envs` must hold MDPs or names, got {type(env).__name__}.")
+    return env
+
+
+def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | Rule | None]:
+    """Returns the weights of each model: none, one array or rule, a function's, or a mapping's by name."""
+    if isinstance(mu, Mapping):
+        wrong = set(mu) ^ set(models)
+        if wrong:
+            raise InvalidArgumentError(
+                f"`mu` must have an entry for each of {', '.join(models)}; {sorted(wrong)[0]!r} differs."
+            )
+        found = mu
+    else:
+        is_function = callable(mu) and not _is_rule(mu)
+        found = {name: mu(mdp) if is_function else mu for name, mdp in models.items()}
+    return {name: _weights(found[name]) for name in models}
+
+
+def _is_rule(mu: Any) -> bool:
+    """Whether weights are one of the library's rules: other functions are of the model itself."""
+    return isinstance(mu, str) or type(mu) in RULES.values()
+
+
+def _weights(mu: Any) -> FloatArray | Rule | None:
+    if mu is None:
+        return None
+    return read_rule(mu) if _is_rule(mu) else checks.float_array(mu, "mu")
+
+
+def read_explorers(given: Any, schedule: Any) -> dict[str, Any]:
+    """Returns explorers by name; `schedule` sets the episodes of "algorithm1"."""
+    if isinstance(given, Mapping):
+        pairs = [(str(name), make_explorer(explorer)) for name, explorer in given.items()]
+    else:
+        several = [given] if isinstance(given, str) or hasattr(given, "policy") else given
+        made = [make_explorer(explorer) for explorer in _sequence(several, "explorers")]
+        pairs = [(explorer_name(explorer), explorer) for explorer in made]
+    found = _named(pairs, "explorers")
+    if schedule is not None:
+        if "algorithm1" not in found:
+            raise InvalidArgumentError("`schedule` goes with algorithm1, which is not among the explorers.")
+        found["algorithm1"] = make_explorer(found["algorithm1"], schedule)
+    return found
+
+
+def read_orders(rho: Any) -> tuple[float, ...]:
+    """Returns the values of rho, each once."""
+    several = _sequence(rho, "rho") if isinstance(rho, Iterable) else [rho]
+    orders = [checks.number(order, "rho") + 0.0 for order in several]  # + 0.0 makes 0 of -0
+    return tuple(_named([(order, order) for order in orders], "rho"))
+
+
+def read_seeds(seeds: Any) -> tuple[int, ...]:
+    """Returns 0..k-1 for a number k, or the seeds of a list, each once."""
+    if not isinstance(seeds, Iterable):
+        return tuple(range(checks.integer(seeds, "seeds", least=1, most=10**6)))
+    several = [checks.integer(seed, "seeds", least=0) for seed in _sequence(seeds, "seeds")]
+    return tuple(_named([(seed, seed) for seed in several], "seeds"))
+
+
+def _sequence(given: Any, name: str) -> list[Any]:
+    if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
+        raise InvalidArgumentError(f"`{name}` must be a list, got {given!r}.")
+    return list(given)
+
+
+def _named(pairs: list[tuple[Any, Any]], name: str) -> dict[Any, Any]:
+    """Returns the pairs as a mapping; refuses none, and a name that comes twice."""
+    names = [key for key, _ in pairs]
+    twice = [key for k, key in enumerate(names) if key in names[:k]]
+    if twice:
+        way_out = " Pass a mapping from names of your own." if name in ("envs", "explorers") else ""
+        raise InvalidArgumentError(f"`{name}` has {twice[0]!r} twice.{way_out}")
+    return _some(dict(pairs), name)
+
+
+def _some(found: dict[Any, Any], name: str) -> dict[Any, Any]:
+    if not found:
+        raise InvalidArgumentError(f"`{name}` must name at least one, got none.")
+    return found
+
+
+# compare(): several explorers on several models, with the same seeds and budgets, and what they reach.
 
 EXPLORERS = ("feedback", "tracking", "stationary", "algorithm1")
 

@@ -23,13 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.errors import (
-    CheckpointError,
-    CheckpointWarning,
-    FileFormatError,
-    InvalidArgumentError,
-    naming,
-)
+from rhocover.errors import CheckpointError, CheckpointWarning, FileFormatError, InvalidArgumentError, naming
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.run import Run
 from rhocover.exploring.runner import Standing
@@ -43,8 +37,7 @@ from rhocover.exploring.storage import (
     standing_tensors,
 )
 from rhocover.files import load_tensors, save_tensors
-from rhocover.locks import Hold, hold_folder, locate, make_folder
-from rhocover.temporary import is_left, remove_left
+from rhocover.folders import Hold, hold_folder, is_left, locate, make_folder, remove_left
 
 SETTINGS, MODEL, RESULT = "run.safetensors", "model.safetensors", "result.safetensors"
 CHECKPOINTS = ("checkpoint-0.safetensors", "checkpoint-1.safetensors")

@@ -27,7 +27,7 @@ from rhocover.exploring.behaviours import Balanced
 from rhocover.exploring.explorer import Block, Explorer, State, begun
 from rhocover.exploring.learned import LearnedModel
 from rhocover.exploring.simulator import Visits
-from rhocover.learning.discovery import find_journey
+from rhocover.learning.evidence import find_journey
 
 LONGEST = 32  # steps between two looks at where something new may be
 SHARE = 64  # or t over this, if that is less

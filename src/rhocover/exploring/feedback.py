@@ -46,8 +46,7 @@ from rhocover.exploring.problem import Problem
 from rhocover.exploring.simulator import Visits
 from rhocover.exploring.tracking import one_too_many, shares
 from rhocover.oracles import make_oracle
-from rhocover.planning.pathwise import PathwiseProblem
-from rhocover.planning.projection import DENSE_STATES, FlowProjection
+from rhocover.theory.limits import DENSE_STATES, FlowProjection, PathwiseProblem
 
 GROWTH = 1.05  # of t between two re-plannings
 LARGE_RHO = 4.0  # from here on no g counts as small

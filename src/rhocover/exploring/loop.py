@@ -18,9 +18,9 @@ from rhocover.exploring.runner import Runner, Standing, begin
 from rhocover.exploring.settings import Settings, belief_of, check_budget, read_settings
 from rhocover.exploring.simulator import Simulator, Visits
 from rhocover.exploring.trace import grid_of_steps, make_trace, measure
-from rhocover.locks import locate
+from rhocover.folders import locate
+from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
-from rhocover.planning.threads import one_blas_thread
 from rhocover.plugins import WORLDS, load, members
 
 Report = Callable[[int, int], None]

@@ -22,10 +22,9 @@ from rhocover.exploring.restarts import acting_model, node_start
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning import Plan, PlanStatus, plan
-from rhocover.planning.pathwise import PathwiseProblem
 from rhocover.planning.problem import Problem as Question
 from rhocover.planning.problem import read_problem
-from rhocover.theory.limits import Limits, find_limits
+from rhocover.theory.limits import Limits, PathwiseProblem, find_limits
 
 PLAN_TOLERANCE = 1e-10
 USABLE_GAP = 1e-3  # a plan that stalled above this is no target

@@ -14,8 +14,8 @@ from rhocover.exploring.run import Run
 from rhocover.exploring.settings import Settings
 from rhocover.exploring.storage import settings_from_file
 from rhocover.files import load_tensors
+from rhocover.folders import locate
 from rhocover.learning.rules import rule_document
-from rhocover.locks import locate
 from rhocover.mdp import MDP
 
 

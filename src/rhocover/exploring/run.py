@@ -19,8 +19,8 @@ from rhocover.exploring.problem import Problem
 from rhocover.exploring.runner import Episode
 from rhocover.exploring.trace import COLUMNS, Trace, regret_column
 from rhocover.files import save_tensors
+from rhocover.learning.estimate import ModelError, model_error
 from rhocover.learning.evidence import Evidence
-from rhocover.learning.model_error import ModelError, model_error
 from rhocover.learning.reward_free import PlanningRegret, planning_regret
 from rhocover.mdp import MDP
 from rhocover.planning import Plan

@@ -11,11 +11,9 @@ It knows nothing of explorers.
 """
 
 from rhocover.learning.confidence import ConfidenceSet, make_confidence
-from rhocover.learning.discovery import Journey, find_journey
-from rhocover.learning.estimate import Estimate
-from rhocover.learning.evidence import Evidence, find_evidence
+from rhocover.learning.estimate import Estimate, ModelError, model_error
+from rhocover.learning.evidence import Evidence, Journey, find_evidence, find_journey
 from rhocover.learning.markov import MarkovTest, markov_test
-from rhocover.learning.model_error import ModelError, model_error
 from rhocover.learning.optimistic import Guarantee, certify
 from rhocover.learning.reward_free import PlanningRegret, planning_regret
 from rhocover.learning.rules import ErrorRule, StdRule, UniformRule

@@ -44,8 +44,7 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.learning.confidence import ConfidenceSet, make_confidence
 from rhocover.mdp import MDP
 from rhocover.planning import Plan, plan
-from rhocover.planning.certificate import EPSILON, Multipliers, dual_bound
-from rhocover.planning.program import Program
+from rhocover.planning.program import EPSILON, Multipliers, Program, dual_bound
 
 AGREEMENT, SMALLEST = 1e-3, 1e-6  # of the two sides, relative and absolute: far below the bound's own width
 PLAN_TOLERANCE = 1e-7

@@ -13,18 +13,310 @@ No reward loses more than `upper_bound` (`regret_bound`): proven, and often seve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from rhocover import checks
+from rhocover.chains import maximal_end_components, policy_chain
 from rhocover.checks import FloatArray, frozen
-from rhocover.errors import InvalidArgumentError
-from rhocover.learning.regret_bound import regret_bound
-from rhocover.learning.trials import Trial, make_trials
-from rhocover.learning.worst_reward import worst_reward
+from rhocover.errors import InvalidArgumentError, NotCommunicatingError, SolverError
+from rhocover.learning.estimate import checked_smoothing, read_counts, shrinkage
+from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP, check_mdp
+from rhocover.occupancy import Occupancies
+from rhocover.oracles import Oracle, make_oracle
+from rhocover.theory.certainty import long_run_frequencies
+from rhocover.transitions import check_fits_in_memory
+
+# Trials: plan for a reward on an estimated model, play the policy in the true one.
+#
+# The planner takes the estimate P_hat = (N + k/S)/(N_i + k), which is communicating because k > 0, and its
+# best stationary policy pi_hat(r). Played in the true model it earns J(pi_hat, r) a step, and
+#
+#     regret(r) = J*(r) - J(pi_hat(r), r),      J*(r) = max_d <r, d> over the true model's occupancies.
+#
+# **Several classes.** pi_hat is deterministic, and may fall apart in the true model into several recurrent
+# classes. Then J is the average reward from the model's start distribution (uniform over states if the
+#   model
+# has none): each class's own gain, times the probability of ending in it. J* needs no start, because the
+#   true
+# model is required to be communicating.
+#
+# Full rows of the estimate are stored, n×S numbers: this is for models of up to some hundred states.
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One reward, planned for on the estimate and played in the truth."""
+
+    reward: FloatArray  # [n]
+    regret: float
+    policy: FloatArray  # pi_hat, 0 or 1 per pair, [n]
+    played: FloatArray  # its long-run visits in the truth, [n]
+    best: FloatArray  # the best long-run visits, [n]
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """The true model and an estimate of it, ready for rewards."""
+
+    truth: Oracle
+    estimate: Oracle
+    start: FloatArray  # [S]
+
+    def of(self, reward: FloatArray) -> Trial:
+        """Returns what planning for `reward` on the estimate loses in the truth."""
+        policy = self.estimate.respond(reward).policy
+        best = self.truth.respond(reward).occupancy
+        played = self.visits(policy)
+        regret = max(0.0, float(reward @ (best - played)))  # the oracle's best may be 1e-8 below the best
+        return Trial(reward, regret, policy, played, best)
+
+    def visits(self, policy: FloatArray) -> FloatArray:
+        """Returns the long-run share of each pair `[n]` when `policy` `[n]` is played in the truth."""
+        mdp = self.truth.members.mdp
+        return long_run_frequencies(policy_chain(mdp, policy), self.start)[mdp.pair_state] * policy
+
+
+def make_trials(truth: MDP, transitions: Any, smoothing: float) -> Trials:
+    """Returns the true model and its estimate from counts, with an oracle for each."""
+    _check_communicating(truth)
+    start = np.full(truth.num_states, 1 / truth.num_states) if truth.start is None else truth.start
+    estimate = estimated_model(truth, transitions, smoothing)
+    oracles = [make_oracle(Occupancies.average(mdp)) for mdp in (truth, estimate)]
+    return Trials(oracles[0], oracles[1], start)
+
+
+def estimated_model(mdp: MDP, transitions: Any, smoothing: float) -> MDP:
+    """Returns the model with the pairs of `mdp` and the smoothed rows of the counts `[n, S]`."""
+    counts, smoothing = read_counts(mdp, transitions), checked_smoothing(smoothing)
+    if smoothing == 0:
+        raise InvalidArgumentError(
+            "`smoothing` must be positive, got 0: an estimate without it may fall apart. Pass a small one."
+        )
+    check_fits_in_memory("the estimate", 12 * mdp.num_pairs * mdp.num_states)
+    scale, base = shrinkage(counts, smoothing)
+    rows = sp.csr_array(counts.toarray() * scale[:, None] + base[:, None])
+    return MDP.from_pairs(rows, mdp.pair_state, mdp.pair_action, num_actions=mdp.num_actions)
+
+
+def _check_communicating(truth: MDP) -> None:
+    found = maximal_end_components(truth)
+    label = found.pair_label
+    if found.count == 1 and (label == 0).all():
+        return
+    largest = int(np.argmax(np.bincount(label[label >= 0])))
+    left = np.flatnonzero(label != largest)
+    names = checks.name_some([truth.pair_name(int(i)) for i in left])
+    raise NotCommunicatingError(
+        "`truth` must be communicating, so that the best gain does not depend on the start; outside its "
+        f"largest end component are {left.size} pairs: {names}. "
+        "Judge one component: truth.subset(pairs), and the rows and columns of `transitions` that it keeps.",
+        [(int(truth.pair_state[i]), int(truth.pair_action[i])) for i in left],
+    )
+
+
+# A bound on the planning regret that holds for every reward in [0, 1]^n at once.
+#
+# Let pi_hat be best on the estimate for a reward r, with bias h and gain g there: r_i + P_hat_i h - h(s_i)
+# <= g for every pair, with equality at the pairs of pi_hat. For occupancies d of the *true* model the sum
+# of d_i (P_i h - h(s_i)) is 0, so <r, d> <= g + sum_i d_i (P_i - P_hat_i) h, with equality at the visits
+# d_hat of pi_hat. Hence
+#
+#     regret(r) <= sum_i d*_i (P_i - P_hat_i) h + sum_i d_hat_i (P_hat_i - P_i) h.
+#
+# Nor can h vary much. Going from s to s' by any policy of the estimate that needs T(s, s') steps on average
+# costs at most g <= 1 a step, so h(s') - h(s) <= T(s, s'). With a and b the positive and the negative part
+# of P_i - P_hat_i, and m = sum a = sum b = |P_i - P_hat_i|_1 / 2, pairing their states independently gives
+#
+#     (P_i - P_hat_i) h <= sum_{s, s'} b(s) a(s') T(s, s') / m =: forth_i,   and back_i with a and b exchanged,
+#
+# so that sup_r regret(r) <= max_d <forth, d> + max_d <back, d> over the true model's occupancies: two best
+# responses, whose certified upper bounds are used. Both are at most m_i times the estimate's diameter D, so
+# this is never worse than max_d <|P - P_hat|_1, d> D, what D as a bound on h gives (Jaksch et al. 2010).
+#
+# Any policy's T is valid; here it is the smallest, by policy iteration for each state: S times a few dense
+# solves of S equations. The planner is taken to be exact; the library's is, to 1e-8 of the largest reward.
+# The bound does not know which visits go together with which h, and is often many times the worst regret
+# found.
+
+MOST_ITERATIONS = 100  # of policy iteration; under 10 are usual, and what it ends with is valid anyway
+BETTER = 1e-9  # of the steps; a smaller gain is no reason to change an action
+
+
+def regret_bound(trials: Trials) -> float:
+    """Returns a number that the planning regret exceeds for no reward in [0, 1]^n; at most 1."""
+    truth, estimate = trials.truth.members.mdp, trials.estimate.members.mdp
+    steps = hitting_times(estimate)
+    difference = truth.transitions.toarray() - estimate.transitions.toarray()
+    forth = _moving_cost(np.maximum(-difference, 0.0), np.maximum(difference, 0.0), steps)
+    back = _moving_cost(np.maximum(difference, 0.0), np.maximum(-difference, 0.0), steps)
+    return min(1.0, sum(trials.truth.respond(cost).upper_bound for cost in (forth, back)))
+
+
+def _moving_cost(origin: FloatArray, goal: FloatArray, steps: FloatArray) -> FloatArray:
+    """Returns sum_{s, s'} origin(s) goal(s') steps(s, s') / sum origin of each row, `[n]`."""
+    mass = np.minimum(origin.sum(axis=1), goal.sum(axis=1))  # equal but for rounding
+    cost = np.einsum("is,is->i", origin @ steps, goal)
+    return np.where(mass > 0, cost / np.where(mass > 0, mass, 1.0), 0.0)
+
+
+def hitting_times(mdp: MDP) -> FloatArray:
+    """Returns the fewest expected steps from s to s', `[S, S]`, in a model whose P has no zeros."""
+    rows = mdp.transitions.toarray()
+    return np.stack([_steps_to(mdp, rows, goal) for goal in range(mdp.num_states)], axis=1)
+
+
+def _steps_to(mdp: MDP, rows: FloatArray, goal: int) -> FloatArray:
+    """Returns the expected steps to `goal` from each state `[S]`, by policy iteration."""
+    first = np.searchsorted(mdp.pair_state, np.arange(mdp.num_states))
+    onward = rows.copy()
+    onward[:, goal] = 0.0
+    chosen, steps = first, _evaluated(onward[first], goal)
+    for _ in range(MOST_ITERATIONS):
+        ahead = 1 + onward @ steps
+        best = np.lexsort((ahead, mdp.pair_state))[first]
+        is_better = ahead[best] < (1 - BETTER) * ahead[chosen]
+        if not is_better.any():
+            break
+        chosen = np.where(is_better, best, chosen)
+        steps = _evaluated(onward[chosen], goal)
+    return steps
+
+
+def _evaluated(chain: FloatArray, goal: int) -> FloatArray:
+    """Returns the steps that a policy needs to the goal `[S]`, 0 at the goal itself."""
+    steps = np.linalg.solve(np.eye(chain.shape[0]) - chain, np.ones(chain.shape[0]))
+    steps[goal] = 0.0
+    return steps.astype(np.float64, copy=False)
+
+
+# The worst reward that can be found: where planning on an estimate loses most.
+#
+# For a fixed policy pi_hat the rewards for which the estimate prefers it are a cone: those with some h and
+# g such that
+#
+#     r_i <= g + h(s_i) - sum_s' P_hat(s'|i) h(s'),     with equality at the pairs of pi_hat        (Bellman).
+#
+# On it, regret(r) = max_d <r, d - d_hat> with d_hat the true visits of pi_hat: a maximum of linear
+# functions. So the search alternates, each step no worse than the one before:
+#
+# - d <- the best visits for r in the true model;
+# - r <- the reward in the cone and in [0, 1]^n with the largest <r, d - d_hat>: a linear program in (r, h,
+#   g).
+#
+# It begins with the policies of the worst rewards known, against the best visits for those rewards and the
+# visits of policies one action away, and goes on to policies that differ in one action from the worst one
+# found so far. A convex function can have many local maxima, and few of all policies are tried: this is a
+# lower bound on the supremum, and no more is claimed. On 32 random models of 3 states, where every pair of
+# policies can be compared, it was the supremum itself in 30 and 95% and 97% of it in the other two.
+#
+# The program ends on the cone's border, where the estimate is indifferent and may well choose another
+# policy. The reward of 1 at the pairs of pi_hat and 0 elsewhere is inside the cone with a margin of 1 (h =
+# 0, g = 1): a step of `INSIDE` towards it breaks the tie. What is returned is then planned for and played
+# like any reward.
+
+INSIDE = 1e-6  # breaks ties, and costs that much of the regret; oracles tell margins of 1e-11 apart
+STARTS = 8  # policies that the search begins with
+RIVALS = 4  # policies with one other action that each of them is compared with
+NEIGHBOURS = 60  # policies with one other action that are tried afterwards
+MOST_ROUNDS = 20  # within a cone; 2 to 5 are usual
+GAIN = 1e-6  # of regret; less is no progress
+
+
+def worst_reward(trials: Trials, known: Sequence[Trial]) -> Trial:
+    """Returns the trial with the largest regret that was found, `known` ones among them."""
+    ranked = sorted(known, key=lambda trial: -trial.regret)
+    worst, tried = ranked[0], {}
+    mdp, generator = trials.truth.members.mdp, np.random.default_rng(0)
+    for trial in ranked:
+        if len(tried) < STARTS and trial.policy.tobytes() not in tried:
+            tried[trial.policy.tobytes()] = True
+            near = [_neighbour(mdp, trial.policy, generator) for _ in range(RIVALS)]
+            rivals = [trial.best, ranked[0].best, *(trials.visits(policy) for policy in near)]
+            worst = _worse(worst, _worst_of_cone(trials, trial.policy, rivals))
+    for _ in range(NEIGHBOURS):
+        policy = _neighbour(mdp, worst.policy, generator)
+        if policy.tobytes() not in tried:
+            tried[policy.tobytes()] = True
+            worst = _worse(worst, _worst_of_cone(trials, policy, [worst.best, worst.played]))
+    return worst
+
+
+def _worse(one: Trial, other: Trial) -> Trial:
+    return other if other.regret > one.regret else one
+
+
+def _neighbour(mdp: MDP, policy: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Returns a policy `[n]` that takes another action in one state, if there is another."""
+    others = np.flatnonzero(policy == 0)
+    if not others.size:
+        return policy
+    pair = generator.choice(others)
+    near = np.where(mdp.pair_state == mdp.pair_state[pair], 0.0, policy)
+    near[pair] = 1.0
+    return near
+
+
+def _worst_of_cone(trials: Trials, policy: FloatArray, rivals: Sequence[FloatArray]) -> Trial:
+    """Returns the worst trial found among rewards that make the estimate prefer `policy`.
+
+    `rivals` are visits `[n]` in the truth to compare with first. A program that HiGHS cannot solve ends the
+    search early, which makes the lower bound lower, not wrong.
+    """
+    played = trials.visits(policy)
+    program = _cone(trials.estimate.members.mdp, policy)
+    climbs = [_climb(trials, program, played, rival) for rival in rivals]
+    reward = max(climbs, key=lambda climb: climb[0])[1]
+    return trials.of((1 - INSIDE) * reward + INSIDE * policy)
+
+
+def _climb(
+    trials: Trials, program: LinearProgram, played: FloatArray, rival: FloatArray
+) -> tuple[float, FloatArray]:
+    """Returns (regret, reward) where alternating ends that begins with the visits `rival`."""
+    worst, reward = 0.0, np.zeros(played.size)
+    for _ in range(MOST_ROUNDS):
+        try:
+            found = _best_in_cone(program, rival - played)
+        except SolverError:
+            break
+        value = float(found @ (rival - played))
+        if value <= worst + GAIN:
+            break
+        worst, reward = value, found
+        rival = trials.truth.respond(found).occupancy
+    return worst, reward
+
+
+def _cone(estimate: MDP, policy: FloatArray) -> LinearProgram:
+    """Returns the program over (r, 1 - r, h, g, slack) >= 0 of rewards in the cone of `policy`.
+
+    h >= 0 is no restriction, since a constant added to h changes nothing; nor is g >= 0, as rewards are.
+    """
+    n, num_states = estimate.num_pairs, estimate.num_states
+    one = sp.csr_array(sp.eye_array(n))
+    own = sp.csr_array((np.ones(n), (np.arange(n), estimate.pair_state)), shape=(n, num_states))
+    slack = one[:, np.flatnonzero(policy == 0)]
+    blocks = [
+        [one, one, None, None, None],
+        [one, None, estimate.transitions - own, sp.csr_array(-np.ones((n, 1))), slack],
+    ]
+    return LinearProgram(sp.block_array(blocks, format="csr"), np.repeat([1.0, 0.0], n), 0.0, keep_basis=True)
+
+
+def _best_in_cone(program: LinearProgram, costs: FloatArray) -> FloatArray:
+    """Returns the reward `[n]` of the cone with the largest <costs, reward>."""
+    all_costs = np.zeros(program.matrix.shape[1])
+    all_costs[: costs.size] = costs
+    return np.clip(program.solve(all_costs).x[: costs.size], 0.0, 1.0)
+
+
+# Reward-free planning: what a data set is worth to someone who is told the reward afterwards.
 
 LEAST_SMOOTHING = 1e-12  # below it the estimate falls apart in float64, too
 MOST_REWARDED = 3  # pairs that a sparse reward pays for

@@ -34,15 +34,274 @@ import scipy.sparse.linalg as sla
 from scipy.sparse import csgraph
 
 from rhocover.checks import FloatArray, IntArray, Matrix
-from rhocover.learning.path_steps import (
-    MOST_POLICIES,
-    guess,
-    improve,
-    iterate_densely,
-    slopes,
-    sweep_once,
-)
-from rhocover.learning.proper_policy import proper_policy
+from rhocover.compiling import compiled
+
+# The steps to arrive, state by state: the compiled loops behind `shortest_paths`.
+#
+# Pair i arrives with probability p_i (`arrival`) and otherwise goes on (`onward`, by rows from `indptr`, to
+# `successor`); the pairs of state s are first[s] to first[s + 1] - 1. The loops improve `steps` and the
+# pairs taken in place: a first guess outwards from the arrivals, sweeps, and policy iteration whose
+# policies are evaluated by elimination without subtraction. `slopes` measures what is left, g = V - Q V.
+#
+# Knows nothing of when to stop, nor of which loop suits which model.
+
+MOST_POLICIES = 100  # of policy iteration; ten is many
+
+
+@compiled
+def _value(indptr, successor, onward, arrival, i, s, steps):
+    """Returns the steps from s by insisting on pair i until it leads elsewhere."""
+    total, leaves = 1.0, arrival[i]
+    for j in range(indptr[i], indptr[i + 1]):
+        if successor[j] != s and onward[j] > 0:
+            total += onward[j] * steps[successor[j]]
+            leaves += onward[j]
+    return total / leaves if leaves > 0 else np.inf
+
+
+@compiled
+def guess(indptr, successor, onward, arrival, first, order, steps):
+    """Fills in steps, state by state away from the arrivals, as if the states not yet filled in led back."""
+    steps[order] = np.inf
+    for s in order:
+        best = np.inf
+        for i in range(first[s], first[s + 1]):
+            total, leaves = 1.0, arrival[i]
+            for j in range(indptr[i], indptr[i + 1]):
+                if steps[successor[j]] < np.inf:
+                    total += onward[j] * steps[successor[j]]
+                    leaves += onward[j]
+            if leaves > 0:
+                best = min(best, total / leaves)
+        steps[s] = best
+
+
+@compiled
+def sweep_once(indptr, successor, onward, arrival, first, order, steps, greedy, all_pairs):
+    """Replaces the steps of each state in turn by the best that its pairs give, or its greedy pair."""
+    for s in order:
+        if all_pairs:
+            best = np.inf
+            for i in range(first[s], first[s + 1]):
+                value = _value(indptr, successor, onward, arrival, i, s, steps)
+                if value < best:
+                    best = value
+                    greedy[s] = i
+            steps[s] = best
+        else:
+            steps[s] = _value(indptr, successor, onward, arrival, greedy[s], s, steps)
+
+
+@compiled
+def slopes(indptr, successor, onward, arrival, first, steps, greedy):
+    """Returns the least, mean and largest g = V - Q V over the states, for the greedy pairs, kept."""
+    least, total, count, most = np.inf, 0.0, 0, 0.0
+    for s in range(first.size - 1):
+        if steps[s] < np.inf and first[s] < first[s + 1]:
+            slope = -np.inf
+            for i in range(first[s], first[s + 1]):
+                ahead, mass = 0.0, arrival[i]
+                for j in range(indptr[i], indptr[i + 1]):
+                    if onward[j] > 0:
+                        ahead += onward[j] * steps[successor[j]]
+                        mass += onward[j]
+                if mass > 0 and steps[s] - ahead > slope:
+                    slope = steps[s] - ahead
+                    greedy[s] = i
+            least = min(least, slope)
+            most = max(most, slope)
+            total += slope
+            count += 1
+    return (least, total / count, most) if count > 0 else (1.0, 1.0, 1.0)
+
+
+@compiled
+def improve(indptr, successor, onward, arrival, first, order, choice, steps, margin):
+    """Changes choices for pairs that are better by the relative margin; returns whether any was."""
+    changed = False
+    for s in order:
+        best = steps[s] * (1 - margin)
+        for i in range(first[s], first[s + 1]):
+            value = _value(indptr, successor, onward, arrival, i, s, steps)
+            if value < best:
+                best = value
+                choice[s] = i
+                changed = True
+    return changed
+
+
+@compiled
+def iterate_densely(indptr, successor, onward, arrival, first, order, choice, steps, margin):
+    """Policy iteration from the proper `choice`; elimination without subtraction evaluates."""
+    place = np.full(steps.size, -1, np.int64)
+    place[order] = np.arange(order.size)
+    for _ in range(MOST_POLICIES):
+        chain = np.zeros((order.size, order.size))
+        arrives = np.empty(order.size)
+        for k in range(order.size):
+            i = choice[order[k]]
+            arrives[k] = arrival[i]
+            for j in range(indptr[i], indptr[i + 1]):
+                if place[successor[j]] >= 0:
+                    chain[k, place[successor[j]]] += onward[j]
+                else:
+                    arrives[k] += onward[j]  # a state without pairs has arrived
+        steps[order] = _eliminate(chain, arrives)
+        if not improve(indptr, successor, onward, arrival, first, order, choice, steps, margin):
+            break
+
+
+@compiled
+def _eliminate(chain, arrives):
+    """Returns the expected steps `[m]` to arrive; overwrites its arguments.
+
+    State k hands its arrivals, its steps and its moves to those before it, in proportion to how it
+    leaves; all numbers are non-negative, so no digits are lost.
+    """
+    m = arrives.size
+    cost = np.ones(m)
+    leaves = np.empty(m)
+    for k in range(m - 1, -1, -1):
+        leaves[k] = arrives[k] + chain[k, :k].sum()
+        for i in range(k):
+            if chain[i, k] > 0:
+                share = chain[i, k] / leaves[k]
+                chain[i, :k] += share * chain[k, :k]
+                arrives[i] += share * arrives[k]
+                cost[i] += share * cost[k]
+    for k in range(m):
+        cost[k] = (cost[k] + (chain[k, :k] * cost[:k]).sum()) / leaves[k]
+    return cost
+
+
+# Policies that arrive, from the graph alone: from which states it is sure, and by which pairs.
+#
+# A pair may arrive (p_i > 0) or lead on to states. From a state an arrival is possible if some path of
+# pairs leads to one; it is sure for some policy if, in addition, the pairs taken never lead where it is not
+# possible. So: search backwards from the arrivals; take out the states not found, with them every pair that
+# may lead there, and with each pair that is the last of its state that state; search again among the rest,
+# until all are found. Each state then takes the pair by which it was found, one step nearer on the graph,
+# and from everywhere the policy arrives with probability 1.
+#
+# Plain loops, compiled.
+
+LIKELY = 0.5  # an arrival worth a walk; a doubt about a pair with many visits is not
+
+
+@compiled
+def proper_policy(indptr, successor, onward, arrival, first, warm):
+    """Returns a pair for each state, the states that arrive for sure, and 0 or infinite steps.
+
+    The pairs are proper where it is sure, and head for an arrival where it is possible; else -1.
+    """
+    num_states, n = first.size - 1, arrival.size
+    owner = np.empty(n, np.int64)
+    for s in range(num_states):
+        owner[first[s] : first[s + 1]] = s
+    begin, ahead = _transpose(indptr, successor, onward, num_states)
+    alive = np.ones(n, np.bool_)
+    left = first[1:] - first[:-1]
+    arrived = left == 0
+    choice, order = _search(begin, ahead, owner, arrival, first, alive, arrived, warm)
+    found = choice.copy()
+    gone = np.zeros(num_states, np.bool_)
+    while True:
+        stack = [s for s in range(num_states) if found[s] < 0 and not arrived[s] and not gone[s]]
+        if len(stack) == 0:
+            break
+        for s in stack:
+            gone[s] = True
+        while len(stack) > 0:
+            s = stack.pop()
+            alive[first[s] : first[s + 1]] = False
+            for i in ahead[begin[s] : begin[s + 1]]:
+                t = owner[i]
+                if alive[i]:
+                    alive[i] = False
+                    left[t] -= 1
+                    if left[t] == 0 and not gone[t]:
+                        gone[t] = True
+                        stack.append(int(t))
+        found, order = _search(begin, ahead, owner, arrival, first, alive, arrived, warm)
+    steps = np.zeros(num_states)
+    for s in range(num_states):
+        if gone[s]:
+            steps[s] = np.inf
+        elif not arrived[s]:
+            choice[s] = found[s]
+    return choice, order, steps
+
+
+@compiled
+def _transpose(indptr, successor, onward, num_states):
+    """Returns which pairs may lead to each state s: ahead[begin[s]:begin[s + 1]]."""
+    begin = np.zeros(num_states + 2, np.int64)
+    for j in range(successor.size):
+        if onward[j] > 0:
+            begin[successor[j] + 2] += 1
+    begin = np.cumsum(begin)
+    ahead = np.empty(begin[-1], np.int64)
+    for i in range(indptr.size - 1):
+        for j in range(indptr[i], indptr[i + 1]):
+            if onward[j] > 0:
+                ahead[begin[successor[j] + 1]] = i
+                begin[successor[j] + 1] += 1
+    return begin[:-1], ahead
+
+
+@compiled
+def _search(begin, ahead, owner, arrival, first, alive, arrived, warm):
+    """Returns a pair for each state that leads towards an arrival, or -1, and the states in order.
+
+    Backwards from the arrivals, breadth first: by the warm pairs alone, then by all that are alive from the
+    likely arrivals, then from all.
+    """
+    num_states = first.size - 1
+    choice = np.full(num_states, -1, np.int64)
+    queue = [-1 for _ in range(0)]
+    for s in range(num_states):
+        i = warm[s]
+        if i >= 0 and alive[i] and arrival[i] > 0:
+            choice[s] = i
+            queue.append(s)
+        elif arrived[s]:
+            queue.append(s)
+    _spread(begin, ahead, owner, alive, arrived, choice, queue, warm, True)
+    for least in (LIKELY, 0.0):
+        _seed(arrival, first, alive, arrived, choice, queue, least)
+        _spread(begin, ahead, owner, alive, arrived, choice, queue, warm, False)
+    return choice, np.array([s for s in queue if not arrived[s]], dtype=np.int64)
+
+
+@compiled
+def _seed(arrival, first, alive, arrived, choice, queue, least):
+    """Takes on every state not found that has an arrival more likely than `least`, by its likeliest."""
+    for s in range(first.size - 1):
+        if choice[s] < 0 and not arrived[s]:
+            likeliest = least
+            for i in range(first[s], first[s + 1]):
+                if alive[i] and arrival[i] > likeliest:
+                    likeliest = arrival[i]
+                    choice[s] = i
+            if choice[s] >= 0:
+                queue.append(s)
+
+
+@compiled
+def _spread(begin, ahead, owner, alive, arrived, choice, queue, warm, only_warm):
+    """Takes on every state that a pair alive leads from to the queue; the queue grows."""
+    place = 0
+    while place < len(queue):
+        s = queue[place]
+        for i in ahead[begin[s] : begin[s + 1]]:
+            t = owner[i]
+            if alive[i] and choice[t] < 0 and not arrived[t] and (not only_warm or warm[t] == i):
+                choice[t] = i
+                queue.append(t)
+        place += 1
+
+
+# Stochastic shortest paths: which actions arrive soonest, and after how many steps on average.
 
 FEW = 128  # states that are eliminated densely
 ENOUGH = 1e-4  # relative error of the steps at which sweeps end: certified, and finer than any estimate

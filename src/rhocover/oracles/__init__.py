@@ -20,16 +20,132 @@ the same gain within 1e-13 of the largest reward.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from rhocover import checks
+from rhocover.chains import EndComponents, maximal_end_components
+from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.errors import InvalidArgumentError
+from rhocover.linear_program import InfeasibleProgramError, LinearProgram
 from rhocover.occupancy import Occupancies
-from rhocover.oracles.components import ByComponent, comes_apart
-from rhocover.oracles.linear import LPOracle
 from rhocover.oracles.policy_iteration import PolicyIteration
-from rhocover.oracles.response import Oracle, Response
+from rhocover.oracles.response import Choices, Oracle, Question, Response, check_warm
 from rhocover.oracles.value_iteration import ValueIteration
+
+# Models that come apart: answer in each end component, and keep the best.
+#
+# A pair has a positive share in some stationary occupancy exactly when it lies in an end component, a set
+# of pairs that one trajectory never has to leave; and an occupancy of the model is a mixture of occupancies
+# of its maximal end components. So the best response over the model is the best over one component, and the
+# largest of the components' upper bounds holds for the model. Each component is a communicating model of
+# its own, where the methods are at home: over the whole, potentials of unconnected parts differ by as much
+# as the solver's infinity, and their digits are lost.
+
+
+def comes_apart(members: Occupancies) -> EndComponents | None:
+    """Returns the end components if the set is of average type and they are not one; None otherwise."""
+    if members.criterion != "average" or members.eta > 0:
+        return None
+    found = maximal_end_components(members.mdp)
+    whole = found.count == 1 and bool((found.pair_label == 0).all())
+    return None if whole else found
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    oracle: Oracle
+    pairs: IntArray
+    states: IntArray
+
+    def respond(self, reward: FloatArray, warm: Response | None) -> Response:
+        if warm is not None:
+            warm = replace(
+                warm, occupancy=warm.occupancy[self.pairs], policy=warm.policy[self.pairs],
+                potential=warm.potential[self.states],
+            )  # fmt: skip
+        return self.oracle.respond(reward[self.pairs], warm=warm)
+
+
+class ByComponent:
+    """Best responses over a model of several end components.
+
+    The policy stays in the end component that a state belongs to, and is uniform in states of none. The
+    potential is that of each component, zero elsewhere: it bounds pairs of end components only.
+    """
+
+    def __init__(
+        self, members: Occupancies, found: EndComponents, method: Callable[[Occupancies], Oracle]
+    ) -> None:
+        self.members = members
+        self.parts = [_part(members, found.pair_label == k, method) for k in range(found.count)]
+        free = (found.state_label < 0)[members.mdp.pair_state]
+        self._policy = np.where(free, 1 / np.bincount(members.node)[members.node], 0.0)
+
+    def respond(self, reward: Any, *, warm: Response | None = None) -> Response:
+        """Returns the best of the components' responses, as a response over the model."""
+        reward = self.members.flatten(reward, "reward")
+        check_warm(self.members, warm)
+        answers = [part.respond(reward, warm) for part in self.parts]
+        best = int(np.argmax([answer.value for answer in answers]))
+        occupancy, policy = np.zeros_like(reward), self._policy.copy()
+        potential = np.zeros(self.members.mdp.num_states)
+        occupancy[self.parts[best].pairs] = answers[best].occupancy
+        for part, answer in zip(self.parts, answers, strict=True):
+            policy[part.pairs] = answer.policy
+            potential[part.states] = answer.potential
+        return Response(
+            frozen(occupancy), frozen(policy), answers[best].value,
+            max(answer.upper_bound for answer in answers), frozen(potential),
+            sum(answer.iterations for answer in answers), answers[best].method,
+        )  # fmt: skip
+
+
+def _part(members: Occupancies, pairs: Any, method: Callable[[Occupancies], Oracle]) -> _Part:
+    model, states = members.mdp.subset(pairs)
+    return _Part(method(Occupancies.average(model)), np.flatnonzero(pairs), states)
+
+
+# The linear program max <reward, d> over {F d = g, sum d = 1, d >= 2 eta}, solved by HiGHS.
+#
+# With a floor the best member is not the occupancy of a deterministic policy: 2 eta > 0 in one state fixes
+# how often the others are entered, so the states are coupled and dynamic programming does not apply. The
+# constraints are built once; explorers keep the oracle and bring a new reward each time. The multipliers of
+# the flow rows are the potential h of the certificate.
+
+NAME = "lp"
+
+
+class LPOracle:
+    """Best responses by linear programming, over a set with or without a floor.
+
+    `keep_basis=True` starts each solve from the last: faster on random models and chains, slower on
+    grids, and answers may then depend on what was asked before (see `rhocover.linear_program`).
+    """
+
+    def __init__(self, members: Occupancies, *, keep_basis: bool = False) -> None:
+        self.members = members
+        self.choices = Choices(members)
+        self.program = LinearProgram(*members.equations(), members.floor, keep_basis=keep_basis)
+
+    def respond(self, reward: Any, *, warm: Response | None = None) -> Response:
+        """Returns a best response to `reward`; `warm` is accepted and not used."""
+        question = Question.of(self.choices, reward)
+        try:
+            solution = self.program.solve(question.reward)
+        except InfeasibleProgramError:
+            self.members.check_floor()  # says which floor this model allows
+            raise
+        d = solution.x.copy()
+        policy = self.members.flatten(self.members.to_policy(d), "policy")
+        potential = solution.dual[: self.choices.num_nodes].copy()
+        return question.answer(d, policy, potential, solution.iterations, NAME)
+
+
+# Best responses: the occupancy of a set that earns most under a reward, with a certificate.
 
 METHODS = {"policy_iteration": PolicyIteration, "value_iteration": ValueIteration, "lp": LPOracle}
 

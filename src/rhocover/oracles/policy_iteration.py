@@ -26,16 +26,157 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.checks import FloatArray, IntArray
+from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.errors import SolverError
 from rhocover.occupancy import Occupancies
-from rhocover.oracles.backward import backward_induction
-from rhocover.oracles.choices import Choices
-from rhocover.oracles.discounted import MAX_ITERATIONS, discounted, settled
-from rhocover.oracles.evaluation import best_class, evaluate
-from rhocover.oracles.improvement import LOOK_AHEAD, first_look, improved, swept
-from rhocover.oracles.response import Question, Response, check_warm, refuse_floor
-from rhocover.oracles.sweeping import values_by_sweeps
+from rhocover.oracles.evaluation import (
+    Factor,
+    best_class,
+    best_values,
+    distribution,
+    evaluate,
+    values_by_sweeps,
+    visits_by_sweeps,
+)
+from rhocover.oracles.response import EPSILON, Choices, Question, Response, check_warm, refuse_floor
+
+# Policy improvement that looks further than one step.
+#
+# Howard's step takes in each state the entry that is best if the old policy goes on afterwards. News of a
+# better place then travels one change of policy at a time, and each costs a factorisation. Sweeps of value
+# iteration, h <- T h, carry it one state further each and cost a hundredth. With h the value of the old
+# policy, T h >= h, and T is monotone, so the policy that is greedy after any number of sweeps is at least
+# as good as the old one (Puterman and Shin 1978). On a 100×100 grid whose best place had moved, 30 sweeps
+# reduced 23 factorisations to 6 from the last policy, and 17 to 5 from nothing.
+
+LOOK_AHEAD = 30  # sweeps; on a 100×100 grid they cost half a factorisation, and more save little
+FIRST_LOOK = 100  # sweeps before a cold start
+
+
+def improved(
+    choices: Choices, reward: FloatArray, h: FloatArray, keep: float, noise: FloatArray, chosen: IntArray
+) -> IntArray:
+    """Returns better entries than the chosen ones, or the same if none is better by more than rounding.
+
+    The operator is T h = max (reward + keep P h) over the entries of each state, h the values of
+    the chosen ones, and `noise` what h may be off by in each state.
+    """
+    transitions, node = choices.members.mdp.transitions, choices.node
+    size = np.abs(reward) + np.abs(h)[node] + transitions @ np.abs(h)
+    error = choices.num_terms * EPSILON * size + noise[node] + transitions @ noise
+    better = choices.better(reward + keep * (transitions @ h) - h[node], error, chosen)
+    if np.array_equal(better, chosen):
+        return chosen
+    h = swept(choices, reward, h, keep, LOOK_AHEAD)
+    return choices.better(reward + keep * (transitions @ h) - h[node], error, better)
+
+
+def first_look(choices: Choices, reward: FloatArray, keep: float) -> tuple[IntArray, FloatArray]:
+    """Returns the entries that are greedy after some sweeps from zero, and the values `[S]` behind them."""
+    h = swept(choices, reward, np.zeros(choices.num_nodes), keep, min(FIRST_LOOK, choices.num_nodes))
+    return choices.greedy(reward + keep * (choices.members.mdp.transitions @ h)), h
+
+
+def swept(choices: Choices, reward: FloatArray, h: FloatArray, keep: float, sweeps: int) -> FloatArray:
+    """Returns the values `[S]` after so many sweeps."""
+    P = choices.members.mdp.transitions
+    return best_values(P.indptr, P.indices, P.data, choices.first, reward, keep, h, sweeps)
+
+
+# Policy iteration for discounted rewards: runs that stop with probability `restart` = 1 - gamma a step.
+#
+# The values of a policy solve (I - (1 - restart) P) h = reward, whatever its classes; taking better entries
+# makes no state worse, so no policy comes twice. Only differences of h are compared: a discounted value is
+# a large constant and small differences, and the constant costs digits. Models that mix fast are settled by
+# sweeps before any of this (`sweeping`).
+
+MAX_ITERATIONS = 200  # 2 to 20 are usual
+
+
+def discounted(question: Question, warm: Response | None, method: str) -> Response:
+    """Returns the best response over a discounted set, from the last answer or from nothing."""
+    choices = question.choices
+    members = choices.members
+    restart = 1 - float(members.discount or 0.0)
+    first = np.zeros(choices.num_nodes) if warm is None else warm.potential / question.size
+    h = values_by_sweeps(choices, question.reward, first, 1 - restart)
+    if h is not None:
+        chosen = choices.greedy(question.reward + choices.onward @ h)
+        mass = visits_of(members.mdp.transitions[chosen], restart, members.inflow)
+        return _discounted_answer(question, chosen, mass, h, 1, method)
+    if warm is None:
+        chosen, _ = first_look(choices, question.reward, 1 - restart)
+    else:
+        chosen = choices.chosen(warm.policy)
+    end = settled(choices, question.reward, restart, chosen)
+    mass = distribution(end.factor.solve_transposed(members.inflow))
+    return _discounted_answer(question, end.chosen, mass, end.values, end.iterations, method)
+
+
+def _discounted_answer(
+    question: Question, chosen: IntArray, mass: FloatArray, h: FloatArray, iterations: int, method: str
+) -> Response:
+    policy = question.choices.one_hot(chosen)
+    return question.answer(mass[question.choices.node] * policy, policy, h, iterations, method)
+
+
+def visits_of(chain: Matrix, restart: float, inflow: FloatArray) -> FloatArray:
+    """Returns the share of time `[S]` that runs from `inflow` spend in each state before they stop."""
+    mass = visits_by_sweeps(chain, inflow, 1 - restart)
+    return distribution(Factor(chain, restart).solve_transposed(inflow) if mass is None else mass)
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """Where iterations ended: the entries, their values, and the factor behind those."""
+
+    chosen: IntArray  # [S]
+    values: FloatArray  # [S]
+    factor: Factor
+    iterations: int
+
+
+def settled(choices: Choices, reward: FloatArray, restart: float, chosen: IntArray) -> Settled:
+    """Returns the best entries for runs that stop with probability `restart`."""
+    transitions, iterations = choices.members.mdp.transitions, 0
+    exact = np.zeros(choices.num_nodes)
+    while True:
+        iterations += 1
+        factor = Factor(transitions[chosen], restart)
+        h = factor.solve(reward[chosen])
+        middle = (float(h.max()) + float(h.min())) / 2
+        better = improved(choices, reward - restart * middle, h - middle, 1 - restart, exact, chosen)
+        if np.array_equal(better, chosen) or iterations >= MAX_ITERATIONS:
+            return Settled(chosen, h, factor, iterations)
+        chosen = better
+
+
+# Backward induction: with a horizon one sweep from the last step to the first is exact.
+#
+# h_H = 0,    h_t(s) = max_a reward_t(s, a) + sum_s' P(s' | s, a) h_{t+1}(s').
+
+
+def backward_induction(question: Question, method: str) -> Response:
+    """Returns the best response over a set with a horizon."""
+    choices = question.choices
+    members, h = choices.members, np.zeros(choices.num_nodes)
+    q = question.reward.copy()
+    for entries, nodes in _steps(choices):
+        q[entries] += choices.onward[entries] @ h
+        h[nodes] = np.maximum.reduceat(q[entries], choices.first[nodes] - entries.start)
+    policy = choices.one_hot(choices.greedy(q))
+    return question.answer(members.from_policy(policy), policy, h, 1, method)
+
+
+def _steps(choices: Choices) -> list[tuple[slice, slice]]:
+    """Returns the entries and the nodes of each step, the last step first."""
+    step, num_steps = choices.members.step, choices.members.num_steps or 1
+    entry = np.searchsorted(step, np.arange(num_steps + 1))
+    node = np.searchsorted(choices.first, entry)
+    return [(slice(entry[t], entry[t + 1]), slice(node[t], node[t + 1])) for t in reversed(range(num_steps))]
+
+
+# Howard's policy iteration: evaluate the policy by one sparse solve, then take better entries, repeat.
 
 NAME = "policy_iteration"
 TOLERANCE = 1e-8  # of the largest |reward|: an answer with a larger gap is an error, not an answer

@@ -19,11 +19,9 @@ import numpy as np
 from rhocover.checks import FloatArray
 from rhocover.errors import SolverError
 from rhocover.occupancy import Occupancies
-from rhocover.oracles.backward import backward_induction
-from rhocover.oracles.choices import Choices
-from rhocover.oracles.discounted import visits_of
 from rhocover.oracles.evaluation import best_class
-from rhocover.oracles.response import Question, Response, centred, check_warm, refuse_floor
+from rhocover.oracles.policy_iteration import backward_induction, visits_of
+from rhocover.oracles.response import Choices, Question, Response, centred, check_warm, refuse_floor
 
 NAME = "value_iteration"
 APERIODIC_STEP = 0.9  # any value below 1 would do; 0.9 hardly slows down

@@ -20,15 +20,27 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 
-from rhocover.checks import FloatArray
+from rhocover.checks import BoolArray, FloatArray
 from rhocover.errors import SolverError
-from rhocover.planning.certificate import Multipliers, dual_bound
-from rhocover.planning.floored import FlooredNewton, floored_start
-from rhocover.planning.newton import Iterate, Newton, point_of, products_of, starting_point, warm_point
-from rhocover.planning.program import Program
-from rhocover.planning.shifted import ShiftedNewton
-from rhocover.planning.small_order import SmallOrderNewton, is_small_order, small_order_start
+from rhocover.linear_program import LinearProgram
+from rhocover.occupancy import Occupancies
+from rhocover.planning.newton import (
+    FlooredNewton,
+    Iterate,
+    Newton,
+    ShiftedNewton,
+    SmallOrderNewton,
+    floored_start,
+    is_small_order,
+    point_of,
+    products_of,
+    small_order_start,
+    starting_point,
+    warm_point,
+)
+from rhocover.planning.program import Multipliers, Program, dual_bound
 
 PATIENCE = 25  # steps without a better point after which float64 has given what it can
 FAR = 1e-6  # a gap above which a rising bound is progress; below it may be rounding
@@ -187,3 +199,72 @@ def _projected(program: Program, newton: Newton, state: Progress) -> Progress:
     flow = _missed(program, d)
     is_better = np.isfinite(flow) and d.min() >= 0 and flow < state.flow
     return replace(state, d=d, flow=flow) if is_better else state
+
+
+# The weighted leximin occupancy: the limit of the optima d*_rho as rho grows without bound.
+#
+# At rho = inf the minimax occupancy is rarely unique: pairs that are not the worst may get anything above
+# their due. Leximin goes on: maximise the worst d/mu, hold the pairs that cannot be raised any further,
+# maximise the worst of the rest, and so on. Each level is one linear program
+#
+#     max t   s.t.   d in D,   d_i >= t mubar_i for free pairs,   d_i >= level_i mubar_i for held ones,
+#
+# and a pair is held when its multiplier is positive: it is then tight in every solution of the level.
+
+SLACKS = (1e-10, 1e-9, 3e-9, 8e-9)  # held pairs may lose such a share, or rounding makes a level infeasible
+POSITIVE = 1e-9  # of a level's multipliers, which add up to 1
+
+
+@dataclass(frozen=True, eq=False)
+class Leximin:
+    """The occupancy, and the level d/mubar at which each pair was held (nan for zero weights)."""
+
+    d: FloatArray
+    level: FloatArray
+    num_levels: int
+    potential: FloatArray  # of the first level: the minimax certificate
+
+
+def leximin(members: Occupancies, mu_bar: FloatArray) -> Leximin:
+    """Returns the weighted leximin occupancy, per entry of the set, with the least slack that works."""
+    for slack in SLACKS[:-1]:
+        try:
+            return _leximin(members, mu_bar, slack)
+        except SolverError:
+            continue
+    return _leximin(members, mu_bar, SLACKS[-1])
+
+
+def _leximin(members: Occupancies, mu_bar: FloatArray, slack: float) -> Leximin:
+    level = np.full(members.num_pairs, np.nan)
+    free = mu_bar > 0
+    d, potential, count = np.zeros(0), None, 0
+    while free.any():
+        d, value, dual, tight = _raise_free(members, mu_bar, free, level * (1 - slack))
+        potential = dual if potential is None else potential
+        level[free & tight] = value
+        free = free & ~tight
+        count += 1
+    assert potential is not None
+    return Leximin(d, level, count, potential)
+
+
+def _raise_free(
+    members: Occupancies, mu_bar: FloatArray, free: BoolArray, level: FloatArray
+) -> tuple[FloatArray, float, FloatArray, BoolArray]:
+    """Returns (d, t, row multipliers, which free pairs are tight in every solution)."""
+    matrix, right_side = members.equations()
+    due = np.where(free, mu_bar, 0.0)
+    held = ~free & (mu_bar > 0)
+    lower = np.maximum(members.floor, np.where(held, level * mu_bar, 0.0))
+    lower = np.where(free, 0.0, lower)
+    program = LinearProgram(
+        sp.hstack([matrix, (matrix @ due)[:, None]], format="csr"), right_side, np.append(lower, 0.0)
+    )
+    costs = np.zeros(members.num_pairs + 1)
+    costs[-1] = 1.0
+    solution = program.solve(costs)
+    t = float(solution.x[-1])
+    price = matrix.T @ solution.dual * due  # adds up to 1 over the free pairs
+    tight = price > POSITIVE * price.max()
+    return solution.x[:-1] + t * due, t, solution.dual, tight & free

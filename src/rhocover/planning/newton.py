@@ -24,8 +24,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.errors import SolverError
-from rhocover.planning.borders import Borders
-from rhocover.planning.factorisation import NormalEquations
+from rhocover.linalg.normal_equations import Borders, NormalEquations
 from rhocover.planning.program import Program
 
 STEP_TO_BOUNDARY = 0.99
@@ -270,3 +269,205 @@ def to_zero(value: FloatArray, move: FloatArray) -> float:
     """Returns the largest t <= 1 with value + t move >= 0."""
     shrink = -float((move / value).min())
     return 1.0 if shrink <= 1 else 1 / shrink
+
+
+# Newton steps with a floor: y = d - floor theta >= 0 with multiplier z, y z = tau m.
+#
+# With e = z/y the eliminated system has W = w/(1 + w e) in place of w, and the mass multiplier alpha
+# becomes an unknown. The differences of c, y and z are written so that nothing cancels when both products
+# of a pair vanish: at the floor c and y are near 1e-10 while z is near 1.
+
+
+def floored_start(program: Program) -> Iterate:
+    """Returns the start without a floor, with y >= m and y z = m added."""
+    point, m = starting_point(program), centre_of(program)
+    y = np.maximum(point_of(program, point.c, point.x) - program.floor * point.theta, m)
+    return Iterate(point.nu, point.alpha, point.theta, point.c, point.x, y, m / y)
+
+
+class FlooredNewton(Newton):
+    """The steps of a program with a positive floor."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._has_mass = program.has_mass_row
+        self._has_theta = program.rho > 0
+        self._num_products *= 1 if program.rho == 0 else 2
+
+    def _linearise(self, point: Iterate) -> None:
+        program = self._program
+        self._set_slopes(point)
+        self._e = np.asarray(point.z / point.y)
+        self._both = 1 + self._w * self._e
+        self._rd = program.KT @ point.nu + (point.alpha - point.z - point.c)
+        self._ry = self._d - program.floor * point.theta - point.y
+        self._miss = program.K @ self._d - program.k0 * point.theta
+        self._factorise(self._w / self._both)
+        self._borders.set(*self._border_blocks())
+
+    def _border_blocks(self) -> tuple[FloatArray, FloatArray]:
+        """Returns (C, D) for the mass multiplier and theta, whichever are unknown."""
+        program, share = self._program, self._W * self._e * self._program.floor
+        columns, corner = [], np.zeros((2, 2))
+        if self._has_mass:
+            columns.append(program.K @ self._W)
+            corner[0] = self._W.sum(), 1 - share.sum()
+        if self._has_theta:
+            columns.append(program.k0 - program.K @ share)
+            corner[1] = 1 - share.sum(), -(program.floor**2 * self._e / self._both).sum()
+        used = [k for k, has in enumerate((self._has_mass, self._has_theta)) if has]
+        empty = np.zeros((program.K.shape[0], 0))
+        return np.array(columns).T if columns else empty, corner[np.ix_(used, used)]
+
+    def _correction(self, point: Iterate, guess: Iterate, weight: float) -> Correction:
+        second = super()._correction(point, guess, weight)
+        return Correction(second.x, weight * guess.y * guess.z, second.bend)
+
+    def _direction(self, point: Iterate, tau: float, second: Correction, *, refine: bool = True) -> Iterate:
+        program, floor = self._program, self._program.floor
+        rx = self._product_step(point, tau, second)
+        rz = (tau * self._m - second.y) / point.y - point.z
+        q = (rx - self._w * (self._rd - rz + self._e * self._ry)) / self._both
+        flow = self._miss + program.K @ q
+        solution, dalpha, dtheta = self._unknowns(point, flow, q, rz, refine)
+        lift = self._rd + solution.lift + dalpha
+        room = self._ry + rx - floor * dtheta
+        dc = (lift - rz + self._e * room) / self._both
+        dy = (room - self._w * (lift - rz)) / self._both
+        dz = (rz - self._e * room + self._w * self._e * lift) / self._both
+        self._dd = rx - self._w * dc
+        dx = 0.0 * dc if program.rho == 0 else rx - second.bend - self._pull * dc
+        return Iterate(solution.x, dalpha, dtheta, dc, dx, dy, dz)
+
+    def _unknowns(self, point: Iterate, flow: FloatArray, q: FloatArray, rz: FloatArray, refine: bool):
+        """Returns (dnu, dalpha, dtheta) of the bordered system."""
+        program, floor, right = self._program, self._program.floor, []
+        if self._has_mass:
+            right.append(float((self._d + q).sum()) - point.theta)
+        if self._has_theta:
+            total = float(program.k0 @ point.nu) + point.alpha - float(np.sum(floor * point.z))
+            right.append(1 - total + float((floor * (rz - self._e * (self._ry + q))).sum()))
+        solution, unknowns = self._borders.solve(flow, right, refine)
+        dalpha = float(unknowns[0]) if self._has_mass else 0.0
+        return solution, dalpha, float(unknowns[-1]) if self._has_theta else 0.0
+
+    def _lengths(self, point: Iterate, move: Iterate) -> tuple[float, float]:
+        primal, dual = super()._lengths(point, move)
+        primal = min(primal, to_zero(point.y, move.y))  # pyright: ignore
+        dual = min(dual, to_zero(point.z, move.z))  # pyright: ignore
+        if self._program.rho == 0:
+            primal = dual = min(primal, dual)
+        return primal, dual
+
+
+# Newton steps for {K d = k0 theta, 1'd = theta} with both a mass row and an inflow.
+#
+# Such sets hold the occupancies whose flow residual is prescribed: what a trajectory of finite length could
+# have visited, whose in- and outflow of a state differ by chance. The mass multiplier alpha and theta are
+# both unknown, and border the system:
+#
+#     [K W K'   K w   k0] [dnu   ]   [K(d + q) - k0 theta ]
+#     [(K w)'   1'w   1 ] [dalpha] = [1'(d + q) - theta   ]
+#     [k0'      1     0 ] [dtheta]   [1 - alpha - k0'nu   ]
+
+
+class ShiftedNewton(Newton):
+    """The steps of a program with a mass row, an inflow and no floor."""
+
+    PROJECTIONS = 6  # dividing by the mass shifts the right side, by a smaller part each time
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._has_theta = program.rho > 0
+
+    def _set_borders(self) -> None:
+        program = self._program
+        columns = np.array([program.K @ self._w, program.k0]).T
+        corner = np.array([[self._w.sum(), 1.0], [1.0, 0.0]])
+        used = 1 + self._has_theta  # at rho = 0 theta is 1
+        self._borders.set(columns[:, :used], corner[:used, :used])
+
+    def _direction(self, point: Iterate, tau: float, second: Correction, *, refine: bool = True) -> Iterate:
+        program = self._program
+        rx = self._product_step(point, tau, second)
+        q = rx - self._w * self._rd
+        flow = self._miss + program.K @ q
+        right = [float((self._d + q).sum()) - point.theta]
+        if self._has_theta:
+            right.append(1 - point.alpha - float(program.k0 @ point.nu))
+        solution, unknowns = self._borders.solve(flow, right, refine)
+        dalpha = float(unknowns[0])
+        dc = self._rd + solution.lift + dalpha
+        self._dd = rx - self._w * dc
+        dx = 0.0 * dc if program.rho == 0 else rx - second.bend - self._pull * dc
+        return Iterate(solution.x, dalpha, float(unknowns[-1]) if self._has_theta else 0.0, dc, dx, 0.0, 0.0)
+
+
+# Newton steps below rho = 1/2: straight down the dual bound.
+#
+# There d = mubar c^-kappa, kappa = 1/rho > 2, leaves 0 so steeply that it keeps c positive alone, and the x
+# of `newton` would only hold it up. Without x the best multipliers minimise one smooth function,
+#
+#     G(nu) = log( sum_i mubar_i c_i^(1-kappa) ) / (kappa - 1),        c = K'nu + 1,
+#
+# convex because (1 - kappa) log c is; -G is the certified lower bound. With p_i its normalised terms the
+# gradient is -K(p/c), and p/c is d up to its scale. A Newton step of the sum has the same direction as one
+# of its logarithm, only the length differs, and by many orders of magnitude where weights are spread
+# widely. So each step goes to the lowest point of G along the direction, found from its slope -<p/c, dc>.
+
+SMALL_ORDER = 0.5
+LONGEST = 1e6  # Newton steps of the sum that one step of its logarithm may be
+NEAR_ZERO = 1 - 1e-9  # of the way to c = 0, at most
+HALVINGS = 60
+ROUNDING = 1e-12  # of a slope, whose terms add up to about 1
+FLAT = 1e-3  # a slope of this share of the first is flat enough: the next step does the rest
+
+
+def is_small_order(program: Program) -> bool:
+    """Whether these steps apply: no x is needed, and nothing but nu is unknown."""
+    is_plain = not program.has_floor and not (program.has_mass_row and bool(program.k0.any()))
+    return is_plain and 0 < program.rho < SMALL_ORDER and bool(program.coverage.support.all())
+
+
+def small_order_start(program: Program) -> Iterate:
+    """Returns nu = 0, c = 1, x = 0."""
+    c = np.ones(program.num_pairs)
+    return Iterate(np.zeros(program.K.shape[0]), 1.0, 1.0, c, np.zeros_like(c), 0.0, 0.0)
+
+
+class SmallOrderNewton(Newton):
+    """The steps of a program at 0 < rho < 1/2 with weights everywhere."""
+
+    def step(self, point: Iterate) -> Iterate:
+        """Returns the lowest point along the Newton direction."""
+        self._linearise(point)
+        move = self._direction(point, 0.0, Correction())
+        length = self._lowest(point.c, move.c)
+        c, nu = point.c + length * move.c, point.nu + length * move.nu
+        if not np.isfinite(c.sum()) or not (c > 0).all():
+            raise SolverError("a Newton step left the numbers that float64 can hold.")
+        theta = float(point_of(self._program, c, 0.0).sum())
+        return Iterate(nu, point.alpha, theta, c, point.x, 0.0, 0.0)
+
+    def _lowest(self, c: FloatArray, dc: FloatArray) -> float:
+        """Returns t > 0 near the minimum of G(c + t dc): a bracket is grown, then halved."""
+        fall = -float((dc / c).min())
+        end = min(LONGEST, NEAR_ZERO / fall if fall > 0 else LONGEST)
+        first = self._slope(c, dc, 0.0)
+        if first > -ROUNDING:  # the end: what is left of the slope is rounding
+            return min(1.0, 0.5 * end)
+        low, high, t = 0.0, np.inf, min(1.0, 0.5 * end)
+        for _ in range(HALVINGS):
+            slope = self._slope(c, dc, t)
+            if abs(slope) <= -FLAT * first:
+                break
+            low, high = (t, high) if slope < 0 else (low, t)
+            t = 0.5 * (low + high) if high < np.inf else min(4 * t, 0.5 * (t + end))
+        return t
+
+    def _slope(self, c: FloatArray, dc: FloatArray, t: float) -> float:
+        """Returns the slope of G at t; the terms are divided by the largest, for they leave float64."""
+        there = c + t * dc
+        log_term = self._program.coverage.log_mu_bar + (1 - 1 / self._program.rho) * np.log(there)
+        p = np.exp(log_term - log_term.max())
+        return -float((p / there) @ dc) / float(p.sum())

@@ -8,19 +8,225 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from rhocover import checks
-from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.chains import EndComponents, maximal_end_components, reachable_states
+from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
 from rhocover.coverage import Coverage, checked_weights
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, NotCommunicatingError
 from rhocover.mdp import MDP, check_mdp
 from rhocover.occupancy import Occupancies
-from rhocover.planning.certificate import Multipliers
-from rhocover.planning.program import Program, make_program
-from rhocover.planning.rows import Rows, flow_rows
-from rhocover.structure import Structure, average_structure, horizon_structure, reachable_structure
+from rhocover.planning.program import Multipliers, Program, Rows, flow_rows, make_program
+
+# Which pairs can carry occupancy, and what becomes of those that cannot.
+#
+# Under the average criterion d is a circulation: d_i > 0 is possible exactly when pair i lies in an end
+# component, and one trajectory stays in one of them. So all weighted pairs must lie in one maximal end
+# component. Under the discounted criterion the trajectory restarts for ever, and what counts is whether the
+# start reaches the pair's state. A weighted pair without occupancy makes the divergence infinite for every
+# rho >= 1, so it is refused by name or, with `restrict`, dropped and reported. Pairs of no weight outside
+# the kept part are never refused: they are dropped, and reported with the weight they had, none.
+#
+# What is kept is closed, so `mdp.subset(structure.kept)` is a model.
+
+# Models never change, so what was found stays true; entries go with their models.
+_FOUND: WeakKeyDictionary[MDP, tuple[EndComponents, BoolArray]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """The pairs to plan on, `kept` `[n]`, and those dropped, with their share of the weight in [0, 1].
+
+    `num_components` counts the maximal end components (1 if restarts join everything), `reason` says in
+    a few words why the dropped pairs carry no occupancy.
+    """
+
+    kept: BoolArray
+    dropped_pairs: IntArray
+    dropped_weight: float
+    num_components: int
+    reason: str
+
+    def describe(self, mdp: MDP) -> str:
+        """Returns a paragraph about what was dropped; empty if nothing was."""
+        if not self.dropped_pairs.size and self.dropped_weight == 0:
+            return ""
+        if not self.dropped_pairs.size:
+            return f"Dropped {self.dropped_weight:.3g} of the weight ({self.reason})."
+        num_states = np.unique(mdp.pair_state[self.kept]).size
+        return (
+            f"Dropped {self.dropped_pairs.size} of {_count(mdp.num_pairs, 'pair')} with "
+            f"{self.dropped_weight:.3g} of the weight ({self.reason}): {_names(mdp, self.dropped_pairs)}. "
+            f"{_count(int(self.kept.sum()), 'pair')} of {_count(num_states, 'state')} remain."
+        )
+
+
+def average_structure(mdp: MDP, mu: Any, *, restrict: bool) -> Structure:
+    """Returns the end component to plan on; raises unless it holds all weight or `restrict` is set.
+
+    It is the one with the most weight; among equals the one with more pairs, then with the lowest state.
+    If the model has a start, only components that it reaches count.
+    """
+    mu = _weights_of_pairs(mdp, mu)
+    components, reached = _components(mdp)
+    best = _heaviest(mu, components, reached)
+    kept = components.pair_label == best
+    if best < 0 or (not restrict and (mu[~kept] > 0).any()):
+        raise _not_communicating(mdp, mu, components, reached, best)
+    causes = _by_cause(components, reached, best)
+    text = {"transient": "in no end component", "elsewhere": "in another", "unreached": "in one out of reach"}
+    reason = ", ".join(f"{where.sum()} {text[cause]}" for cause, where in causes.items() if where.any())
+    return _make_structure(mu, kept, components.count, reason)
+
+
+def reachable_structure(mdp: MDP, mu: Any, start: Any, *, restrict: bool) -> Structure:
+    """Returns the pairs whose state `start` reaches; raises if weight lies elsewhere, unless `restrict`."""
+    mu = _weights_of_pairs(mdp, mu)
+    reached = reachable_states(mdp, start)
+    kept = reached[mdp.pair_state]
+    lost = np.flatnonzero((mu > 0) & ~kept)
+    left = bool((mu[kept] > 0).any())
+    if lost.size and not (restrict and left):
+        way_out = f"Pass restrict=True to plan on the {_count(int(reached.sum()), 'state')} within reach."
+        raise _refusal(mdp, lost, f"{_unreached(mdp, lost)} {way_out if left else _NOTHING_LEFT}")
+    return _make_structure(mu, kept, 1, "out of reach of the start")
+
+
+def horizon_structure(mdp: MDP, mu: Any, reached: BoolArray, *, restrict: bool) -> Structure:
+    """Returns the pairs that some step of an episode reaches; `reached` is `[H, S, A]`.
+
+    Weights `[S, A]` ask for a pair at the steps that reach it. Weights `[H, S, A]` ask for it at the
+    steps they name, so weight on a step that is out of reach is refused, or lost and reported.
+    """
+    ever: BoolArray = np.logical_or.reduce(reached, axis=0)
+    weights = np.ones(ever.shape) if mu is None else np.asarray(mu, dtype=float)
+    if weights.shape == (mdp.num_pairs,):
+        weights = mdp.table(weights)
+    possible = reached if weights.shape == reached.shape else ever
+    if weights.shape != possible.shape:  # one weight for each entry of the set, all of them reached
+        weights = possible.astype(float)
+    weights = np.where(mdp.table(np.ones(mdp.num_pairs)) > 0, weights, 0.0)
+    lost = (weights > 0) & ~possible
+    if lost.any() and not restrict:
+        somewhere: BoolArray = np.logical_or.reduce(lost.reshape(-1, *ever.shape), axis=0)
+        pairs = np.flatnonzero(somewhere[mdp.pair_state, mdp.pair_action])
+        where = f"within {_count(len(reached), 'step')} of the start, at the steps that have weight"
+        text = f"{_count(pairs.size, 'pair')} cannot be reached {where}: {_names(mdp, pairs)}."
+        raise _refusal(mdp, pairs, f"{text} Pass restrict=True to leave them out.")
+    share = weights / weights.max()
+    dropped = np.flatnonzero(~ever[mdp.pair_state, mdp.pair_action])
+    weight = float(share[lost].sum() / share.sum())
+    kept = frozen(ever[mdp.pair_state, mdp.pair_action])
+    return Structure(kept, frozen(dropped), weight, 1, "out of reach within the horizon")
+
+
+def _weights_of_pairs(mdp: MDP, mu: Any) -> FloatArray:
+    checks.check_nonnegative(checks.float_array(mu, "mu"), "mu")  # named as the caller wrote it
+    mu = mdp.per_pair(mu, "mu")
+    if not (mu > 0).any():
+        raise InvalidArgumentError("`mu` must be positive for at least one pair, got zeros only.")
+    return mu
+
+
+def _make_structure(mu: FloatArray, kept: BoolArray, num_components: int, reason: str) -> Structure:
+    share = mu / mu.max()  # so that the sum cannot overflow
+    weight = float(share[~kept].sum() / share.sum())
+    return Structure(frozen(kept), frozen(np.flatnonzero(~kept)), weight, num_components, reason)
+
+
+def _components(mdp: MDP) -> tuple[EndComponents, BoolArray]:
+    """Returns the components and which of them the start reaches, found once for each model."""
+    if mdp not in _FOUND:
+        components = maximal_end_components(mdp)
+        _FOUND[mdp] = components, _reached_components(mdp, components)
+    return _FOUND[mdp]
+
+
+def _reached_components(mdp: MDP, components: EndComponents) -> BoolArray:
+    """Returns which components the model's start reaches, shape `[count]`; without a start, all."""
+    if mdp.start is None:
+        return np.ones(components.count, bool)
+    labels = components.state_label[reachable_states(mdp, mdp.start)]
+    return np.bincount(labels[labels >= 0], minlength=components.count) > 0
+
+
+def _heaviest(mu: FloatArray, components: EndComponents, reached: BoolArray) -> int:
+    """Returns the component to plan on, or -1 if none within reach has weight."""
+    inside = components.pair_label >= 0
+    labels, share = components.pair_label[inside], mu[inside] / mu.max()
+    weight = np.where(reached, np.bincount(labels, share, components.count), 0.0)
+    if not (weight > 0).any():
+        return -1
+    tied = weight >= weight.max() * (1 - 1e-12)  # sums of the same weights in another order
+    size = np.bincount(labels, minlength=components.count)
+    return int(np.argmax(np.where(tied, size, 0)))  # the first maximum: components go by lowest state
+
+
+def _by_cause(components: EndComponents, reached: BoolArray, best: int) -> dict[str, BoolArray]:
+    """Returns, per cause, which pairs `[n]` carry no occupancy because of it."""
+    label = components.pair_label
+    within = (label >= 0) & np.append(reached, False)[label]  # label -1 reads the appended entry
+    return {
+        "transient": label < 0,
+        "elsewhere": within & (label != best),
+        "unreached": (label >= 0) & ~within,
+    }
+
+
+_NOTHING_LEFT = "No other pair has weight: give some to pairs that can be visited for ever."
+
+
+def _not_communicating(
+    mdp: MDP, mu: FloatArray, components: EndComponents, reached: BoolArray, best: int
+) -> NotCommunicatingError:
+    """Returns the refusal that names the weighted pairs, cause by cause, and the ways out."""
+    say = {"transient": _transient, "elsewhere": _elsewhere, "unreached": _unreached}
+    causes = {
+        cause: np.flatnonzero(where & (mu > 0))
+        for cause, where in _by_cause(components, reached, best).items()
+    }
+    sentences = [say[cause](mdp, pairs) for cause, pairs in causes.items() if pairs.size]
+    num_states = int((components.state_label == best).sum())
+    way_out = f"Pass restrict=True to plan on the end component of {_count(num_states, 'state')}."
+    sentences.append(way_out if best >= 0 else _NOTHING_LEFT)
+    return _refusal(mdp, np.sort(np.concatenate(list(causes.values()))), " ".join(sentences))
+
+
+def _transient(mdp: MDP, pairs: IntArray) -> str:
+    return f"{_count(pairs.size, 'pair')} can never be visited again once left: {_names(mdp, pairs)}."
+
+
+def _elsewhere(mdp: MDP, pairs: IntArray) -> str:
+    return (
+        f"The weight lies in several end components, and one trajectory stays in one of them; "
+        f"{_count(pairs.size, 'pair')} outside the heaviest: {_names(mdp, pairs)}. "
+        "Restarts join them: pass discount= or horizon=."
+    )
+
+
+def _unreached(mdp: MDP, pairs: IntArray) -> str:
+    return f"{_count(pairs.size, 'pair')} cannot be reached from the start: {_names(mdp, pairs)}."
+
+
+def _refusal(mdp: MDP, pairs: IntArray, message: str) -> NotCommunicatingError:
+    named = zip(mdp.pair_state[pairs].tolist(), mdp.pair_action[pairs].tolist(), strict=True)
+    return NotCommunicatingError(message, list(named))
+
+
+def _names(mdp: MDP, pairs: IntArray, limit: int = 8) -> str:
+    """Returns the names of the first pairs and how many more there are."""
+    shown = ", ".join(mdp.pair_name(int(pair)) for pair in pairs[:limit])
+    return f"{shown} and {pairs.size - limit} more" if pairs.size > limit else shown
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+# A planning problem as the caller wrote it, checked, on the pairs that can carry occupancy.
 
 
 @dataclass(frozen=True, eq=False)

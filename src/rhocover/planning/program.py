@@ -11,11 +11,170 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
-from rhocover.checks import FloatArray, Matrix
-from rhocover.coverage import Coverage
+from rhocover.checks import FloatArray, IntArray, Matrix
+from rhocover.coverage import Coverage, log_sum_exp
 from rhocover.occupancy import Occupancies
-from rhocover.planning.rows import Rows, flow_rows
+
+# The flow equations with a row for every set that is nearly closed.
+#
+# Two parts of a model that exchange states once in 10^9 steps have potentials near 10^9 apart, and within
+# float64 nothing is left of what happens inside either; nor does the sum of d's flows through the states of
+# a part, each to 16 digits, say anything about the exchange. Both are matters of the basis. The flow of a
+# whole set C of states is the sum of its states' rows, and in that row everything that stays inside
+# cancels:
+#
+#     sum_{i in C} P(leaves C | i) d_i  -  sum_{i not in C} P(enters C | i) d_i  =  0,
+#
+# small numbers, computed without subtraction. So the states are grouped into strongly connected parts by
+# moves of probability above 10^-3, those into parts by rarer moves, and so on, up to the whole. Each part
+# has its row, but for one part of each larger one, whose row the others' rows imply. A row's multiplier is
+# the potential of its part relative to the larger one. Without rare moves this is the flow matrix without
+# its last row. Under a discount near 1 the whole itself is nearly closed, and has a row, too.
+
+RARE = 1e-3  # a move below this costs three of the sixteen digits: from here on it is worth a row
+MAX_LEVELS = 12  # of parts within parts
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows K of an occupancy set, `[m, N]`, and what their multipliers say of each state.
+
+    Row k is the flow of the states with `labels[level[k]] == part[k]`.
+    """
+
+    K: Matrix
+    k0: FloatArray
+    labels: list[IntArray]  # per level, from the whole to single states: the part of each state
+    level: IntArray
+    part: IntArray
+    head: IntArray  # a state whose potential is the part's
+    base: IntArray  # a state whose potential is the larger part's; -1 where there is none
+
+    def potential(self, nu: FloatArray) -> FloatArray:
+        """Returns the potential of each state, `[S]`, from the multipliers of the rows."""
+        total = np.zeros(self.labels[0].size)
+        for k, labels in enumerate(self.labels):
+            here = self.level == k
+            step = np.zeros(labels.max(initial=0) + 1)
+            step[self.part[here]] = nu[here]
+            total += step[labels]
+        return total
+
+    def multipliers(self, potential: FloatArray) -> FloatArray:
+        """Returns the multipliers of the rows, `[m]`, from a potential of each state."""
+        return potential[self.head] - np.where(self.base >= 0, potential[self.base], 0.0)
+
+
+def flow_rows(members: Occupancies) -> Rows:
+    """Returns the flow equations of a set, independent, with a row for every nearly closed part."""
+    labels = _nested_parts(members)
+    level, part, head, base = (np.concatenate(column) for column in zip(*_tree(members, labels), strict=True))
+    blocks = [members.flow_of_parts(parts)[part[level == k]] for k, parts in enumerate(labels)]
+    K = sp.csr_array(sp.vstack(blocks, format="csr"))
+    inflow = [_summed(members.inflow, parts)[part[level == k]] for k, parts in enumerate(labels)]
+    return Rows(K, np.concatenate(inflow), labels, level, part, head, base)
+
+
+def _summed(values: FloatArray, part: IntArray) -> FloatArray:
+    return np.bincount(part, values, int(part.max(initial=0)) + 1).astype(np.float64, copy=False)
+
+
+def _nested_parts(members: Occupancies) -> list[IntArray]:
+    """Returns partitions of the states from the whole to single states, each within the one before."""
+    num_states = members.flow.shape[0]
+    whole, single = np.zeros(num_states, np.int64), np.arange(num_states)
+    if members.criterion == "horizon" or num_states == 0:
+        return [single]
+    moves = _moves(members)
+    found = [whole]
+    for threshold in _thresholds(moves.data):
+        labels = _strong_parts(moves, threshold)
+        if labels.max() > found[-1].max():
+            found.append(labels)
+    if found[-1].max() + 1 < num_states:
+        found.append(single)
+    is_open = members.discount is not None and members.discount <= 1 - RARE
+    return found[1:] if is_open and len(found) == 2 else found
+
+
+def _moves(members: Occupancies) -> Matrix:
+    """Returns the largest probability of each move between two states, over actions, `[S, S]`."""
+    flow = members.flow.tocoo()
+    state = members.mdp.pair_state[flow.col]
+    away = (flow.row != state) & (flow.data < 0)
+    source, target, size = state[away], flow.row[away], -flow.data[away]
+    order = np.lexsort((size, target, source))
+    source, target, size = source[order], target[order], size[order]
+    last = np.append((np.diff(source) != 0) | (np.diff(target) != 0), True)[: size.size]
+    shape = (flow.shape[0], flow.shape[0])
+    return sp.csr_array((size[last], (source[last], target[last])), shape=shape)
+
+
+def _strong_parts(moves: Matrix, threshold: float) -> IntArray:
+    """Returns the strongly connected part of each state, by the moves more likely than `threshold`."""
+    often = moves.data > threshold
+    source = np.repeat(np.arange(moves.shape[0]), np.diff(moves.indptr))[often]
+    graph = sp.csr_array((moves.data[often], (source, moves.indices[often])), shape=moves.shape)
+    return connected_components(graph, connection="strong")[1].astype(np.int64)
+
+
+def _thresholds(sizes: FloatArray) -> list[float]:
+    """Returns at which probabilities to cut, rarest first: each decade below RARE that has moves."""
+    rare = sizes[sizes <= RARE]
+    decades = np.unique(np.ceil(np.log10(rare)))
+    if decades.size > MAX_LEVELS:
+        decades = decades[np.linspace(0, decades.size - 1, MAX_LEVELS).astype(int)]
+    return [float(10.0**decade) for decade in decades]
+
+
+def _tree(
+    members: Occupancies, labels: list[IntArray]
+) -> list[tuple[IntArray, IntArray, IntArray, IntArray]]:
+    """Returns, per level, (level, part, head, base) of its rows: all parts but one of each larger part.
+
+    The part without a row is the largest; among equals the one with the last state. Its head is that of the
+    larger part, so that the potential of the larger part is a state's own.
+    """
+    heads = _heads(labels)
+    rows = []
+    for k, parts in enumerate(labels):
+        count = parts.max(initial=0) + 1
+        if k == 0:
+            part = np.arange(count) if members.criterion != "average" else np.zeros(0, np.int64)
+            base = np.full(part.size, -1)
+        else:
+            above = np.zeros(count, np.int64)
+            above[parts] = labels[k - 1]
+            base = heads[k - 1][above]
+            part = np.flatnonzero(heads[k] != base)
+            base = base[part]
+        rows.append((np.full(part.size, k), part, heads[k][part], base))
+    return rows
+
+
+def _heads(labels: list[IntArray]) -> list[IntArray]:
+    """Returns the head of each part, per level: within a part, the head of its largest part."""
+    heads = [labels[-1]] if labels[-1].max(initial=0) + 1 == labels[-1].size else [_last(labels[-1])]
+    for k in range(len(labels) - 2, -1, -1):
+        size = np.bincount(labels[k + 1])
+        above = labels[k][heads[-1]]  # the larger part of each part below, by its head
+        order = np.lexsort((_last(labels[k + 1]), size, above))
+        last = np.append(np.diff(above[order]) != 0, True)
+        heads.append(heads[-1][order[last]])
+    return heads[::-1]
+
+
+def _last(labels: IntArray) -> IntArray:
+    """Returns the last state of each part."""
+    last = np.zeros(labels.max(initial=0) + 1, np.int64)
+    np.maximum.at(last, labels, np.arange(labels.size))
+    return last
+
+
+# What a solver sees of a planning problem: {K d = k0 theta, d >= floor theta} and weights that sum to 1.
 
 SMALL = 20_000  # entries of K up to which it is a plain array
 
@@ -74,3 +233,132 @@ def make_program(members: Occupancies, coverage: Coverage, rows: Rows | None = N
     K = K.toarray() if K.shape[0] * K.shape[1] <= SMALL else K
     KT = K.T if isinstance(K, np.ndarray) else K.T.tocsr()
     return Program(K, KT, terms, rows.k0, average, moving, coverage, coverage.mu_bar, members.floor)
+
+
+# Lower bounds on the optimum that hold whatever the solver did.
+#
+# Any multipliers (nu, alpha, z >= 0) give y = K'nu + alpha - z with <y, d> <= Y for every d of the set, Y =
+# k0'nu + alpha - floor sum z. By Hölder's inequality every such d has
+#
+#     D_rho(mubar || d) >= rho/(rho-1) log sum mubar y^((rho-1)/rho) - log Y,      y >= 0,
+#
+# sum mubar log y - log Y at rho = 1, log sum mubar y - log Y at rho = inf. At rho = 0 Gibbs' variational
+# inequality gives KL(d || mubar) >= -Y - log sum mubar exp(-y), y of any sign.
+#
+# Floating point: the exact y of these multipliers is no smaller than what is computed minus `_rounding`,
+# entry by entry, and the bounds grow with y; so they are taken at that lower end. Where it is negative all
+# of y is raised to 0, which makes <y, d> larger by just that, because d sums to 1. After division by Y, so
+# that the scale of the multipliers does not matter, what the logarithms and sums lose is subtracted.
+
+EPSILON = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """What a bound is made of: nu for the rows of K, alpha for the mass, z >= 0 for the floor."""
+
+    nu: FloatArray
+    alpha: float
+    z: FloatArray | float = 0.0
+
+
+def dual_bound(program: Program, multipliers: Multipliers) -> float:
+    """Returns a number that no achievable divergence is below; -inf when the multipliers prove nothing."""
+    nu, alpha, z = multipliers.nu, multipliers.alpha, 0.0
+    if program.has_floor:
+        z = np.maximum(multipliers.z, 0.0)
+    if not (np.isfinite(nu).all() and np.isfinite(alpha)):
+        return -np.inf
+    total, error = _total(program, multipliers)
+    y = program.KT @ nu + (alpha - z) - _rounding(program, nu, alpha, z)
+    if not np.isfinite(total + y.sum()):
+        return -np.inf
+    if program.rho == 0:
+        log_sum = log_sum_exp(program.coverage.log_mu_bar - y)
+        return -total - log_sum - error - EPSILON * (_digits(program) + abs(log_sum))
+    raised = max(0.0, -float(y.min()))
+    if program.rho <= 1:  # a y of exactly 0 proves nothing there
+        raised *= 2
+    if total <= 0:
+        return -np.inf
+    most = total + raised + error
+    mean, error = _power_mean_log(program, (y + raised) / most)
+    return mean - error - 4 * EPSILON
+
+
+def _power_mean_log(program: Program, y: FloatArray) -> tuple[float, float]:
+    """Returns rho/(rho-1) log sum mubar y^((rho-1)/rho), its limits at 1 and inf, and its rounding error.
+
+    In a sum of exponentials each share p_i is off by the rounding of its exponent, and the exponents
+    of the shares that count are no larger than sum p log 1/p <= log n and the logarithm of the sum.
+    """
+    rho, k = program.rho, program.coverage.support
+    with np.errstate(divide="ignore"):
+        log_y = np.log(y[k])
+    log_mu = program.coverage.log_mu_bar[k]
+    error = EPSILON * _digits(program)
+    if rho == 1:
+        terms = np.exp(log_mu) * log_y
+        return float(np.sum(terms)), error * float(np.sum(np.abs(terms)))
+    power = 1.0 if rho == np.inf else (rho - 1) / rho
+    if _is_flat(power * log_y):
+        terms = np.exp(log_mu) * np.expm1(power * log_y)
+        # the sum is above e^-1/2 - 1, so the logarithm makes its error less than twice as large
+        return float(np.log1p(np.sum(terms))) / power, 2 * error * float(np.sum(np.abs(terms))) / abs(power)
+    mean = log_sum_exp(log_mu + power * log_y) / power
+    return mean, (error + EPSILON * abs(power * mean)) / abs(power)
+
+
+def _is_flat(exponent: FloatArray) -> bool:
+    """Whether expm1 is the accurate way: near rho = 1 the sum is 1 plus little."""
+    return bool(np.abs(exponent).max() < 0.5)
+
+
+def _digits(program: Program) -> float:
+    """Returns how many units in the last place a sum over pairs loses.
+
+    The additions of a pairwise sum are at most 12 + log2 n deep; log mubar enters with its own size.
+    """
+    n, log_mu = program.num_pairs, program.coverage.log_mu_bar[program.coverage.support]
+    return 12 + float(np.log2(n) + np.log(n)) + 2 * abs(float(log_mu.min()))
+
+
+def _total(program: Program, multipliers: Multipliers) -> tuple[float, float]:
+    """Returns Y = k0'nu + alpha - floor sum z and its rounding error."""
+    inflow, total_z = program.k0 * multipliers.nu, 0.0
+    if program.has_floor:
+        total_z = float(np.sum(program.floor * np.maximum(multipliers.z, 0.0)))
+    total = float(np.sum(inflow)) + multipliers.alpha - total_z
+    depth = 12 + float(np.log2(program.num_pairs))
+    size = float(np.sum(np.abs(inflow))) + abs(multipliers.alpha) + total_z
+    return total, depth * EPSILON * size
+
+
+def _rounding(program: Program, nu: FloatArray, alpha: float, z: FloatArray | float) -> FloatArray:
+    """Returns a bound on the error of each entry of K'nu + alpha - z, `[n]`.
+
+    Each entry by its own terms: between parts that hardly exchange anything multipliers are large, and the
+    entries of K that they meet are as small.
+    """
+    return (program.terms + 3) * EPSILON * (abs(program.KT) @ np.abs(nu) + (abs(alpha) + z))
+
+
+def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) -> float:
+    """Returns what to add to D(d) for d's own errors: missed equations, and rounding in the sums.
+
+    Off the set <y, d> exceeds Y by nu'(K d - k0) + alpha (sum d - 1) + z'(floor - d), and the bound on
+    D(d) is lower by the logarithm of that, relative to Y.
+    """
+    z = np.maximum(multipliers.z, 0.0) if program.has_floor else 0.0
+    total = 1.0 if program.rho == 0 else _total(program, multipliers)[0]
+    scale = 1 / total if total > 0 else 1.0  # without Y there is no bound to repair
+    off_mass = abs(float(d.sum()) - 1)
+    repair = scale * float(np.abs(multipliers.nu) @ np.abs(program.K @ d - program.k0))
+    repair += max(1.0, scale * abs(multipliers.alpha)) * off_mass
+    repair += scale * float(np.sum(z * np.maximum(program.floor - d, 0.0)))
+    return repair + rounding_of_point(program, d)
+
+
+def rounding_of_point(program: Program, d: FloatArray) -> float:
+    """Returns what rounding in d's own digits and in the sums may change of D(d)."""
+    return _digits(program) * EPSILON * (1 + abs(program.coverage.divergence(d)))

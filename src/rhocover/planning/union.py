@@ -20,14 +20,152 @@ import scipy.sparse as sp
 
 from rhocover.checks import FloatArray, frozen
 from rhocover.coverage import Coverage
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, SolverError
+from rhocover.linalg.normal_equations import Borders, NormalEquations, one_blas_thread
 from rhocover.linear_program import LinearProgram
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import Oracle, make_oracle
-from rhocover.planning.barrier import best_psi
 from rhocover.planning.frank_wolfe import gradient_reward
-from rhocover.planning.program import make_program
-from rhocover.planning.threads import one_blas_thread
+from rhocover.planning.program import Program, make_program
+
+# The best addition to visits that are there, by Newton steps along a barrier.
+#
+# With beta = visits/m, the visits so far in units of the m new ones, the union's shares are w (beta + psi),
+# and
+#
+#     min  D_rho(mubar || w (beta + psi)),     psi in D,
+#
+# is convex in psi. beta may dwarf psi by nine orders of magnitude for one pair and vanish for another, so
+# psi itself is the unknown and beta only enters the derivatives: with p the divergence's normalised terms
+# and q = p/(beta + psi), the gradient is -q and the Hessian rho diag(p/(beta + psi)^2) - (rho - 1) q q'. At
+# rho = 0 the gradient is log((beta + psi)/mubar) and the Hessian diag(1/(beta + psi)).
+#
+# The uniform policy's occupancy lies inside D; from there
+#
+#     min  t D / scale - sum_i log(psi_i) / n,     K psi = 0, 1'psi = 1,
+#
+# is followed as t grows; its solutions are within scale/t of the best. Every step stays in D, so whatever
+# stops the method, psi is an occupancy; how far it is from the best is for the caller to certify. Steps are
+# measured by slopes, because a divergence that new visits hardly change has no digits left for them.
+
+GROWTH = 20.0  # of t, from one centre to the next
+CENTRED = 0.1  # a Newton decrement (squared) that is near enough to a centre, on the way
+EXACT = 1e-8  # and at its end, where the certificate notices
+MAX_STEPS = 300
+ROUNDING = 1e-12  # of the scale: nearer than that float64 does not tell
+NEAR_ZERO = 0.99  # of the way to the boundary, at most
+
+
+@dataclass(frozen=True, eq=False)
+class _Derivatives:
+    """Of D at a psi, in units of the scale: gradient -q, Hessian diag(h) - c q q'."""
+
+    q: FloatArray
+    h: FloatArray
+    c: float
+
+
+def best_psi(
+    program: Program, start: FloatArray, beta: FloatArray, share: float, *, tol: float
+) -> FloatArray:
+    """Returns the psi whose union with `beta` has the smallest divergence, to about `tol` nats.
+
+    `start` is an occupancy that visits every pair; `share` is w.
+    """
+    solver = _Barrier(program, beta, share, start)
+    psi, t, last = start, 1.0, max(tol / solver.scale, ROUNDING)
+    for _ in range(MAX_STEPS):
+        try:
+            with np.errstate(all="ignore"):  # what leaves float64 is caught by its value
+                way, decrement = solver.direction(psi, t)
+                moved = solver.moved(psi, way, t)
+        except (SolverError, np.linalg.LinAlgError):
+            break
+        if not np.isfinite(moved).all() or not moved.min() > 0:
+            break
+        psi = moved
+        if 1 / t <= last and decrement <= EXACT:
+            break
+        if 1 / t > last and decrement <= CENTRED:
+            t *= GROWTH
+    return psi
+
+
+class _Barrier:
+    """Derivatives and Newton directions of one problem."""
+
+    def __init__(self, program: Program, beta: FloatArray, share: float, start: FloatArray) -> None:
+        self._program, self._beta, self._share = program, beta, share
+        self._equations = NormalEquations(program.K, program.KT)
+        self._borders = Borders(self._equations, program.K)
+        self.scale = 1.0  # how much the gradient differs between pairs: what new visits can change
+        self.scale = max(float(np.ptp(self._derivatives(start).q)), 1e-300)
+        self._each = 1 / program.num_pairs
+        self._price = np.zeros(program.num_pairs)  # K'nu + alpha, what every pair's q comes to or less
+
+    def direction(self, psi: FloatArray, t: float) -> tuple[FloatArray, float]:
+        """Returns the Newton direction, which leaves flow and mass alone, and the squared decrement.
+
+        The multipliers of the step before are taken off the gradient first: near the optimum they are nearly
+        all of it, and what is left would drown in their rounding.
+        """
+        found = self._derivatives(psi)
+        gradient = -t * (found.q - self._price) - self._each / psi
+        W = 1 / (t * found.h + self._each / psi**2)
+        c = t * found.c
+        self._factorise(W, found.q, c)
+        right = [-float(W @ gradient)] + ([c * float((W * found.q) @ gradient)] if c else [])
+        solution, unknowns = self._borders.solve(-(self._program.K @ (W * gradient)), right, True)
+        pull = solution.lift + unknowns[0]
+        self._price = self._price + pull / t
+        way = -W * (gradient + pull - (c * unknowns[1] * found.q if c else 0.0))
+        return way, -float(gradient @ way)
+
+    def moved(self, psi: FloatArray, way: FloatArray, t: float) -> FloatArray:
+        """Returns psi moved along the way until it stops falling, or nearly."""
+        fall = -float((way / psi).min())
+        length = min(1.0, NEAR_ZERO / fall if fall > 0 else 1.0)
+        first = self._slope(psi, way, t)
+        while length > 1e-12 and self._slope(psi + length * way, way, t) > -0.5 * first:
+            length *= 0.5
+        return psi + length * way
+
+    def _slope(self, psi: FloatArray, way: FloatArray, t: float) -> float:
+        return -float((t * (self._derivatives(psi).q - self._price) + self._each / psi) @ way)
+
+    def _factorise(self, W: FloatArray, q: FloatArray, c: float) -> None:
+        """Borders K W K' by the mass and, where the Hessian has it, by the rank-one term."""
+        self._equations.factorise(W)
+        self._borders.W = W
+        K, Wq = self._program.K, W * q
+        columns, corner = [K @ W], np.array([[W.sum()]])
+        if c:
+            columns.append(-c * (K @ Wq))
+            both = -c * float(Wq.sum())
+            corner = np.array([[W.sum(), both], [both, c * c * float(Wq @ q) - c]])
+        self._borders.set(np.array(columns).T.reshape(K.shape[0], len(columns)), corner)
+
+    def _derivatives(self, psi: FloatArray) -> _Derivatives:
+        coverage, d = self._program.coverage, self._beta + psi
+        if coverage.rho == 0:
+            log_ratio = coverage.log_mu_bar - np.log(self._share * d)
+            return _Derivatives(log_ratio / self.scale, 1 / d / self.scale, 0.0)
+        p = _terms(coverage, d)
+        q = p / d
+        h = coverage.rho * q / d
+        return _Derivatives(q / self.scale, h / self.scale, (coverage.rho - 1) * self.scale)
+
+
+def _terms(coverage: Coverage, d: FloatArray) -> FloatArray:
+    """Returns p, the softmax of rho log mubar + (1 - rho) log d, 0 without weight."""
+    log_p = np.full(d.shape, -np.inf)
+    k = coverage.support
+    log_p[k] = coverage.rho * coverage.log_mu_bar[k] + (1 - coverage.rho) * np.log(d[k])
+    p = np.exp(log_p - log_p.max())
+    return p / p.sum()
+
+
+# What to add to visits that are there: the best union of old data and new.
 
 
 @dataclass(frozen=True, eq=False)

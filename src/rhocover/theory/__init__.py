@@ -8,10 +8,8 @@
 - `limits`: the fluctuation sigma and the limit kappa_min that no explorer escapes.
 """
 
-from rhocover.theory.budget import Budget, budget
-from rhocover.theory.effort import Effort
-from rhocover.theory.exponent import Exponent, measured_exponent
-from rhocover.theory.limits import Limits, find_limits
+from rhocover.theory.budget import Budget, Effort, budget
+from rhocover.theory.limits import Exponent, Limits, find_limits, measured_exponent
 from rhocover.theory.theorem import TheoremConstants, theorem_constants
 
 __all__ = [

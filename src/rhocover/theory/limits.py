@@ -26,14 +26,71 @@ At rho = inf there is no curvature and no kappa_min; sigma is that of the prices
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rhocover import checks
 from rhocover.checks import FloatArray, Matrix, frozen
 from rhocover.coverage import Coverage, log_sum_exp
+from rhocover.errors import InvalidArgumentError
+from rhocover.linalg.normal_equations import NormalEquations, one_blas_thread
 from rhocover.occupancy import Occupancies
-from rhocover.planning.projection import FlowProjection
+from rhocover.planning.interior_point import interior_point
+from rhocover.planning.program import Program, dual_bound, make_program, slack_of_point
+
+# The nearest visits with a given flow residual, in a metric given by weights.
+#
+# For B = [A; 1'] (the flow equations of the average criterion and the mass), a diagonal metric H = 1/W and
+# a right side r, the vector g with B g = r and the smallest g'Hg is
+#
+#     g = W B' (B W B')^-1 r,     g'Hg = r' (B W B')^-1 r.
+#
+# So I - W B' (B W B')^-1 B projects onto the directions that leave flow and mass alone, orthogonally in H.
+
+DENSE_STATES = 256  # up to here the inverse is a small dense matrix
+
+
+class FlowProjection:
+    """Least-norm corrections over the pairs of one set, for one vector of weights W > 0, `[n]`."""
+
+    def __init__(self, members: Occupancies, W: FloatArray) -> None:
+        self._K = members.flow[:-1]
+        self.W = W / float(W.max())
+        self._size = float(W.max())
+        self._equations = NormalEquations(self._K)
+        self._equations.factorise(self.W)
+        self._column = self._equations.solve(self._K @ self.W)
+        self._rest = float(self.W.sum()) - float((self._K @ self.W) @ self._column.x)
+
+    def explained(self, v: FloatArray, *, refine: bool = True) -> FloatArray:
+        """Returns the least-norm g with B g = B v: the part of v that flow and mass force."""
+        return self._least_norm(self._K @ v, float(v.sum()), refine)
+
+    def energy(self, flow: FloatArray) -> float:
+        """Returns r'(B W B')^-1 r for r = (flow without its last row, 0)."""
+        g = self._least_norm(flow, 0.0, True)
+        return float(g @ (g / self.W)) / self._size
+
+    def inverse(self) -> FloatArray:
+        """Returns (B W B')^-1 as a dense matrix `[S, S]`, W scaled as in `W`, the mass last."""
+        num_states = self._K.shape[0] + 1
+        columns = []
+        for row in np.eye(num_states):
+            inner = self._equations.solve(row[:-1])
+            alpha = (row[-1] - float(self.W @ inner.lift)) / self._rest
+            columns.append(np.append(inner.x - alpha * self._column.x, alpha))
+        return np.array(columns).T.copy()
+
+    def _least_norm(self, flow: FloatArray, mass: float, refine: bool) -> FloatArray:
+        inner = self._equations.solve(flow, refine=refine)
+        alpha = (mass - float(self.W @ inner.lift)) / self._rest
+        return self.W * (inner.lift + alpha * (1 - self._column.lift))
+
+
+# What nobody can do better: the fluctuation of the suboptimality, and the limit of its controllable part.
 
 EXACT_STATES = 1500  # up to here kappa_min is an exact trace, above it an average over random probes
 PROBES, FEWEST, SOLVED_STATES = 200, 20, 2_000_000  # probes: so many, or fewer for very large models
@@ -167,3 +224,106 @@ def _residual(generator: np.random.Generator, P: Matrix, d_star: FloatArray) -> 
     total = np.bincount(pair, weights=noise, minlength=d_star.size)
     spread = np.sqrt(d_star)[pair] * (noise - P.data * total[pair])
     return np.bincount(P.indices, weights=spread, minlength=P.shape[1]).astype(float)
+
+
+# The exponent of a measured curve: how regret falls with time, by least squares in logarithms.
+#
+# log regret = intercept + slope log t is fitted for each run by itself. The exponent is the mean of the
+# runs' slopes, its standard error that of the mean: times within one run depend on each other, runs do not.
+# One run alone has only the least-squares error of its own fit, which takes its residuals for independent
+# and is too small.
+
+
+class Exponent(NamedTuple):
+    """A fitted exponent, its standard error, and how many entries could not be used."""
+
+    slope: float
+    standard_error: float
+    num_left_out: int
+
+
+def measured_exponent(t: Any, regret: Any) -> Exponent:
+    """Returns (slope, standard error, entries left out) of log regret over log t.
+
+    `t` is `[times]`, `regret` `[times]` or `[runs, times]`. Entries that are not positive and finite have no
+    logarithm: they are left out and counted. Many of them bias the slope upwards (the smallest are
+    missing), so look at the count. A run with fewer than two entries left is left out whole.
+
+    >>> slope, error, left_out = measured_exponent([10, 100, 1000], [[3e-1, 3e-2, 3e-3], [1e-1, 1e-2, 1e-3]])
+    >>> print(f"{slope:.3f} +- {error:.3f}, {left_out} left out")
+    -1.000 +- 0.000, 0 left out
+    """
+    log_t = np.log(_checked_times(t))
+    curves = np.atleast_2d(checks.real_array(regret, "regret"))
+    checks.check_shape(curves.shape, "regret", (None, log_t.size))
+    usable = np.isfinite(curves) & (curves > 0)
+    usable &= (usable.sum(axis=1) >= 2)[:, None]
+    fits = [_line(log_t[k], np.log(curve[k])) for curve, k in zip(curves, usable, strict=True) if k.any()]
+    if not fits:
+        raise InvalidArgumentError(
+            "`regret` must have a run with at least two positive, finite entries, got none."
+        )
+    slope, error = np.array(fits).T
+    if len(fits) > 1:
+        error = slope.std(ddof=1) / math.sqrt(len(fits))
+    return Exponent(float(slope.mean()), float(np.ravel(error)[0]), int((~usable).sum()))
+
+
+def _checked_times(t: Any) -> FloatArray:
+    t = checks.float_array(t, "t", (None,))
+    if not (t > 0).all() or np.unique(t).size < max(t.size, 2):
+        raise InvalidArgumentError("`t` must hold at least two times, positive and all different.")
+    return t
+
+
+def _line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """Returns the slope of the least-squares line and its standard error; nan for two points."""
+    x = x - x.mean()
+    slope = float(x @ y / (x @ x))
+    residual = y - y.mean() - slope * x
+    freedom = x.size - 2
+    return slope, math.sqrt(residual @ residual / freedom / (x @ x)) if freedom else math.nan
+
+
+# The best coverage that a trajectory with these flow residuals could have had.
+#
+# The visits d_hat of a run of finite length are not an occupancy: what came into a state and what left it
+# differ by the run's two ends and by chance, A d_hat = b. Nobody can act on b, so what an explorer is to be
+# measured against is the best point with the same residual,
+#
+#     max { U_rho(d) : A d = A d_hat, 1'd = 1, d >= 0 },
+#
+# and the distance of d_hat from it is its pathwise regret. The same interior-point method solves it.
+
+MAX_STEPS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Pathwise:
+    """The best point with a given flow residual: per pair, its divergence, and how sure that is."""
+
+    occupancy: FloatArray
+    divergence: float
+    gap: float  # certified: no point with this residual has a divergence below divergence - gap
+
+
+class PathwiseProblem:
+    """Pathwise optima of one average-criterion set and one objective, for many visits."""
+
+    def __init__(self, members: Occupancies, coverage: Coverage) -> None:
+        self._members = members
+        self._program = make_program(members, coverage)
+
+    def best(self, d_hat: FloatArray, *, tol: float = 1e-9) -> Pathwise:
+        """Returns the best point with the flow residual of `d_hat`, which is positive where mu is."""
+        program = self._shifted(d_hat)
+        with one_blas_thread():
+            end = interior_point(program, tol=0.5 * tol, max_steps=MAX_STEPS)
+        d = np.maximum(end.d, 0.0)
+        divergence = program.coverage.divergence_unchecked(d)
+        slack = slack_of_point(program, end.multipliers, d)
+        gap = max(divergence - dual_bound(program, end.multipliers), 0.0) + slack
+        return Pathwise(d, divergence, gap if np.isfinite(gap) else np.inf)
+
+    def _shifted(self, d_hat: FloatArray) -> Program:
+        return replace(self._program, k0=self._program.K @ d_hat)

@@ -7,8 +7,8 @@ from typing import Any
 
 from rhocover import checks
 from rhocover.errors import InvalidArgumentError, unknown_name
-from rhocover.experiments.reading import read_seeds
-from rhocover.experiments.reproducing import peers, reference_values, special_cases, tarbouriech2020
+from rhocover.experiments.compare import read_seeds
+from rhocover.experiments.reproducing import paper_statements, peers, reference_values, tarbouriech2020
 from rhocover.experiments.reproducing.reproduction import Reproduction, Row
 
 __all__ = ["NAMES", "Reproduction", "Row", "reproduce"]
@@ -19,7 +19,7 @@ _KNOWN: dict[str, Defaults] = {
     tarbouriech2020.NAME: (
         tarbouriech2020.tarbouriech2020, tarbouriech2020.SEEDS, tarbouriech2020.NUM_STEPS
     ),
-    special_cases.NAME: (special_cases.special_cases, special_cases.SEEDS, special_cases.NUM_STEPS),
+    paper_statements.NAME: (paper_statements.special_cases, paper_statements.SEEDS, paper_statements.NUM_STEPS),
     peers.NAME: (peers.peers_worst_ratio, peers.SEEDS, peers.NUM_STEPS),
     reference_values.NAME: (reference_values.reference_values, 0, 0),
 }  # fmt: skip

@@ -15,11 +15,10 @@ import math
 from typing import Any
 
 from rhocover import envs
-from rhocover.baselines.ent_game import EntGame
-from rhocover.baselines.rf_ucrl import RFUCRL
+from rhocover.baselines.games import EntGame
+from rhocover.baselines.reward_free import RFUCRL
 from rhocover.baselines.uniform_random import UniformRandom
-from rhocover.experiments.reproducing.jobs import Job, Report, estimates, run_jobs
-from rhocover.experiments.reproducing.reproduction import Reproduction, Row
+from rhocover.experiments.reproducing.reproduction import Job, Report, Reproduction, Row, estimates, run_jobs
 from rhocover.exploring.algorithm1 import Algorithm1
 from rhocover.exploring.feedback import Feedback
 from rhocover.exploring.schedules import Constant, Quadratic

@@ -16,8 +16,7 @@ import numpy as np
 
 from rhocover import envs
 from rhocover.coverage import Coverage
-from rhocover.experiments.reproducing.jobs import Report
-from rhocover.experiments.reproducing.reproduction import Reproduction, Row, exactly
+from rhocover.experiments.reproducing.reproduction import Report, Reproduction, Row, exactly
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning import plan

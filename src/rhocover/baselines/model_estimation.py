@@ -1,0 +1,70 @@
+"""FW-MODEST: visit pairs so that the estimated model has the smallest L1 error.
+
+Tarbouriech, Shekhar, Pirotta, Ghavamzadeh, Lazaric (2020), "Active model estimation in Markov decision
+processes".
+
+After n steps the error (1/n_pairs) sum_i ||P_hat_i - P_i||_1 is about sqrt(2/(pi n)) times the mean of
+V_i/sqrt(d_i), V(s,a) = sum_s' sqrt(P(1-P)). The system takes Frank-Wolfe steps on
+
+    L(d) = sum_i V_i d_i^(-1/2),      gradient -V_i d_i^(-3/2)/2,
+
+over occupancies with a floor, in episodes of growing length. On the axis that is rho = 3/2 with
+mu = V^(2/3): plan(mdp, 3/2, weights.model_error(mdp), eta=eta) is where it tends to.
+
+Each episode: V by its empirical estimate plus a bonus of order sqrt(1/N); the linear program over D_eta for
+the linearised L at the visits so far; its policy for tau_1 k^2 steps.
+
+What is different from the paper:
+- planning is on the smoothed estimate of the model, not on the most favourable one of a confidence set;
+- the bonus is `rules.bonus` with level `delta`, one for all of V; the paper sums one for each next state,
+  with constants for a union bound. Its loss has a further term of order 1/N for each pair; a bonus of
+  order sqrt(1/N) on V is a term of order 1/N in V/sqrt(N), so that is in here once, not twice;
+- `eta=None` is a tenth of the largest floor that the model allows, 2 eta = t*/10, found anew for each
+  estimate. The paper leaves eta to the user. An `eta` that an estimate does not allow is lowered for it.
+- `estimate_noise=False` reads V from the model where that is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rhocover.baselines.frank_wolfe_play import CoveragePlay
+from rhocover.learning.rules import ErrorRule, StdRule
+
+
+@dataclass(frozen=True)
+class FWModest(CoveragePlay):
+    """Minimises the L1 error of the model over D_eta; `delta` is the level of V's bonus."""
+
+    rho: ClassVar[float] = 1.5
+    rule: ClassVar[type] = ErrorRule
+
+
+# FW-AME: sample more where it is noisier.
+#
+# Tarbouriech, Lazaric (2019), "Active exploration in Markov decision processes".
+#
+# The paper: each state emits noisy observations of unknown variance sigma^2(s), the dynamics are known, and
+# the mean squared error of the estimated means, sum_s sigma^2(s)/(n d(s)), is to be small. Frank-Wolfe
+# steps over occupancies with a floor, variances at their upper confidence bound, episodes of tau_1 k^2
+# steps.
+#
+# On the axis the objective sum sigma^2/d is rho = 2 with mu = sigma. Here what a visit tells is the next
+# state, so the noise belongs to pairs: sigma^2(s,a) = c(s,a) = sum_s' P(1-P), the expected squared error of
+# one draw of the row, and the objective is sum_i c_i/d_i, n times the expected squared error of the
+# estimated model. It tends to plan(mdp, 2, weights.transition_std(mdp), eta=eta).
+#
+# What is different from the paper: pairs in the place of states; the bound is sqrt(c_hat) + `rules.bonus`
+# of level `delta`, without the union bound's constants; `eta=None` is a tenth of the largest floor, 2 eta =
+# t*/10; with a learned model the dynamics are estimated, too, which the paper does not treat.
+# `estimate_noise=False` takes the variances from a known model; by default they are estimated, as in the
+# paper.
+
+
+@dataclass(frozen=True)
+class ActiveExploration(CoveragePlay):
+    """Minimises the squared error of the model over D_eta; `delta` is the level of the variances' bound."""
+
+    rho: ClassVar[float] = 2.0
+    rule: ClassVar[type] = StdRule

@@ -1,0 +1,257 @@
+"""What is printed: tables and JSON on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console, Group
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from rhocover.printing import LINES, can_write, encodable, printable, put
+
+if TYPE_CHECKING:
+    from rhocover.envs import EnvInfo
+    from rhocover.planning import Plan
+
+# The one place where text reaches the terminal: shown as it is, with no markup and no orders in it.
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Returns a console that takes words for words: `[b]` and `:smile:` are no orders."""
+    stream = sys.stderr if stderr else sys.stdout
+    file = None if can_write(stream) else io.StringIO()  # absent or closed: printed nowhere
+    return Console(file=file, stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def shown(part: Any, *, keep: str = LINES) -> Any:
+    """Returns a text, a table or a group of them with every text in it printable.
+
+    A plain text may have several lines, which are ours. A title or a cell is one line: a name in it that has
+    more could pretend to be another row.
+    """
+    if isinstance(part, str):
+        return printable(part, keep=keep)
+    if isinstance(part, Text):
+        part.plain = printable(part.plain)
+    elif isinstance(part, Group):
+        return Group(*map(shown, part.renderables))
+    elif isinstance(part, Padding):
+        part.renderable = shown(part.renderable)
+    elif isinstance(part, Table):
+        _show_cells(part)
+    return part
+
+
+def _show_cells(table: Table) -> None:
+    for column in table.columns:
+        column.header = shown(column.header, keep="")
+        column._cells[:] = [shown(cell, keep="") for cell in column._cells]
+
+
+# What is printed: tables and JSON on stdout, everything else on stderr.
+
+NARROW, PAGE = 76, 100  # letters: most tables need the first, a line longer than the second is hard to read
+WIDEST = 400
+AT_ZERO = "At rho = 0 the divergence is KL(visits || weights)."
+
+
+def say(text: str, *, style: str = "") -> None:
+    """Prints one line on stderr; `style` colours its first word on a terminal."""
+    line = Text(printable(" ".join(text.split())))
+    line.stylize(style, 0, line.plain.find(" "))
+    with suppress(OSError, ValueError):  # there is nowhere to say it
+        console(stderr=True).print(line, soft_wrap=True)
+
+
+def show(*parts: Any) -> None:
+    """Prints tables and paragraphs on stdout, as wide as the terminal where that loses no numbers."""
+    out, parts = console(), tuple(map(shown, parts))
+    out.width = min(max(out.width, NARROW), PAGE)
+    out.width = max(out.width, *(_needed(out, part) for part in parts))
+    for part in parts:
+        out.print(part)
+
+
+def tell(text: str) -> None:
+    """Prints a text of several lines on stdout."""
+    put(sys.stdout, f"{printable(text, keep=LINES)}\n")
+
+
+def _needed(out: Console, part: Any) -> int:
+    """Returns the width below which a table that does not wrap would lose numbers; 0 for anything else."""
+    if isinstance(part, Group):
+        return max((_needed(out, inner) for inner in part.renderables), default=0)
+    if not isinstance(part, Table) or not all(column.no_wrap for column in part.columns):
+        return 0
+    return Measurement.get(out, out.options.update(width=WIDEST), part).maximum
+
+
+def print_json(document: Any) -> None:
+    """Prints one JSON document on stdout."""
+    put(sys.stdout, json_text(document))
+
+
+def json_text(document: Any) -> str:
+    """Returns strict JSON, which every reader accepts: numbers that are not finite become text."""
+    return json.dumps(_plain(document), indent=2, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, str):
+        return encodable(value)
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def plan_table(title: str, plans: Sequence[Plan]) -> Group:
+    """Returns one row for each plan, below the title and above what has to be known about them."""
+    table = _table()
+    for heading in ("rho", "divergence", "certified gap", "worst ratio", "steps", "time"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    for plan in plans:
+        table.add_row(
+            f"{plan.rho:g}", f"{plan.divergence:.6f}", f"{plan.gap:.1e}", f"{plan.worst_ratio:.4f}",
+            str(plan.steps), _duration(plan.seconds), plan.status.name.lower().replace("_", " "),
+        )  # fmt: skip
+    notes = [AT_ZERO] * any(plan.rho == 0 for plan in plans) + [plan.restriction for plan in plans]
+    return Group(Text(title, "bold"), table, *(Text(note) for note in dict.fromkeys(notes) if note))
+
+
+def _duration(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def env_table(entries: Iterable[EnvInfo]) -> Table:
+    """Returns one row for each environment: its name and parameters above what it is."""
+    table = _table()
+    table.add_column("environment, parameters and their defaults")
+    table.add_column("states", justify="right", no_wrap=True)
+    table.add_column("pairs", justify="right", no_wrap=True)
+    for entry in entries:
+        name = Text.assemble((entry.name, "bold"), "  ", (settings(entry.parameters), "cyan"))
+        about = Group(name, Padding(Text(entry.summary.replace("`", "")), (0, 0, 0, 2)))
+        table.add_row(about, str(entry.num_states), str(entry.num_pairs))
+    return table
+
+
+def settings(parameters: Mapping[str, Any]) -> str:
+    """Returns parameters as they are given to --set."""
+    return " ".join(f"{key}={_setting(value)}" for key, value in parameters.items())
+
+
+def _setting(value: Any) -> str:
+    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def empty_table(*headings: str) -> Table:
+    """Returns a table without rows: the first column holds words, the others numbers."""
+    table = _table()
+    for k, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
+    return table
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+# Foreign words in one line: what an environment, a file or a package says, as it may be printed.
+
+COLOURS = re.compile(r"\x1b\[[\d;]*m|^WARN: ")  # Gymnasium's, around its warnings
+
+
+def one_line(words: Any) -> str:
+    """Returns words of any origin as one line without colours, everything else in it shown and not obeyed."""
+    return printable(COLOURS.sub("", " ".join(COLOURS.sub("", str(words)).split())))
+
+
+# A bar on stderr for what takes longer than a second, where somebody is looking.
+
+PATIENCE = 1.0  # seconds before there is a bar
+REFRESH = 0.1  # seconds between two looks at it
+
+
+class Bar:
+    """A bar that appears once `PATIENCE` is over."""
+
+    def __init__(self, console: Console, words: str) -> None:
+        self._console, self._words = console, words
+        self._next = time.monotonic() + PATIENCE
+        self._shown: Any = None
+
+    def report(self, done: int, total: int) -> None:
+        """Shows how much is done; called often, so it looks at the clock first."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + REFRESH
+        if self._shown is None:
+            self._shown = _make(self._console)
+            self._task = self._shown.add_task(printable(self._words), total=total, completed=done)
+            self._shown.start()
+        self._shown.update(self._task, completed=done)
+
+    def stop(self) -> None:
+        """Takes the bar away."""
+        if self._shown is not None:
+            self._shown.stop()
+
+
+def _make(console: Console) -> Any:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console, transient=True)
+
+
+@contextmanager
+def progress(words: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yields a function to report (done, total) to; None where stderr is no terminal."""
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield None
+        return
+    bar = Bar(out, words)
+    try:
+        yield bar.report
+    finally:
+        bar.stop()
+
+
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """Shows that something goes on whose end is not known, once `PATIENCE` is over and somebody looks."""
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield
+        return
+    status = out.status(Text(printable(words)))
+    timer = threading.Timer(PATIENCE, status.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()

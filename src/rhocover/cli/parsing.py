@@ -1,0 +1,448 @@
+"""Texts into values: which model, which weights, which orders. Whatever is wrong is said by its option."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks, envs, weights
+from rhocover.checks import FloatArray
+from rhocover.cli.output import one_line, say
+from rhocover.coverage import Coverage, checked_weights
+from rhocover.errors import (
+    InvalidArgumentError,
+    MissingExtraError,
+    RhocoverError,
+    UnknownNameError,
+    naming,
+    shortened,
+    unknown_name,
+)
+from rhocover.exploring.models import KNOWN
+from rhocover.exploring.stopping import CertifiedGap, EveryPair, SmallModelError
+from rhocover.files import check_plain
+from rhocover.learning.rules import RULES
+from rhocover.mdp import MDP
+
+# A Gymnasium environment from what was typed: its id, its arguments, how many copies of it.
+#
+# An id may name a module to import first, `module:Name-v0`, as Gymnasium has it: the code is the user's
+# own, and it is the user who typed its name. No file ever says which environment is made.
+
+ID = re.compile(r"([\w.]+:)?([\w-]+/)*[\w.-]+-v\d+")
+NAMED = 8  # ids in a message
+
+
+def is_environment(text: str) -> bool:
+    """Whether a text looks like the id of a Gymnasium environment: it ends in a version."""
+    return ID.fullmatch(text) is not None
+
+
+def read_arguments(settings: Sequence[str]) -> dict[str, Any]:
+    """Returns `["map_name=8x8", "is_slippery=true"]` as values: JSON where it is JSON, else text."""
+    result: dict[str, Any] = {}
+    for text in settings:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name.isidentifier():
+            raise InvalidArgumentError(f"--set must be NAME=VALUE, got {text!r}.")
+        if name in result:
+            raise InvalidArgumentError(f"--set {name} is given twice.")
+        result[name] = _value(value)
+    return result
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return {"True": True, "False": False, "None": None}.get(text, text)
+
+
+@dataclass(frozen=True)
+class Place:
+    """An environment as it was typed. `num_envs` copies are one vector environment; None is a single one."""
+
+    name: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    num_envs: int | None = None
+    max_episode_steps: int | None = None
+
+    def make(self) -> Any:
+        """Returns the environment, or the vector of its copies."""
+        return self.make_one() if self.num_envs is None else self._make_many(self.num_envs)
+
+    def make_one(self) -> Any:
+        """Returns one environment, also where many were asked for."""
+        import gymnasium as gym
+
+        with _explained(self.name):
+            return gym.make(self.name, **self._all())
+
+    def _make_many(self, num_envs: int) -> Any:
+        """Returns copies that step one after the other: the same environment as a single one."""
+        import gymnasium as gym
+
+        with _explained(self.name):
+            return gym.make_vec(self.name, num_envs, vectorization_mode="sync", **self._all())
+
+    def _all(self) -> dict[str, Any]:
+        limit = {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
+        return self.arguments | limit
+
+
+def read_place(
+    name: str, settings: Sequence[str], num_envs: int | None = None, max_episode_steps: int | None = None
+) -> Place:
+    """Returns the environment that was typed; refuses what is wrong with the texts."""
+    for value, option in ((num_envs, "num-envs"), (max_episode_steps, "max-episode-steps")):
+        if value is not None and value < 1:
+            raise InvalidArgumentError(f"--{option} must be at least 1, got {value}.")
+    return Place(name, read_arguments(settings), num_envs, max_episode_steps)
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Says what is wrong with an id or with arguments in our words; passes warnings on, one line each."""
+    import gymnasium as gym
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except gym.error.UnregisteredEnv as error:
+            raise _unknown(name) from error
+        except gym.error.DeprecatedEnv as error:
+            raise InvalidArgumentError(f"{name} is out of date: {one_line(error)}") from error
+        except gym.error.DependencyNotInstalled as error:
+            raise MissingExtraError(
+                f"{name} needs a package that is not installed: {one_line(error)}"
+            ) from error
+        except ModuleNotFoundError as error:
+            raise InvalidArgumentError(f"{name} cannot be imported: {one_line(error)}.") from error
+        except Exception as error:
+            raise InvalidArgumentError(
+                f"{name} cannot be made with these arguments: {type(error).__name__}: {one_line(error)}"
+            ) from error
+    for text in dict.fromkeys(one_line(warning.message) for warning in caught):
+        say(f"warning: {text}", style="yellow")
+
+
+def _unknown(name: str) -> RhocoverError:
+    """Returns the error for an id that Gymnasium does not have, with the near ones."""
+    import difflib
+
+    import gymnasium as gym
+
+    from rhocover import envs
+
+    if name in envs.names():
+        return InvalidArgumentError(
+            f"{name!r} is a model of rhocover, no Gymnasium environment. Act in it: rhocover explore {name}"
+        )
+    known = [entry for entry in gym.registry if not entry.startswith("GymV2")]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if near:
+        return UnknownNameError(
+            f"unknown environment {name!r}. Did you mean {' or '.join(map(repr, near))}? If another package "
+            f"brings it, name that before it: PACKAGE:{name}"
+        )
+    return UnknownNameError(
+        f"unknown environment {name!r}. Known to Gymnasium: {', '.join(known[:NAMED])} and "
+        f"{len(known) - NAMED} more. If another package brings it, name that before it: PACKAGE:{name}"
+    )
+
+
+def close(world: Any) -> None:
+    """Closes an environment; one that fails in it takes nothing away from what was done."""
+    try:
+        world.close()
+    except (Exception, GeneratorExit, SystemExit) as error:
+        from rhocover.collecting.naming import looks
+
+        said = " ".join(looks(error, str).split())
+        say(f"warning: the environment could not be closed: {type(error).__name__}: {said}", style="yellow")
+
+
+# Texts into values: which model, which weights, which orders. Whatever is wrong is said by its option.
+
+WEIGHTS = {
+    "uniform": weights.uniform,
+    "transition_std": weights.transition_std,
+    "model_error": weights.model_error,
+}
+LEAST_RANDOM = 0.1  # of a random weight; the largest is 1
+MOST_NPY = 2**30  # bytes of a table of weights: 2^26 pairs can be counted, of 8 bytes each
+MOST_CSV = 2**27  # bytes: a number of two letters takes eight when it is read
+
+
+def read_model(env: str, settings: Sequence[str]) -> tuple[MDP, dict[str, Any]]:
+    """Returns the model and all its parameters.
+
+    `env` is a name of the registry, a file that `MDP.save` wrote, or the id of a Gymnasium environment with a
+    table of its transitions.
+    """
+    if is_environment(env) and env not in envs.names() and not Path(env).exists():
+        arguments = read_arguments(settings)
+        return MDP.from_gymnasium(Place(env, arguments).make_one()), arguments
+    if env in envs.names() or not _is_path(env):
+        parameters = envs.parameters(env) | envs.parse_parameters(env, settings)
+        return _make(env, parameters), parameters
+    if settings:
+        raise InvalidArgumentError(f"--set goes with a named environment; {env!r} is a file.")
+    return MDP.load(env), {}
+
+
+def _is_path(text: str) -> bool:
+    return os.sep in text or "." in text or Path(text).is_file()
+
+
+def _make(env: str, parameters: dict[str, Any]) -> MDP:
+    try:
+        return envs.make(env, **parameters)
+    except InvalidArgumentError:
+        raise
+    except (ValueError, OverflowError) as error:  # what NumPy says to sizes that it cannot index
+        raise InvalidArgumentError(f"{env} cannot be built with these parameters: {error}.") from error
+
+
+def read_orders(texts: Sequence[float]) -> list[float]:
+    """Returns the values of rho, each in [0, inf] and given once."""
+    orders = [Coverage(rho, np.ones(1)).rho + 0.0 for rho in texts]  # + 0.0 makes 0 of -0
+    twice = [rho for k, rho in enumerate(orders) if rho in orders[:k]]
+    if twice:
+        raise InvalidArgumentError(f"--rho {order_text(twice[0])} is given twice.")
+    return orders
+
+
+def order_text(rho: float) -> str:
+    """Returns rho as it is typed, exactly: 2, 0.5, inf."""
+    return repr(rho).removesuffix(".0")
+
+
+def read_weights(spec: str, mdp: MDP) -> FloatArray:
+    """Returns the weights `[S, A]` that `--mu` describes."""
+    if spec in WEIGHTS:
+        return WEIGHTS[spec](mdp)
+    name, _, seed = spec.partition(":")
+    if name == "random":
+        return _random_weights(seed, mdp)
+    if Path(spec).suffix.lower() in (".npy", ".csv"):
+        with naming(spec):
+            table = checks.float_array(read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
+            return checked_weights(table, "mu")
+    raise unknown_name("weights for --mu", spec, [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"])
+
+
+def read_mu(spec: str, mdp: MDP, model: str) -> FloatArray | str | None:
+    """Returns what `explore` takes for `--mu`: None for equal weights, weights, or the name of a rule.
+
+    Weights that depend on the transitions are a rule where those are not known: it learns them.
+    """
+    if spec == "uniform":
+        return None
+    return spec if model != KNOWN and spec in RULES else read_weights(spec, mdp)
+
+
+def _random_weights(seed: str, mdp: MDP) -> FloatArray:
+    """Returns weights uniform in [0.1, 1], drawn pair by pair."""
+    try:
+        rng = np.random.default_rng(int(seed))
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"--mu random:SEED needs a whole number of 0 or more, got {seed!r}."
+        ) from error
+    return mdp.table(rng.uniform(LEAST_RANDOM, 1.0, mdp.num_pairs))
+
+
+def read_array(path: Path) -> Any:
+    """Returns the array of numbers in a file of --mu."""
+    if not path.is_file():
+        raise InvalidArgumentError(f"`mu`: there is no file {str(path)!r}.")
+    read = _read_npy if path.suffix.lower() == ".npy" else _read_csv
+    try:
+        return read(path)
+    except Exception as error:  # what NumPy raises on a file that is no array has no common class
+        reason = shortened(str(error).partition("\n")[0].rstrip(".") or type(error).__name__)
+        raise InvalidArgumentError(
+            f"`mu`: {str(path)!r} does not hold an array of numbers: {reason}."
+        ) from error
+
+
+def _check_bytes(path: Path, most: int) -> int:
+    """Returns the size of a file; refuses a larger one than weights can be."""
+    if (size := check_plain(path)) > most:
+        raise ValueError(f"it has {size} bytes, expected at most {most}")
+    return size
+
+
+def _read_npy(path: Path) -> Any:
+    size = _check_bytes(path, MOST_NPY)
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, form = read(file)
+        if math.prod(shape) * form.itemsize > size:
+            raise ValueError(f"it claims shape {shape} in {size} bytes")
+        file.seek(0)
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _read_csv(path: Path) -> Any:
+    _check_bytes(path, MOST_CSV)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of an empty file; its shape is refused later
+        return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")
+
+
+# Texts into values for the commands about data: states, actions, weights, and where the data is.
+
+STATES_SPEC = "bins:12,11, bins:12,11@-1.2:0.6,-0.07:0.07 or quantiles:12,11"
+
+
+def read_states(text: str | None, make_env: Callable[[], Any] | None, seed: int = 0) -> Any:
+    """Returns what `states` is in Python; quantiles are those of a pilot run in an environment of its own."""
+    if text is None:
+        return None
+    from rhocover.environments.encoding.bins import Bins, QuantileBins
+
+    kind, _, rest = text.partition(":")
+    counts, at, bounds = rest.partition("@")
+    if kind not in ("bins", "quantiles") or not counts or (at and (kind == "quantiles" or not bounds)):
+        raise InvalidArgumentError(f"--states must be like {STATES_SPEC}, got {text!r}.")
+    numbers = _one_or_many(_whole_numbers(counts, "--states"))
+    if kind == "bins":
+        low, high = _bounds(bounds, text) if at else (None, None)
+        return Bins(numbers, low, high)
+    if make_env is None:
+        raise InvalidArgumentError(
+            "--states quantiles:... needs an environment for its pilot run. Pass bins:..."
+        )
+    return _fitted(QuantileBins(numbers), make_env(), seed)
+
+
+def _fitted(bins: Any, env: Any, seed: int) -> Any:
+    from rhocover.environments.stepping import pilot_observations
+
+    try:
+        return bins.fit(pilot_observations(env, bins.pilot_steps, seed))
+    finally:
+        close(env)
+
+
+def read_actions(text: str | None) -> Any:
+    """Returns what `actions` is in Python."""
+    return None if text is None else _one_or_many(_whole_numbers(text, "--actions"))
+
+
+def _whole_numbers(text: str, option: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidArgumentError(
+            f"{option} needs whole numbers with commas between them, got {text!r}."
+        ) from None
+
+
+def _one_or_many(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _bounds(text: str, spec: str) -> tuple[Any, Any]:
+    """Returns the low and the high ends; one that is left out is the space's own."""
+    ends = [part.split(":") for part in text.split(",")]
+    try:
+        if any(len(pair) != 2 for pair in ends):
+            raise ValueError
+        lows, highs = ([float(end) if end else None for end in side] for side in zip(*ends, strict=True))
+    except ValueError:
+        raise InvalidArgumentError(f"--states must be like {STATES_SPEC}, got {spec!r}.") from None
+    return _one_or_many(lows), _one_or_many(highs)
+
+
+def read_data_mu(spec: str) -> Any:
+    """Returns what `mu` is in Python: None for equal weights, the name of a rule, or weights `[S, A]`."""
+    from rhocover.errors import unknown_name
+    from rhocover.learning.rules import RULES
+
+    if spec == "uniform" or spec in RULES:
+        return None if spec == "uniform" else spec
+    if Path(spec).suffix.lower() in (".npy", ".csv"):
+        return read_array(Path(spec))
+    raise unknown_name("weights for --mu", spec, ["uniform", *RULES, "FILE.npy", "FILE.csv"])
+
+
+@contextmanager
+def spelled(words: Mapping[str, str]) -> Iterator[None]:
+    """Says arguments that have another name on the command line by that name."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        text = str(error)
+        for python, typed in words.items():
+            text = text.replace(python, typed)
+        error.args = (text, *error.args[1:])
+        raise
+
+
+# When to stop early: at most one of the `--until-` options, and what became of it in one sentence.
+
+Rule = EveryPair | CertifiedGap | SmallModelError
+DELTA = 0.05
+PREFIX = "until_"
+
+
+def read_doubt(delta: Any, until: Any = None) -> float:
+    """Returns delta in (0, 1); if it is not given that of the stopping rule, or 0.05."""
+    given = getattr(until, "delta", DELTA) if delta is None else delta
+    return checks.probability(given, "delta", open_ends=True)
+
+
+def read_until(options: Mapping[str, Any], delta: float) -> Rule | None:
+    """Returns the stopping rule that was asked for, if any; refuses two of them."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if len(given) > 1:
+        names = " and ".join(f"`{name}`" for name in given)
+        raise InvalidArgumentError(f"{names} do not go together. Pass one of them.")
+    for name, value in given.items():
+        return _rule(name.removeprefix(PREFIX), value, delta)
+    return None
+
+
+def _rule(name: str, value: Any, delta: float) -> Rule:
+    """Returns the rule; what it refuses is said by the option's name."""
+    try:
+        if name == "visits":
+            return EveryPair(value)
+        return CertifiedGap(value, delta) if name == "gap" else SmallModelError(value, delta)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(str(error).replace(f"`{name}`", f"`{PREFIX}{name}`")) from error
+
+
+def stop_sentence(until: Any, num_steps: int, budget: int, *, is_met: bool) -> str:
+    """Returns whether a rule was met, and when; "" if there was none."""
+    if until is None:
+        return ""
+    if is_met:
+        return f"Stopped after {num_steps:,} of {budget:,} steps: {_wish(until)}."
+    return f"The {budget:,} steps ended before this was so: {_wish(until)}."
+
+
+def _wish(until: Any) -> str:
+    """Returns what a rule waits for."""
+    if isinstance(until, EveryPair):
+        return f"every pair with a weight was visited at least {until.visits:,} times"
+    if isinstance(until, CertifiedGap):
+        return f"the certified gap is at most {until.gap:g} nats (delta = {until.delta:g})"
+    return f"the model error is at most {until.error:g} (delta = {until.delta:g})"

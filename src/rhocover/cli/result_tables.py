@@ -1,0 +1,329 @@
+"""Tables of runs and comparisons: what was reached beside what is possible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from rhocover.cli.output import empty_table
+from rhocover.cli.parsing import stop_sentence
+from rhocover.collecting.environment_run import EnvironmentRun
+from rhocover.exploring import Run
+from rhocover.exploring.certificates import Certificate
+from rhocover.exploring.learned import LearnedModel
+from rhocover.exploring.models import KNOWN
+from rhocover.exploring.trace import regret_column
+from rhocover.learning.estimate import ModelError
+from rhocover.learning.evidence import Evidence
+
+if TYPE_CHECKING:
+    from rhocover.collecting import Collection, TopUp
+    from rhocover.datasets import Audit
+    from rhocover.experiments import Comparison
+    from rhocover.experiments.comparison import Estimate, Row
+    from rhocover.exploring.settings import Settings
+
+# What can be said of a run without knowing its model: the certificate, what was never reached, the error.
+#
+# Where the model was known, the certificate is that of the run's own table and nothing is left to find.
+# Where it was learned, a certificate costs about ten plans on irregular rows: a second for some hundred
+# states, minutes for some thousands. A command that was asked for a run does not make anyone wait for that.
+
+LARGEST = 100_000  # pairs times states up to which a learned model's certificate is made unasked
+RULE = "The weights of plug-in and certificate are those that the transitions seen suggest."
+LEFT_OUT = (
+    "The certificate is left out: for so large a model it takes minutes. It is made with --until-gap, or in "
+    "Python: rhocover.resume(DIR).certificate()."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """The certificate of a run, what it never reached, and how far its estimate of the model is off."""
+
+    certificate: Certificate | None  # None: left out
+    evidence: Evidence | None  # None: the model was known
+    model_error: ModelError | None  # None: nobody knows the model, so nobody knows the error
+
+    def document(self, run: Run) -> dict[str, Any]:
+        """Returns it ready for JSON, the pair of the largest error by its name, too."""
+        certificate = self.certificate and asdict(self.certificate)
+        evidence = self.evidence and asdict(self.evidence) | {"text": str(self.evidence)}
+        error = self.model_error and asdict(self.model_error) | {
+            "worst_pair_name": run.problem.pair_name(self.model_error.worst_pair)
+        }
+        return {"certificate": certificate, "evidence": evidence, "model_error": error}
+
+    def tables(self, run: Run) -> list[Table]:
+        """Returns the gap to the best as it is, as the explorer estimates it, and as it is sure of it."""
+        if self.evidence is None:
+            return []
+        sure = f"at most, with probability {1 - self.evidence.delta:g}"
+        first = "in what was seen" if self.model_error is None else "true"
+        table = empty_table("", first, "plug-in", sure)
+        table.add_row("gap to the best, nats", *map(_finite_number, (_true_gap(run), *self._gaps())))
+        if self.model_error is not None:
+            table.add_row("model error", _finite_number(self.model_error.l1_mean), "", "")
+        return [table]
+
+    def _gaps(self) -> tuple[float, float]:
+        found = self.certificate
+        return (math.nan, math.nan) if found is None else (found.plug_in_gap, found.gap)
+
+    def sentences(self, run: Run) -> list[str]:
+        """Returns what was never reached, why there is no certificate, and whose weights it has, if so."""
+        if self.evidence is None:
+            return []
+        found = [RULE] if _is_by_rule(run) else []
+        if self.certificate is None:
+            found = [LEFT_OUT]
+        elif self.certificate.proves_nothing:
+            found = [*found, f"The certificate {self.certificate}."]
+        elif not math.isfinite(self.certificate.gap):
+            found = [f"{str(self.certificate).capitalize()}."]
+        return [*found, str(self.evidence)] if is_lacking(self.evidence) else found
+
+
+def knowledge_of(run: Run, delta: float, *, whatever_it_takes: bool = False) -> Knowledge:
+    """Returns what can be said of a run, with probability 1 - delta where the model was not known."""
+    certificate = run.certificate(delta) if whatever_it_takes or _is_cheap(run) else None
+    is_known = not isinstance(run, EnvironmentRun)
+    return Knowledge(certificate, run.evidence(delta), run.model_error() if is_known else None)
+
+
+def _is_cheap(run: Run) -> bool:
+    """Whether a certificate takes no plans on a large estimate: also where pairs are known to be missing."""
+    mdp, belief = run.problem.mdp, run.belief
+    if not isinstance(belief, LearnedModel) or mdp.num_pairs * mdp.num_states <= LARGEST:
+        return True
+    is_told = belief.settings.know_states or isinstance(run, EnvironmentRun)
+    return is_told and run.num_missing > 0
+
+
+def is_lacking(evidence: Evidence) -> bool:
+    """Whether something was never met or never tried."""
+    return bool(evidence.unmet or evidence.unvisited)
+
+
+def _is_by_rule(run: Run) -> bool:
+    return isinstance(run.belief, LearnedModel) and run.belief.frame.rule is not None
+
+
+def _true_gap(run: Run) -> float:
+    return float(run.trace["excess"][-1])
+
+
+def _finite_number(value: float) -> str:
+    return format(value, ".3g") if math.isfinite(value) else "-"
+
+
+# Tables of runs and comparisons: what was reached beside what is possible.
+
+PART = "What is possible is not known: the model that was seen is about a part of the pairs."
+LONG_RUN = "What is possible is possible in the long run: a short run can be luckier."
+BREGMAN = "Bregman · steps"
+FORMS = ((".2e", ".0e"), (".4g", ".2g"), (".3f", ".3f"))  # of means and errors
+EXPONENT_FORM, ERROR_FORM = (".2f", ".2f"), (".3g", ".1g")
+
+
+def run_table(run: Run, known: Knowledge, asked: Settings) -> Group:
+    """Returns what a run reached beside what is possible and what its explorer knows of it."""
+    (pair, count), steps, column = run.least_visited, run.num_steps, regret_column(run.rho)
+    unit = "" if column == "regret" else ", nats"
+    rows = [
+        ("divergence", run.divergence, run.best.divergence, ".6f"),
+        ("worst ratio", run.worst_ratio, run.best.worst_ratio, ".4f"),
+        (f"regret{unit}", float(run.trace[column][-1]), 0.0, ".3g"),
+        (BREGMAN, steps * float(run.trace["bregman"][-1]), run.trace.kappa_min, ".4g"),
+    ]
+    table = empty_table("", "reached", "possible")
+    for name, reached, possible, form in rows:
+        beside = possible if run.is_comparable else math.nan
+        table.add_row(name, _number(reached, form), _number(beside, form))
+    if run.num_missing:
+        table.add_row("worst ratio, visited pairs", _number(run.visited_worst_ratio, ".4f"), "-")
+    place = run.mdp.name or "the model"
+    model = "" if run.model == KNOWN else f", model {run.model.replace('_', ' ')}"
+    title = f"{run.explorer} on {place} at rho = {run.rho:g}{model}: {steps:,} steps, seed {run.seed}"
+    notes = [f"Coverage: {run.coverage_text}. Least visited: {pair}, {count:,} times."]
+    notes += [LONG_RUN if run.is_comparable else PART, *run.remarks]
+    notes += [stop_sentence(asked.until, steps, asked.num_steps, is_met=run.is_enough)]
+    notes += [*known.sentences(run), run.restriction]
+    return Group(Text(title, "bold"), table, *known.tables(run), *(Text(note) for note in notes if note))
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else format(value, form)
+
+
+def comparison_tables(found: Comparison) -> list[Group]:
+    """Returns a table for each model and order, one row for each explorer."""
+    rows = found.table()
+    cells = dict.fromkeys((row.env, row.rho) for row in rows)
+    return [_cell_table([row for row in rows if (row.env, row.rho) == cell], found) for cell in cells]
+
+
+def _cell_table(rows: Sequence[Row], found: Comparison) -> Group:
+    """Returns one table; its last column is the exponent, or the model's error where that was learned."""
+    first, is_known = rows[0], found.model == KNOWN
+    theorem = [row.explorer for row in rows if row.theorem_exponent is not None]
+    unit = "" if first.regret_unit == "U" else ", nats"
+    last = "exponent" if is_known else "model error"
+    table = empty_table("explorer", f"regret{unit}", BREGMAN, "worst ratio", last)
+    for row in rows:
+        table.add_row(row.explorer, *_cells(row), _exponent(row) if is_known else _model_error(row))
+    possible = "0", _number(first.kappa_min, ".4g"), _number(first.best_worst_ratio, ".3f")
+    table.add_row(Text("possible", "italic"), *possible, "" if is_known else "0")
+    title = f"{first.env} at rho = {first.rho:g}: {found.num_steps:,} steps, {first.num_seeds} seeds"
+    title += f"; {found.conditions}" if found.conditions else ""
+    named = " and ".join(theorem)
+    note = f"Theorem: U* - U of {named} is at most of order t^(-1/3), up to a logarithm; so is the regret."
+    return Group(Text(title, "bold"), table, *([Text(note)] if theorem else []))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    """Returns the numbers of a row, or how many seeds have none."""
+    if row.num_incomplete:
+        return f"incomplete ({row.num_incomplete} of {row.num_seeds})", "-", "-"
+    found = (row.regret, row.scaled_bregman, row.worst_ratio)
+    return tuple(_spread(estimate, *form) for estimate, form in zip(found, FORMS, strict=True))
+
+
+def _exponent(row: Row) -> str:
+    return "-" if row.num_incomplete else _spread(row.exponent, *EXPONENT_FORM)
+
+
+def _model_error(row: Row) -> str:
+    return _spread(row.model_error, *ERROR_FORM)
+
+
+def _spread(estimate: Estimate, form: str, error_form: str) -> str:
+    """Returns mean ± standard error; the mean alone where there is no error."""
+    text, error = _number(estimate.mean, form), estimate.standard_error
+    return text if math.isnan(error) else f"{text} ± {error:{error_form}}"
+
+
+# Tables of data sets: what is covered beside what is possible, and what is thin.
+
+DIVERGENCE, RATIO, VISITS, GAP = ".6f", ".4f", ",.0f", ".1e"
+LUCK = "The best is that of a run without end: a short one can be luckier."
+TYPED = {"best=True": "--best", "certificate=True": "--certificate", "met_only=True": "--met-only"}
+AS_STORED = "States and actions are counted as its datasheet says they were collected."
+
+
+def audit_table(found: Audit, num_thin: int, notes: Sequence[str] = ()) -> Group:
+    """Returns what a data set covers beside the best achievable, its thinnest pairs, and the verdict."""
+    title = f"Audit of {found.tally.source} at rho = {found.rho:g}: {_size(found)}"
+    return Group(Text(title, "bold"), _figures(found), *_below(found, num_thin, notes, command="audit"))
+
+
+def collection_table(found: Collection, num_thin: int, notes: Sequence[str] = ()) -> Group:
+    """Returns what was collected beside the best achievable and what random actions come to."""
+    audit, settings = found.audit, found.datasheet["settings"]
+    title = f"{found.dataset_id}: {_size(audit)} in {audit.tally.source}, seed {settings['seed']}"
+    random = found.datasheet["uniform_random_worst_ratio"]
+    table = _figures(audit, math.nan if random is None else float(random))
+    return Group(Text(title, "bold"), table, *_below(audit, num_thin, notes))
+
+
+def top_up_table(found: TopUp, num_thin: int, notes: Sequence[str] = ()) -> Group:
+    """Returns coverage before and after, and what the addition promises."""
+    before, after, promise = found.before, found.after, found.promise
+    is_there = after is not None
+    table = empty_table("", "before", "promised", *["after"] * is_there, "all of it fresh")
+    rows = [
+        ("steps", before.num_steps, before.num_steps + found.num_steps, after and after.num_steps,
+         before.num_steps + found.num_steps, VISITS),
+        ("divergence", before.divergence, promise.divergence, after and after.divergence,
+         math.nan if before.best is None else before.best.divergence, DIVERGENCE),
+        ("worst ratio", before.worst_ratio, promise.worst_ratio, after and after.worst_ratio,
+         found.fresh_worst_ratio, RATIO),
+        ("certified gap, nats", math.nan, promise.gap, math.nan, math.nan, GAP),
+    ]  # fmt: skip
+    covered = [audit.coverage_text.removesuffix(" pairs") for audit in (before, after) if audit is not None]
+    planned = f"{promise.num_pairs:,} of {before.num_pairs:,}"
+    table.add_row("pairs covered", covered[0], planned, *covered[1:], planned)
+    for name, old, promised, new, fresh, form in rows:
+        cells = [old, promised, *[new] * is_there, fresh]
+        table.add_row(name, *(_number(cell, form) for cell in cells))
+    title = f"{found.num_steps:,} more steps for {before.tally.source} at rho = {before.rho:g}"
+    return Group(Text(title, "bold"), table, *_below(after or before, num_thin, notes, found.verdict))
+
+
+def _size(found: Audit) -> str:
+    tally = found.tally
+    cut = f", {tally.num_truncated:,} of them cut" if tally.num_truncated else ""
+    return f"{tally.num_steps:,} steps, {tally.num_episodes:,} episodes{cut}"
+
+
+def _figures(found: Audit, random: float | None = None) -> Table:
+    """Returns the figures of an audit; `random` is the worst ratio of random actions, where that is told."""
+    table = empty_table("", "in the data", "best", *["random actions"] * (random is not None))
+    best = found.best.divergence if found.best is not None and found.is_best_of_all else math.nan
+    seen = math.nan if found.is_best_of_all else found.best_worst_ratio  # over what was tried alone
+    whole = found.best_worst_ratio if found.is_best_of_all else math.nan
+    rows: list[tuple[str, float, float, str]] = [
+        ("divergence", found.divergence, best, DIVERGENCE),
+        ("worst ratio", found.worst_ratio, whole, RATIO),
+    ]
+    if not found.is_complete:
+        rows += [("worst ratio, visited pairs", found.visited_worst_ratio, seen, RATIO)]
+    covered = found.coverage_text.removesuffix(" pairs")
+    table.add_row("pairs covered", covered, *[""] * (len(table.columns) - 2))
+    for name, here, possible, form in rows:
+        more = [_number(random if name == "worst ratio" else math.nan, form)] if random is not None else []
+        table.add_row(name, _number(here, form), _number(possible, form), *more)
+    return table
+
+
+def _below(
+    found: Audit, num_thin: int, notes: Sequence[str], verdict: str = "", command: str = ""
+) -> list[Table | Text]:
+    """Returns the thinnest pairs, the verdict, and how sure it is."""
+    best = "" if found.is_exact or found.best is None else " The best is that of what the data shows."
+    certified = f"{_certified(found)}.{best}"
+    luck = LUCK if found.gap < 0 else ""
+    said = [
+        verdict or found.verdict,
+        luck,
+        certified,
+        f"{_capital(found.mixing.statement)}.",
+        found.observed_note,
+    ]
+    texts = [Text(_typed(note, command)) for note in [*said, *notes] if note]
+    return [*([_thin_table(found, num_thin)] if num_thin and found.thin else []), *texts]
+
+
+def _typed(note: str, command: str) -> str:
+    """Returns a note with arguments as they are typed; those that only `audit` has are said with it."""
+    for python, option in TYPED.items():
+        note = note.replace(python, option if command == "audit" else f"`rhocover audit {option}`")
+    return note
+
+
+def _certified(found: Audit) -> str:
+    """Returns the certificate, or why there is none."""
+    certificate = found.certificate
+    if certificate is None:
+        return f"Certified: {found.no_certificate}"
+    if certificate.proves_nothing:
+        return f"The certificate {certificate}"
+    return f"Certified: {certificate}" if math.isfinite(certificate.gap) else _capital(str(certificate))
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:].rstrip(".")
+
+
+def _thin_table(found: Audit, num_thin: int) -> Table:
+    table = empty_table("thinnest pairs", "visits", "share of their due", "of the best policy")
+    for pair in found.thin[:num_thin]:
+        shares = (_number(share, ".3f") for share in (pair.share, pair.best_share))
+        table.add_row(pair.name, f"{pair.count:,}", *shares)
+    return table

@@ -1,0 +1,222 @@
+"""audit(): what a data set covers, what it does not, and how far that is from the best achievable.
+
+d_hat is the share of each state-action pair among the transitions, mubar what it should be. The figures are
+D_rho(mubar || d_hat) and the worst ratio max mubar/d_hat, beside those of the best policy: on the model that
+is given, or else on the one that the data shows (`observed`). Nothing about the behaviour that collected the
+data is needed or asked.
+
+How sure it is: the plug-in gap compares with the best of the observed model; the certificate holds with
+probability 1 - delta (`certainty`); error bars say how far d_hat may be from the behaviour's long-run shares
+(`mixing`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.checks import FloatArray, frozen
+from rhocover.coverage import Coverage, thinnest_first
+from rhocover.datasets.best import Best, Target, certify_data, find_best, find_mixing, read_target
+from rhocover.datasets.empirical_model import read_model
+from rhocover.datasets.reading import read_tally
+from rhocover.datasets.result import Audit, Met, ThinPair, sentence, suspicion, unmet_words
+from rhocover.datasets.states import declared_of, num_unmet, unmet_pairs
+from rhocover.datasets.tally import Tally
+from rhocover.errors import InvalidArgumentError
+from rhocover.exploring.certificates import OF_NOW, Certificate
+
+NUM_THIN = 20
+
+
+def audit(
+    data: Any,
+    rho: float = 2.0,
+    mu: Any = None,
+    *,
+    model: Any = None,
+    states: Any = None,
+    actions: Any = None,
+    num_states: int | None = None,
+    num_actions: int | None = None,
+    met_only: bool = False,
+    delta: float = 0.05,
+    best: bool | None = None,
+    certificate: bool | None = None,
+) -> Audit:
+    """Returns what a data set covers, against the best achievable.
+
+    `data` is a Minari data set (id, folder or opened), a Parquet, NPZ or CSV file of (s, a, s_next, done),
+    such columns themselves, or a `Tally`. `rho` in [0, inf] says how much the worst pair counts. `mu` are
+    weights `[S, A]` by state number, a rule's name or function as in `explore`; None is one for every pair
+    of every state.
+
+    With `model`, an MDP or a Gymnasium environment with a table, the states and the best are the model's,
+    exactly; otherwise the best is that of what the data shows. `states` and `actions` make numbers of
+    observations and actions, as in `collect`. Which states there are, `num_states` says, or else the bins or
+    the space of the observations: those never met count as never tried, unless `met_only=True`, for data
+    that cannot reach them. Where nobody says, they are those met. `best=False` leaves planning out,
+    `best=True` insists where the data is very large; `certificate` does the same for the certificate.
+
+    >>> from rhocover.datasets import audit
+    >>> seen = audit(([0, 1, 0, 1], [1, 0, 1, 1], [1, 0, 1, 1], [False] * 4))
+    >>> seen.verdict
+    'Covers 3 of 4 pairs; 1 was never tried: collect (0, 0) first.'
+    """
+    known = read_model(model)
+    if num_actions is None and known is not None:
+        num_actions = known.mdp.num_actions
+    tally = read_tally(
+        data, states=states, actions=actions, num_states=num_states, num_actions=num_actions,
+        spaces=None if known is None else known.spaces,
+    )  # fmt: skip
+    return audit_tally(
+        tally, rho, mu, model=known, met_only=met_only, delta=delta, best=best, certificate=certificate
+    )
+
+
+def audit_tally(
+    tally: Tally,
+    rho: float = 2.0,
+    mu: Any = None,
+    *,
+    model: Any = None,
+    met_only: bool = False,
+    delta: float = 0.05,
+    best: bool | None = None,
+    certificate: bool | None = None,
+) -> Audit:
+    """Returns the audit of counts at hand; the arguments are those of `audit`."""
+    if not isinstance(tally, Tally):
+        raise InvalidArgumentError(
+            f"`tally` must be a Tally, got {type(tally).__name__}. `audit` reads data."
+        )
+    delta = checks.probability(delta, "delta", open_ends=True)
+    target = read_target(tally, mu, read_model(model), met_only=met_only)
+    tally = target.tally
+    coverage = Coverage(rho, target.weights.ravel())
+    d_hat = tally.visits.ravel() / tally.num_steps
+    found = find_best(target, coverage, _wanted_best(best, certificate))
+    thin = _thin(target, coverage, d_hat, found)
+    num_pairs = int(np.count_nonzero(coverage.support)) + target.num_unlisted
+    missing = int(np.count_nonzero(coverage.support & (d_hat == 0))) + target.num_unlisted
+    met = _met(target) if met_only or missing else None
+    divergence, worst_ratio = _figures(target, coverage, d_hat)
+    visited, gap = _visited_figures(coverage, d_hat), found.gap(d_hat)
+    return Audit(
+        tally=tally,
+        rho=coverage.rho,
+        weights=target.weights,
+        counts=tally.visits,
+        occupancy=frozen(d_hat.reshape(tally.visits.shape)),
+        divergence=divergence,
+        worst_ratio=worst_ratio,
+        visited_divergence=visited[0],
+        visited_worst_ratio=visited[1],
+        best=found.plan,
+        best_occupancy=None if found.occupancy is None else found.occupancy.reshape(tally.visits.shape),
+        gap=gap,
+        certificate=_certificate(target, coverage, d_hat, found, delta, certificate),
+        met=met,
+        mixing=find_mixing(tally, 1 - delta),
+        thin=thin,
+        num_pairs=num_pairs,
+        num_missing=missing,
+        is_exact=target.model is not None,
+        layout=tally.layout if target.model is None else target.model.layout,
+        observed_note=f"{found.note} {unmet_words(met) if not met_only else ''}".strip(),
+        verdict=sentence(
+            num_pairs,
+            missing,
+            thin,
+            worst_ratio,
+            found.worst_ratio,
+            coverage.rho,
+            met,
+            _num_known(target, mu),
+        )
+        + suspicion(gap),
+    )
+
+
+def _met(target: Target) -> Met | None:
+    """Returns how many of the declared states were met; None where all were, or the model says which."""
+    declared, number = declared_of(target.tally), num_unmet(target.tally)
+    if target.model is not None or declared is None or not number:
+        return None
+    total = len(declared.keys)
+    return Met(total - number, total, declared.noun)
+
+
+def _num_known(target: Target, mu: Any) -> int | None:
+    """Returns how many states the data shows, where nobody said which there are; None where somebody did."""
+    has_weights = mu is not None and not isinstance(mu, str) and not callable(mu)
+    is_said = target.model is not None or declared_of(target.tally) is not None or has_weights
+    return None if is_said else target.tally.num_states
+
+
+def _figures(target: Target, coverage: Coverage, d_hat: FloatArray) -> tuple[float, float]:
+    """Returns divergence and worst ratio over all pairs; those that are not listed count as one, untried."""
+    weight = target.unlisted_weight
+    if not weight:
+        return coverage.divergence(d_hat), coverage.worst_ratio(d_hat)
+    if math.isnan(weight):
+        return math.inf if coverage.rho >= 1 else math.nan, math.inf
+    whole, d = Coverage(coverage.rho, np.append(coverage.mu, weight)), np.append(d_hat, 0.0)
+    return whole.divergence(d), whole.worst_ratio(d)
+
+
+def _visited_figures(coverage: Coverage, d_hat: FloatArray) -> tuple[float, float]:
+    """Returns divergence and worst ratio over the visited pairs; infinite if none of them has a weight."""
+    weights = np.where(d_hat > 0, coverage.mu, 0.0)
+    if not weights.any():
+        return math.inf, math.inf
+    seen = Coverage(coverage.rho, weights)
+    return seen.divergence(d_hat), seen.worst_ratio(d_hat)
+
+
+def _wanted_best(best: bool | None, certificate: bool | None) -> bool | None:
+    """Returns whether the best is wanted: a certificate that is insisted on needs it."""
+    if certificate and best is False:
+        raise InvalidArgumentError(
+            "`certificate=True` compares with the best, which `best=False` leaves out. Leave one of them out."
+        )
+    return True if certificate else best
+
+
+def _certificate(
+    target: Target, coverage: Coverage, d_hat: FloatArray, best: Best, delta: float, wanted: bool | None
+) -> Certificate | None:
+    """Returns how far the data is from the best: exactly where the model is given; None without a best."""
+    if best.plan is None or best.coverage is None or wanted is False:
+        return None
+    if target.num_unlisted:
+        return Certificate(math.inf, math.inf, math.inf, 0.0, delta)
+    if target.model is None:
+        sure = certify_data(target.tally, coverage, best.gap(d_hat), delta, is_wanted=bool(wanted))
+        condition = f"{sure.condition}, {OF_NOW}".removeprefix(", ")
+        return replace(sure, condition=condition) if target.is_rule else sure
+    if not (d_hat[best.coverage.support] > 0).all():
+        return Certificate(math.inf, math.inf, math.inf, 0.0, 0.0)
+    divergence, gap = best.coverage.divergence(d_hat), best.gap(d_hat)
+    return Certificate(divergence, gap, max(gap + best.plan.gap, 0.0), best.plan.lower_bound, 0.0)
+
+
+def _thin(target: Target, coverage: Coverage, d_hat: FloatArray, best: Best) -> tuple[ThinPair, ...]:
+    """Returns the pairs with the smallest share of their due, thinnest first."""
+    tally = target.tally
+    table = tally.visits.shape
+    pairs = thinnest_first(coverage.mu_bar.reshape(table), d_hat.reshape(table))[:NUM_THIN]
+    share, possible = d_hat[pairs] / coverage.mu_bar[pairs], best.shares(coverage.mu_bar)
+    listed = [
+        ThinPair(tally.pair_name(pair), int(tally.visits.ravel()[pair]), float(part), float(possible[pair]))
+        for pair, part in zip(pairs.tolist(), share.tolist(), strict=True)
+    ]
+    if not target.num_unlisted:
+        return tuple(listed)
+    others = [ThinPair(name, 0, 0.0, math.nan) for name in unmet_pairs(tally, NUM_THIN)]
+    return tuple([*(pair for pair in listed if pair.count == 0), *others][:NUM_THIN])

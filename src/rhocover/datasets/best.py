@@ -1,0 +1,382 @@
+"""The best achievable beside a data set: on the model that is given, or on the one that the data shows.
+
+It may be about fewer pairs than the data is judged by: what was never tried is no part of a model that was
+observed, and what cannot be visited for ever has no best. Comparisons are over the pairs that it has.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy import stats
+
+from rhocover import checks
+from rhocover.checks import FloatArray, Matrix, frozen
+from rhocover.coverage import Coverage, checked_weights
+from rhocover.datasets.empirical_model import KnownModel, check_restarts, observed_model, over_model
+from rhocover.datasets.states import declared_of, over_all, over_declared
+from rhocover.datasets.tally import Tally
+from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.exploring.certificates import Certificate
+from rhocover.learning.confidence import make_confidence
+from rhocover.learning.estimate import Estimate
+from rhocover.learning.optimistic import certify, robust_bound
+from rhocover.learning.rules import evaluated, read_rule, weights_in_the_end
+from rhocover.mdp import MDP
+from rhocover.planning import Plan, plan
+from rhocover.planning.problem import average_structure
+from rhocover.planning.program import EPSILON
+
+# How far a data set is from the best coverage, with probability 1 - delta, whoever collected it.
+#
+# Successors of a pair are independent draws from its row whatever chose the pair, so counts alone make
+# confidence sets (`learning.confidence`), and the behaviour need not be known. Ends lead to a new start.
+# With one start state that is a row like any other, and `learning.certify` gives the bound. With several,
+# let e be the event that the episode ends, and h a potential; then
+#
+#     P_i . h <= max_{p in C_i} ( sum_s' p(s') h(s') + p(e) v ),      v = max_{q in C_start} q . h,
+#
+# is the robust lift of (1) in `learning.optimistic`, and its bound (2) holds for any h: here for that of
+# the plan on the estimate. Rows and starts share delta.
+#
+# What it takes for granted: that there are no states but those met, and that starts are drawn alike.
+
+LARGEST = 100_000  # pairs times states up to which a certificate is made unasked
+NO_OTHERS = "if there are no states but those met"
+TOO_LARGE = f"unasked where pairs times states are more than {LARGEST:,}: certificate=True insists"
+PLAN_TOLERANCE = 1e-8
+MAX_ROUNDS = 2  # of the search for the best potential: more take long and hardly raise the bound
+
+
+def estimate_of(tally: Tally) -> Estimate:
+    """Returns the smoothed estimate over all states met and all their actions, ends led to starts."""
+    S, A = tally.num_states, tally.num_actions
+    starts = tally.starts if tally.starts.any() else np.ones(S)
+    check_restarts(tally, tally.ends, starts)
+    again = sp.csr_array(tally.ends[:, None].astype(float)) @ sp.csr_array((starts / starts.sum())[None, :])
+    roots = np.flatnonzero(starts)
+    pair = np.arange(S * A)
+    return Estimate(sp.csr_array(tally.moves + again), pair // A, pair % A, A, roots, name=tally.source)
+
+
+def certify_data(
+    tally: Tally, coverage: Coverage, plug_in_gap: float, delta: float, *, is_wanted: bool = False
+) -> Certificate:
+    """Returns how far the data is from the best coverage; `coverage` has weights per pair `[S*A]`.
+
+    Where that takes long, it is found only if it `is_wanted`.
+    """
+    visits = tally.visits.ravel()
+    if not (visits[coverage.support] > 0).all():
+        return Certificate(np.inf, np.inf, np.inf, 0.0, delta)
+    divergence = coverage.divergence(visits / visits.sum())
+    if visits.size * tally.num_states > LARGEST and not is_wanted:
+        return Certificate(divergence, plug_in_gap, np.inf, 0.0, delta, TOO_LARGE)
+    bound = lower_bound(tally, coverage, delta)
+    return Certificate(divergence, plug_in_gap, max(divergence - bound, 0.0), bound, delta, NO_OTHERS)
+
+
+def lower_bound(tally: Tally, coverage: Coverage, delta: float) -> float:
+    """Returns what D* of the true model is at least, with probability 1 - delta."""
+    estimate = estimate_of(tally)
+    begun = np.flatnonzero(tally.starts)
+    if begun.size <= 1 or not tally.ends.any():
+        return certify(
+            estimate.model, coverage, _closed(tally, begun), delta, max_rounds=MAX_ROUNDS
+        ).lower_bound
+    best = plan(estimate.model, coverage.rho, coverage.mu, tol=PLAN_TOLERANCE, throw=False)
+    return robust_bound(coverage, _lift(tally, best.potential, delta))
+
+
+def _closed(tally: Tally, begun: np.ndarray) -> Matrix:
+    """Returns the moves, ends among them as moves to the one start, int64 `[S*A, S]`."""
+    if not tally.ends.any():
+        return tally.moves
+    home = sp.csr_array(([1], ([0], [int(begun[0])])), shape=(1, tally.num_states), dtype=np.int64)
+    return sp.csr_array(tally.moves + sp.csr_array(tally.ends[:, None]) @ home)
+
+
+def _lift(tally: Tally, h: FloatArray, delta: float) -> FloatArray:
+    """Returns the robust lift of each pair `[S*A]`; the last row is the start, the last column the end."""
+    n, S = tally.moves.shape
+    ended, begun = sp.csr_array(tally.ends[:, None]), sp.csr_array(tally.starts[None, :])
+    counts = sp.block_array([[tally.moves, ended], [begun, None]], format="csr")
+    known = make_confidence(sp.csr_array(counts, dtype=np.int64), delta)
+    h = h - h.max()
+    error = EPSILON * (S + 9) * float(np.abs(h).max())
+    v = (
+        float(known.highest(np.append(h, h.min()))[n]) + error
+    )  # a start is no end: what is said of it is least
+    highest = known.highest(np.append(h, v))[:n]
+    return h[np.arange(n) // tally.num_actions] - highest - error
+
+
+# What a data set is judged by: over which states, with which weights.
+#
+# Without a model the states are those that were declared (`declared`), or else those met, each with all
+# actions; weights by key may name more. With a model they are the model's. A rule says its weights of the
+# estimate that the data makes, or of the model itself.
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A tally over the states that are judged, and their weights `[S, A]`."""
+
+    tally: Tally
+    weights: FloatArray
+    model: MDP | None = None
+    is_rule: bool = False  # whether the weights are those of a rule on an estimate
+    num_unlisted: int = 0  # pairs of states that were declared and never met, too many for the tables
+
+    @property
+    def unlisted_weight(self) -> float:
+        """The weight of all pairs that are not listed; nan where a rule would have to say it."""
+        return self.num_unlisted * (math.nan if self.is_rule else 1.0) if self.num_unlisted else 0.0
+
+
+def read_target(tally: Tally, mu: Any, known: KnownModel | None, *, met_only: bool = False) -> Target:
+    """Returns what a tally is judged by; refuses weights and models that do not fit it."""
+    if known is not None:
+        return Target(over_model(tally, known), frozen(_model_weights(known.mdp, mu)), known.mdp)
+    if mu is not None and not isinstance(mu, str) and not callable(mu):
+        return _by_key(tally, checked_weights(mu, "mu"))
+    tally, num_unlisted = (tally, 0) if met_only else over_declared(tally)
+    num_unlisted *= tally.num_actions
+    if mu is None:
+        return Target(tally, frozen(np.ones(tally.visits.shape)), num_unlisted=num_unlisted)
+    estimate = estimate_of(tally)
+    weights = estimate.table(evaluated(read_rule(mu), estimate))
+    return Target(tally, frozen(weights), is_rule=True, num_unlisted=num_unlisted)
+
+
+def _model_weights(model: MDP, mu: Any) -> FloatArray:
+    if mu is None:  # one for each pair that can be visited for ever: no data could cover others
+        return model.table(
+            average_structure(model, np.ones(model.num_pairs), restrict=True).kept.astype(float)
+        )
+    if isinstance(mu, str) or callable(mu):
+        return model.table(weights_in_the_end(read_rule(mu), model))
+    return model.table(checked_weights(model.per_pair(mu, "mu"), "mu"))
+
+
+def _by_key(tally: Tally, mu: FloatArray) -> Target:
+    """Returns the tally over all states that the weights have a row for."""
+    S, A = mu.shape if mu.ndim == 2 else (0, 0)
+    declared = declared_of(tally)
+    if declared is not None and (tally.num_actions, len(declared.keys)) == (A, S):
+        return Target(over_all(tally), frozen(mu.copy()))
+    if declared is not None and declared.is_asked:
+        raise InvalidArgumentError(
+            f"`mu` must have shape ({len(declared.keys)}, {tally.num_actions}), a row for each of the "
+            f"`num_states`, got shape {mu.shape}."
+        )
+    by_number = all(isinstance(key, int) and 0 <= key < S for key in tally.keys)
+    if tally.num_actions != A or not (by_number or tally.num_states == S):
+        raise InvalidArgumentError(
+            f"`mu` must have shape (states, {tally.num_actions}) with a row for every state: {tally.source} "
+            f"has {tally.num_states}, {_range(tally)}; got shape {mu.shape}."
+        )
+    return Target(tally.over(range(S)) if by_number else tally, frozen(mu.copy()))
+
+
+def _range(tally: Tally) -> str:
+    numbers = [key for key in tally.keys if isinstance(key, int)]
+    if len(numbers) < len(tally.keys):
+        return f"in this order: {checks.name_some(tally.keys, 3)}"
+    return f"the largest being {max(numbers)}"
+
+
+# The best achievable beside a data set: on the model that is given, or on the one that the data shows.
+
+LARGEST_PLAN = (
+    200_000  # pairs up to which the best is planned unasked: more takes longer than reading the data
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """A plan, what it visits `[S*A]`, the weights it is about `[S*A]`, and what is left out, in words."""
+
+    plan: Plan | None  # None where there is none
+    occupancy: FloatArray | None
+    coverage: Coverage | None
+    note: str
+
+    @property
+    def worst_ratio(self) -> float:
+        """The worst ratio of the plan; nan where there is none."""
+        return math.nan if self.plan is None else self.plan.worst_ratio
+
+    def gap(self, d_hat: FloatArray) -> float:
+        """Returns how much more divergence visits have than the best, over its pairs; nan without one."""
+        if self.plan is None or self.coverage is None:
+            return math.nan
+        return self.coverage.divergence(d_hat) - self.plan.divergence
+
+    def shares(self, mu_bar: FloatArray) -> FloatArray:
+        """Returns what the best gives each pair, as a share of its due; nan where that is not known."""
+        if self.occupancy is None:
+            return np.full(mu_bar.size, np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.occupancy > 0, self.occupancy / mu_bar, np.nan)
+
+
+def find_best(target: Target, coverage: Coverage, wanted: bool | None) -> Best:
+    """Returns the best for these weights `[S*A]`; `wanted=None` leaves very large models out."""
+    tally, model = target.tally, target.model
+    num_pairs = int(np.count_nonzero(tally.visits)) if model is None else model.num_pairs
+    if wanted is False:
+        return _none("")
+    if wanted is None and num_pairs > LARGEST_PLAN:
+        return _none(f"{num_pairs} pairs are many, so no best was planned: pass best=True.")
+    if model is not None:
+        return _planned(model, model.pair_state * tally.num_actions + model.pair_action, coverage, "")
+    try:
+        seen = observed_model(tally)
+    except InvalidDataError as error:
+        return _none(str(error))
+    return _planned(seen.mdp, seen.pairs, coverage, seen.note)
+
+
+def _none(note: str) -> Best:
+    return Best(None, None, None, note)
+
+
+def _planned(mdp: MDP, rows: np.ndarray, coverage: Coverage, note: str) -> Best:
+    """Returns the plan on a model whose pair i is row `rows[i]` of the weights."""
+    if not coverage.support[rows].any():
+        return _none(f"{note} No pair with a weight can be visited for ever in what was seen.".strip())
+    found = plan(mdp, coverage.rho, coverage.mu[rows], restrict=True, throw=False)
+    occupancy, weights = np.zeros(coverage.mu.size), np.zeros(coverage.mu.size)
+    occupancy[rows] = mdp.per_pair(found.occupancy, "occupancy")
+    weights[rows] = mdp.per_pair(found.weights, "weights")
+    about = Coverage(coverage.rho, weights)
+    return Best(found, frozen(occupancy), about, f"{note} {found.restriction}".strip())
+
+
+# How far the shares of visits may be off, and whether the data has settled.
+#
+# d_hat is the share of each pair among T steps that depend on each other. With K stretches of L steps and
+# the share x_k of a pair in stretch k, batch means (Schmeiser 1982) give
+#
+#     sigma^2 = L var(x_k),   standard error = sqrt(sigma^2 / T),   interval = ± t_{K-1} standard errors,
+#
+# right as far as stretches are long enough to be almost independent. Summed over pairs, sigma^2 against the
+# p(1-p) that independent steps would have is the integrated autocorrelation time; T divided by it is how
+# many independent steps the data is worth. It may be more than T: visits that are steered to be even, are.
+#
+# Two signs that all this does not hold are looked for. Neighbouring stretches that are alike: the data is
+# too short for how slowly it moves. Shares that differ between the first half and the second by more than
+# chance: the behaviour changed along the way, as that of everything that learns does. The interval is then
+# of no steady behaviour; d_hat itself is what it is.
+#
+# What it does not know: the bias of a short run towards where it began.
+
+FEWEST = 8  # stretches, below which their spread says nothing
+ALIKE = 0.3  # correlation of neighbours; the variance is then 1.6 times what it seems
+CHANCE = 1e-3  # that a steady behaviour is said to have changed
+LEAST_VISITS = 2  # of a pair a stretch, on average, for its halves to be compared
+SHUFFLED = 0.1  # of the rows that do not go on where the one before led
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """What the stretches of a data set say about its shares of visits."""
+
+    error: FloatArray  # [S, A] standard error of d_hat; nan where nothing can be said
+    half_width: FloatArray  # [S, A] of the interval around d_hat
+    level: float  # of the interval
+    autocorrelation_time: float  # in steps; 1 is independent
+    effective_steps: float
+    correlation: float  # of neighbouring stretches
+    num_changed: int  # pairs whose share differs between the halves
+    num_batches: int
+    batch_length: int
+    is_settled: bool
+    statement: str
+
+
+def find_mixing(tally: Tally, level: float = 0.95) -> Mixing:
+    """Returns error bars of d_hat and whether they can be trusted."""
+    K, L, T, shape = tally.batches.shape[0], tally.batch_length, tally.num_steps, tally.visits.shape
+    if K < FEWEST:
+        nothing = frozen(np.full(shape, np.nan))
+        text = (
+            f"{T} steps are too few for error bars" if K else "no error bars: its stretches were not counted"
+        )
+        return Mixing(nothing, nothing, level, np.nan, np.nan, np.nan, 0, K, L, False, text)
+    mean, variance = _moments(tally.batches)  # of counts: L times the shares
+    error = np.sqrt(variance / L / T).reshape(shape)
+    spread = float(np.sum(mean * (L - mean))) / L
+    time = float(variance.sum()) / spread if spread > 0 else 1.0
+    correlation, changed = _correlation(tally.batches, mean, variance), _changed(tally.batches)
+    worth = T / time if time > 0 else np.inf
+    return Mixing(
+        error=frozen(error),
+        half_width=frozen(float(stats.t.ppf((1 + level) / 2, K - 1)) * error),
+        level=level,
+        autocorrelation_time=time,
+        effective_steps=worth,
+        correlation=correlation,
+        num_changed=changed,
+        num_batches=K,
+        batch_length=L,
+        is_settled=correlation <= ALIKE and not changed and tally.num_jumps <= SHUFFLED * T,
+        statement=_statement(tally, correlation, changed, worth),
+    )
+
+
+def _moments(batches: Matrix) -> tuple[FloatArray, FloatArray]:
+    """Returns mean and variance of each column of sparse counts `[K, n]`."""
+    (K, n), data = batches.shape, batches.data.astype(float)
+    mean = np.bincount(batches.indices, weights=data, minlength=n) / K
+    squares = np.bincount(batches.indices, weights=data * data, minlength=n)
+    return mean, np.maximum(squares - K * mean**2, 0.0) / (K - 1)
+
+
+def _correlation(batches: Matrix, mean: FloatArray, variance: FloatArray) -> float:
+    """Returns the correlation of neighbouring stretches, all pairs together; 0 where nothing varies."""
+    K = batches.shape[0]
+    total = (K - 1) * float(variance.sum())
+    if total <= 0:
+        return 0.0
+    products = float(_some(batches, 0, K - 1).multiply(_some(batches, 1, K)).sum())
+    ends = batches[[0, K - 1]].sum(axis=0)  # every stretch but these has two neighbours
+    return (products - float(mean @ (2 * K * mean - ends)) + (K - 1) * float(mean @ mean)) / total
+
+
+def _changed(batches: Matrix) -> int:
+    """Returns how many pairs have another share in the second half, by t-tests of CHANCE together."""
+    half = batches.shape[0] // 2
+    (a, var_a), (b, var_b) = _moments(_some(batches, 0, half)), _moments(_some(batches, half, 2 * half))
+    often = a + b >= 2 * LEAST_VISITS
+    if not often.any():
+        return 0
+    bound = float(stats.t.isf(CHANCE / 2 / int(often.sum()), 2 * half - 2))
+    difference = np.abs(a - b)[often]
+    return int(np.count_nonzero(difference > bound * np.sqrt((var_a + var_b)[often] / half) + 1e-9))
+
+
+def _some(batches: Matrix, first: int, last: int) -> Matrix:
+    """Returns rows first..last-1 without copying their entries, as SciPy's slices would."""
+    begin, end = batches.indptr[first], batches.indptr[last]
+    rows = batches.data[begin:end], batches.indices[begin:end], batches.indptr[first : last + 1] - begin
+    return sp.csr_array(rows, shape=(last - first, batches.shape[1]))
+
+
+def _statement(tally: Tally, correlation: float, changed: int, worth: float) -> str:
+    """Returns what this means, in words."""
+    if tally.num_jumps > SHUFFLED * tally.num_steps:
+        return (
+            f"{tally.num_jumps} of {tally.num_steps} rows do not go on where the row before led: if rows "
+            "were shuffled, error bars are too small"
+        )
+    if correlation > ALIKE:
+        return "too short for how slowly it moves: error bars are too small"
+    if changed:
+        return f"the behaviour changed along the way: {changed} pairs have another share in the second half"
+    return f"settled: worth about {worth:.3g} independent steps of {tally.num_steps}"

@@ -1,0 +1,300 @@
+"""Which column of a table is what, by the names that people give them, and what its values must be.
+
+States and actions are whole numbers; whole numbers that arrive as floats or as text are read, others refused
+by column and row. A flag is True/False or 0/1. `terminated` says that an episode truly ended, `truncated` (or
+`timeout`) that it was cut; `done` may mean both, so where a row is marked `done` and `truncated` it was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import BoolArray, IntArray
+from rhocover.errors import InvalidDataError, shortened
+
+SYNONYMS = {
+    "state": ("s", "state", "states", "obs", "observation", "observations"),
+    "action": ("a", "action", "actions", "act"),
+    "next_state": (
+        "s_next", "s'", "next_s", "next_state", "next_states", "next_obs", "next_observation",
+        "next_observations",
+    ),
+    "done": ("done", "dones"),
+    "terminated": ("terminated", "terminal", "terminals", "termination", "terminations"),
+    "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts"),
+    "episode": ("episode", "episodes", "episode_id"),
+}  # fmt: skip
+TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
+LARGEST_WHOLE_FLOAT = 2.0**53  # beyond it floats skip whole numbers
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The name of each column that is used; None where there is none."""
+
+    state: str
+    action: str
+    next_state: str | None
+    done: str | None
+    terminated: str | None
+    truncated: str | None
+    episode: str | None
+
+    @property
+    def needed(self) -> list[str]:
+        """The names, in order, without those that are missing."""
+        return [name for name in vars(self).values() if name is not None]
+
+
+def find_columns(names: Iterable[str], source: str) -> Columns:
+    """Returns which column is what; refuses a table that lacks one, and says what was found."""
+    names = [str(name) for name in names]
+    found = {role: _find(role, names, source) for role in SYNONYMS}
+    missing = [role for role in ("state", "action") if found[role] is None]
+    if found["next_state"] is None and found["episode"] is None:
+        missing.append("next_state")
+    if found["done"] is None and found["terminated"] is None:
+        missing.append("done")
+    if missing:
+        wanted = "; ".join(f"{role} (also {', '.join(SYNONYMS[role])})" for role in missing)
+        raise InvalidDataError(
+            f"{source} lacks {_and(missing)}: its columns are {shortened(', '.join(names)) or 'none'}. "
+            f"Rename or add: {wanted}. For one endless run `done` is False everywhere; where there is a "
+            "column `episode`, next states are found."
+        )
+    return Columns(**found)  # type: ignore[arg-type]
+
+
+def _find(role: str, names: list[str], source: str) -> str | None:
+    fits = [name for name in names if name.strip().lower() in SYNONYMS[role]]
+    if len(fits) > 1:
+        raise InvalidDataError(f"{source} has several columns for {role}: {_and(fits)}. Keep one of them.")
+    return fits[0] if fits else None
+
+
+def _and(words: list[str]) -> str:
+    return " and ".join(f"`{word}`" for word in words)
+
+
+def whole_numbers(values: Any, name: str, first_row: int = 0) -> IntArray:
+    """Returns a column of whole numbers as int64 `[T]`; refuses anything else by row."""
+    array = _column(values, name)
+    if array.dtype.kind in "US":
+        array = _parsed(array, name, first_row)
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64, copy=False)
+        whole = np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) <= LARGEST_WHOLE_FLOAT)
+        _refuse(array, ~whole, name, first_row, "whole numbers")
+    elif array.dtype.kind == "u" and array.dtype.itemsize == 8:
+        _refuse(array, array > np.iinfo(np.int64).max, name, first_row, "whole numbers that int64 can hold")
+    elif array.dtype.kind not in "iu":
+        raise InvalidDataError(
+            f"`{name}` must hold whole numbers, got {_kinds(array)}. Give states and actions numbers from 0."
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def flags(values: Any, name: str, first_row: int = 0) -> BoolArray:
+    """Returns a column of True/False or 0/1 as bool `[T]`; refuses anything else by row."""
+    array = _column(values, name)
+    if array.dtype.kind == "b":
+        return array
+    if array.dtype.kind in "US":
+        text = np.char.lower(np.char.strip(array.astype(str)))
+        true = np.isin(text, TRUE)
+        _refuse(array, ~true & ~np.isin(text, FALSE), name, first_row, "True or False, or 0 or 1")
+        return true
+    if array.dtype.kind not in "iuf":
+        raise InvalidDataError(f"`{name}` must hold True or False, or 0 or 1, got {_kinds(array)}.")
+    _refuse(array, (array != 0) & (array != 1), name, first_row, "True or False, or 0 or 1")
+    return array == 1
+
+
+def _column(values: Any, name: str) -> Any:
+    """Returns the values `[T]`; a column `[T, 1]` is one, too."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, MemoryError) as error:
+        raise InvalidDataError(f"`{name}` must be one value a row, got rows of different lengths.") from error
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise InvalidDataError(
+            f"`{name}` must be one value a row, got an array of shape {array.shape}. Observations of several "
+            "numbers need `states`, for example rc.Bins."
+        )
+    return array
+
+
+def _parsed(array: Any, name: str, first_row: int) -> Any:
+    """Returns text as whole numbers, or as floats where it is not all whole."""
+    for kind in (np.int64, np.float64):
+        try:
+            return array.astype(kind)
+        except (ValueError, OverflowError):
+            continue
+    row = next(row for row, text in enumerate(array.tolist()) if not _is_number(text))
+    raise InvalidDataError(
+        f"`{name}` must hold whole numbers, got {shortened(repr(str(array[row])))} in row {first_row + row}."
+    )
+
+
+def _is_number(text: Any) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse(array: Any, bad: BoolArray, name: str, first_row: int, expected: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InvalidDataError(
+            f"`{name}` must hold {expected}, got {shortened(array[row])} in row {first_row + row}."
+        )
+
+
+def _kinds(array: Any) -> str:
+    """Returns the type of the values; of objects, the types that are mixed."""
+    if array.dtype.kind != "O":
+        return f"dtype {array.dtype}"
+    return "a mix of " + ", ".join(sorted({type(value).__name__ for value in array.tolist()}))
+
+
+# Pieces of a stream of transitions, made from pieces of a table.
+#
+# Where a table has no column of next states but one that numbers its episodes, the next state is that of
+# the next row of the same episode. The last row of an episode then has none: if the episode ended there it
+# needs none, otherwise the row is left out, because nobody knows where it led.
+
+Numbers = Callable[[Any, str, int], IntArray]  # values, column name, number of the first row
+SIZE = 2**17  # rows of a piece: its columns fit into a processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Consecutive transitions, `[T]` each; `first` marks beginnings of episodes, None where nobody says."""
+
+    states: IntArray
+    actions: IntArray
+    next_states: IntArray
+    terminated: BoolArray
+    truncated: BoolArray | None
+    first: BoolArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What a piece of a table says, `[T]` each, before next states are known."""
+
+    states: IntArray
+    actions: IntArray
+    ended: BoolArray
+    cut: BoolArray
+    episode: Any
+
+    def __getitem__(self, part: Any) -> _Rows:
+        return _Rows(*(getattr(self, field.name)[part] for field in fields(self)))
+
+    def after(self, before: _Rows | None) -> _Rows:
+        """Returns the rows before, and these."""
+        if before is None:
+            return self
+        pairs = ((getattr(before, field.name), getattr(self, field.name)) for field in fields(self))
+        return _Rows(*(np.concatenate(pair) for pair in pairs))
+
+
+def chunks_of_table(
+    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers
+) -> Iterator[Chunk]:
+    """Returns the transitions of a table that comes in pieces."""
+    read = _with_next if columns.next_state is not None else _without_next
+    return read(pieces, columns, state_numbers, action_numbers)
+
+
+def _with_next(
+    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers
+) -> Iterator[Chunk]:
+    row, last = 0, None
+    for piece in pieces:
+        check_lengths({name: piece[name] for name in columns.needed})
+        states = state_numbers(piece[columns.state], columns.state, row)
+        assert columns.next_state is not None
+        nexts = state_numbers(piece[columns.next_state], columns.next_state, row)
+        actions = action_numbers(piece[columns.action], columns.action, row)
+        ended, cut = _ends(piece, columns, row)
+        first = None
+        if columns.episode is not None and states.size:
+            episode = np.asarray(piece[columns.episode])
+            first = _changes(episode, last)
+            last = episode[-1]
+        yield Chunk(states, actions, nexts, ended, cut, first)
+        row += states.size
+
+
+def _without_next(
+    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers
+) -> Iterator[Chunk]:
+    row, held, last = 0, None, None
+    for piece in pieces:
+        check_lengths({name: piece[name] for name in columns.needed})
+        states = state_numbers(piece[columns.state], columns.state, row)
+        if not states.size:
+            continue
+        actions = action_numbers(piece[columns.action], columns.action, row)
+        ended, cut = _ends(piece, columns, row)
+        cut = np.zeros(states.size, bool) if cut is None else cut
+        rows = _Rows(states, actions, ended, cut, np.asarray(piece[columns.episode or ""]))
+        row += states.size
+        rows = rows.after(held)
+        held = rows[-1:]
+        yield _linked(rows[:-1], rows[1:], last)
+        last = rows.episode[-2] if rows.states.size > 1 else last
+    if held is not None and held.ended[0]:
+        yield _linked(held, held, last)
+
+
+def _linked(rows: _Rows, following: _Rows, last: Any) -> Chunk:
+    """Returns rows with the states that follow, without those of which nobody knows where they led."""
+    first = _changes(rows.episode, last)
+    known = rows.ended | (rows.episode == following.episode)
+    return Chunk(
+        rows.states[known], rows.actions[known], following.states[known], rows.ended[known], rows.cut[known],
+        first[known],
+    )  # fmt: skip
+
+
+def _changes(episode: Any, last: Any) -> BoolArray:
+    """Returns which rows have another episode than the row before; `last` is that of the piece before."""
+    first = np.ones(episode.size, bool)
+    first[1:] = episode[1:] != episode[:-1]
+    if first.size and last is not None:
+        first[0] = bool(episode[0] != last)
+    return first
+
+
+def _ends(piece: Mapping[str, Any], columns: Columns, row: int) -> tuple[BoolArray, BoolArray | None]:
+    """Returns which rows ended their episode, and which cut it."""
+
+    def read(name: str | None) -> BoolArray | None:
+        return None if name is None else flags(piece[name], name, row)
+
+    done, terminated, truncated = read(columns.done), read(columns.terminated), read(columns.truncated)
+    if terminated is not None:
+        cuts = [column for column in (done, truncated) if column is not None]
+        return terminated, np.logical_or.reduce(cuts) if cuts else None
+    assert done is not None
+    return (done, None) if truncated is None else (done & ~truncated, truncated)
+
+
+def check_lengths(columns: Mapping[str, Any]) -> None:
+    """Refuses columns of different lengths."""
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"`{name}` {length}" for name, length in lengths.items())
+        raise InvalidDataError(f"columns must have one value a row each, got lengths {said}.")

@@ -1,0 +1,232 @@
+"""The model that a data set shows: what was tried, with the frequencies of what followed.
+
+    P(s' | s, a) = ( moves(s, a, s') + ends(s, a) start(s') ) / visits(s, a),     start = starts / episodes
+
+Nothing is smoothed or guessed: a pair that was never tried is no pair of this model. Where an episode ended
+the model goes on as the data did, with a new start. A time limit is no end, so the move before it counts as
+any other; but a state that was only ever the last before a cut has no tried pair, and what led there leads to
+a new start, as it did in the data.
+
+One trajectory stays in one end component in the long run, so the model is that of the component with the most
+visits, and `note` says in words what was left out.
+
+What it does not know: how sure all this is (`learning.confidence`), and what lies beyond what was tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover import checks
+from rhocover.chains import EndComponents, maximal_end_components
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
+from rhocover.datasets.tally import Tally
+from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.mdp import MDP
+
+MOST_ENTRIES = 50_000_000  # of the transition matrix: restarts from everywhere to everywhere
+NAMED = 8  # items in a note
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """The empirical model, and which row `s*A + a` of the tally each of its pairs is, `[n]`."""
+
+    mdp: MDP
+    pairs: IntArray
+    note: str  # what was left out, in words; "" if nothing
+
+
+def observed_model(tally: Tally) -> Observed:
+    """Returns the empirical model of what was tried, on its end component with the most visits."""
+    visits = tally.visits.ravel()
+    tried = np.flatnonzero(visits)
+    if not tried.size:
+        raise InvalidDataError(f"{tally.source} holds no transition, so it shows no model.")
+    whole, states = _whole_model(tally, tried)
+    components = maximal_end_components(whole)
+    kept = _most_visited(components, visits[tried])
+    mdp = whole if kept.all() else whole.subset(kept)[0]
+    return Observed(mdp, frozen(tried[kept]), _note(tally, states, tried, kept))
+
+
+def _whole_model(tally: Tally, tried: IntArray) -> tuple[MDP, IntArray]:
+    """Returns the model of all tried pairs, and the tally's number of each of its states."""
+    A = tally.num_actions
+    states = np.unique(tried // A)
+    number = np.full(tally.num_states, -1, np.int64)
+    number[states] = np.arange(states.size)
+    start = _start(tally, states)
+    rows = _rows(tally, tried, number, start)
+    names = tally.state_names and [tally.state_names[s] for s in states]
+    mdp = MDP.from_pairs(
+        rows, number[tried // A], tried % A, num_actions=A, start=start,
+        state_labels=names or [str(tally.keys[s]) for s in states], action_labels=tally.action_names,
+        layout=tally.layout and tally.layout.subset(states), name=f"the model seen in {tally.source}",
+    )  # fmt: skip
+    return mdp, states
+
+
+def _start(tally: Tally, states: IntArray) -> FloatArray:
+    """Returns the empirical start distribution over the tried states; where none is known, all visits'."""
+    starts = tally.starts[states].astype(float)
+    if not starts.any():
+        starts = tally.visits[states].sum(axis=1).astype(float)
+    return starts / starts.sum()
+
+
+def _rows(tally: Tally, tried: IntArray, number: IntArray, start: FloatArray) -> Matrix:
+    """Returns P of the tried pairs `[n, S]`: moves among tried states, and restarts for the rest."""
+    moves = tally.moves[tried].tocoo()
+    pair, state = moves.coords[0], number[moves.coords[1]]
+    stays = state >= 0
+    shape = (tried.size, start.size)
+    inside = sp.csr_array((moves.data[stays].astype(float), (pair[stays], state[stays])), shape=shape)
+    lost = np.bincount(pair[~stays], weights=moves.data[~stays], minlength=tried.size)
+    restarts = tally.ends[tried] + lost
+    check_restarts(tally, restarts, start)
+    again = sp.csr_array(restarts[:, None]) @ sp.csr_array(start[None, :])
+    visits = tally.visits.ravel()[tried].astype(float)
+    return sp.csr_array(sp.diags_array(1 / visits) @ (inside + again))
+
+
+def check_restarts(tally: Tally, restarts: Any, start: Any) -> None:
+    """Refuses to lead every end to every start where that would not fit in memory."""
+    num_ending, num_starts = np.count_nonzero(restarts), np.count_nonzero(start)
+    if num_ending * num_starts > MOST_ENTRIES:
+        raise InvalidDataError(
+            f"{tally.source} ends episodes in {num_ending} pairs and begins them in {num_starts} states: the "
+            "model of its restarts does not fit. Read it with coarser states."
+        )
+
+
+def _most_visited(components: EndComponents, visits: IntArray) -> BoolArray:
+    """Returns which tried pairs lie in the end component with the most visits, `[n]`."""
+    inside = components.pair_label >= 0
+    weight = np.bincount(components.pair_label[inside], weights=visits[inside], minlength=components.count)
+    return components.pair_label == int(np.argmax(weight))
+
+
+def _note(tally: Tally, states: IntArray, tried: IntArray, kept: BoolArray) -> str:
+    """Returns what is not in the model, in words."""
+    sentences = []
+    has_moves_to = np.bincount(tally.moves.indices, minlength=tally.num_states) > 0
+    has_moves_to[states] = False
+    unknown, dropped = np.flatnonzero(has_moves_to), tried[~kept]
+    if unknown.size:
+        sentences.append(
+            f"{_count(unknown.size, 'state')} only met where an episode was cut: "
+            f"{_names(unknown, tally.state_name)}; what led there leads to a new start."
+        )
+    if dropped.size:
+        share = tally.visits.ravel()[dropped].sum() / tally.num_steps
+        sentences.append(
+            f"{_count(dropped.size, 'tried pair')} with {share:.3g} of the visits cannot be visited for ever "
+            f"in what was seen: {_names(dropped, tally.pair_name)}."
+        )
+    return " ".join(sentences)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _names(items: IntArray, name: Callable[[int], str]) -> str:
+    """Returns the names of the first items and how many more there are."""
+    shown = ", ".join(name(int(item)) for item in items[:NAMED])
+    return f"{shown} and {items.size - NAMED} more" if items.size > NAMED else shown
+
+
+# A data set held against a model that is known: the same states, or it is another environment's data.
+#
+# States of the data are found among the model's by what an environment calls them, by the model's labels,
+# or by number. Visits to what the model does not have, and moves that it gives probability 0, cannot be:
+# such data is refused, because every figure about it would be wrong.
+
+IMPOSSIBLE = "Is it data of another environment? To judge it by itself, leave `model` out."
+
+
+@dataclass(frozen=True, eq=False)
+class KnownModel:
+    """A model; `keys` are what the data calls its states, None for their labels or numbers."""
+
+    mdp: MDP
+    keys: tuple[Hashable, ...] | None = None
+    spaces: tuple[Any, Any] | None = None  # of observations and actions, where an environment was given
+
+
+def read_model(model: Any) -> KnownModel | None:
+    """Returns an MDP, or that of an environment's table with the environment's numbers of its states."""
+    if model is None or isinstance(model, KnownModel):
+        return model
+    if isinstance(model, MDP):
+        return KnownModel(model)
+    if hasattr(model, "unwrapped"):
+        from rhocover.environments.table_model import read_table
+
+        table, spaces = read_table(model), (model.observation_space, model.action_space)
+        return KnownModel(table.model, tuple(table.states.tolist()), spaces)
+    raise InvalidArgumentError(
+        f"`model` must be an MDP or a Gymnasium environment with a table, got {type(model).__name__}."
+    )
+
+
+def over_model(tally: Tally, known: KnownModel) -> Tally:
+    """Returns the tally over the model's states; refuses what the model says cannot be."""
+    model = known.mdp
+    if tally.num_actions != model.num_actions:
+        raise InvalidDataError(
+            f"{tally.source} has {tally.num_actions} actions, `model` has {model.num_actions}. {IMPOSSIBLE}"
+        )
+    labels = model.state_labels
+    names = [tally.state_name(state) for state in range(tally.num_states)]
+    if known.keys is not None:
+        tally = _placed(tally, list(tally.keys), known.keys)
+    elif labels is not None and set(names) & set(labels):
+        tally = _placed(tally, names, labels)
+    else:
+        tally = _placed(tally, list(tally.keys), range(model.num_states))
+    tally = replace(tally.over(range(model.num_states), labels), action_names=model.action_labels)
+    _check_pairs(tally, model)
+    _check_moves(tally, model)
+    return tally
+
+
+def _placed(tally: Tally, names: list[Any], whole: Sequence[Any]) -> Tally:
+    """Returns the tally with the model's numbers as keys; `whole` is what its states are called."""
+    place = {name: number for number, name in enumerate(whole)}
+    lost = [name for name in names if name not in place]
+    if lost:
+        raise InvalidDataError(
+            f"{tally.source} has states that `model` does not: {checks.name_some(lost)}; its "
+            f"{len(place)} states are {checks.name_some(list(place), 4)}. {IMPOSSIBLE}"
+        )
+    return replace(tally, keys=tuple(place[name] for name in names))
+
+
+def _check_pairs(tally: Tally, model: MDP) -> None:
+    """Refuses visits to pairs that the model lacks."""
+    absent = (tally.visits > 0) & (model.table(np.ones(model.num_pairs)) == 0)
+    if absent.any():
+        name = tally.pair_name(int(np.flatnonzero(absent)[0]))
+        raise InvalidDataError(f"{tally.source} visits {name}, which `model` does not allow. {IMPOSSIBLE}")
+
+
+def _check_moves(tally: Tally, model: MDP) -> None:
+    """Refuses moves that have probability 0."""
+    rows = tally.moves[model.pair_state * tally.num_actions + model.pair_action]
+    seen = rows.astype(bool).astype(np.int8)
+    possible = model.transitions.astype(bool).astype(np.int8)
+    impossible = (seen - seen.multiply(possible)).tocoo()
+    wrong = np.flatnonzero(impossible.data)
+    if wrong.size:
+        pair, state = (int(part[wrong[0]]) for part in impossible.coords)
+        raise InvalidDataError(
+            f"{tally.source} goes from {model.pair_name(pair)} to {tally.state_name(state)}, which `model` "
+            f"gives probability 0. {IMPOSSIBLE}"
+        )

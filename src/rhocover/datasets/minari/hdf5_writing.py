@@ -1,0 +1,282 @@
+"""A file of episodes, written front to back: blocks of data, the episodes' records, the index at the end.
+
+    superblock | batch 1: column, column, ..., records | batch 2 ... | index of episodes
+
+Episodes wait until a batch is full (1024 of them, or 16 MB), whatever the pieces in which they came. So the
+bytes of the file depend on the episodes alone, and the same episodes give the same file to the bit.
+Memory holds one batch; an episode longer than that may come as `StoredRows`. Until `close` the file has no
+index, and no reader takes it for whole.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover.datasets.minari.columns import StoredRows, stretches
+from rhocover.datasets.minari.hdf5_records import (
+    UNDEFINED,
+    Column,
+    episode_record,
+    fixed,
+    message,
+    object_header,
+)
+
+# The root of an HDF5 file: which episode begins where, as the format's oldest kind of group.
+#
+# A group of this kind is a heap of names, leaves with up to 2k entries (name, address) in the order of the
+# names, and a B-tree above them (HDF5 File Format Specification 3.0, II.A, III.A.1, III.B, III.D). All of
+# it is made at once when the addresses are known, from the bottom up. The library can add to it afterwards.
+
+SUPERBLOCK_BYTES = 96
+LEAF_K, TREE_K = 32, 64  # half of what a leaf and a tree node hold: 2^20 episodes fit below two tree levels
+NOWHERE = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+ENTRY = np.dtype([("name", "<u8"), ("header", "<u8"), ("cache", "<u4"), ("_", "<u4"), ("scratch", "V16")])
+LEAF = np.dtype([("head", "V6"), ("count", "<u2"), ("entries", ENTRY, (2 * LEAF_K,))])
+NODE = np.dtype(
+    [
+        ("signature", "V4"),
+        ("kind", "u1"),  # 0: a tree of a group's names
+        ("level", "u1"),
+        ("count", "<u2"),
+        ("left", "<u8"),
+        ("right", "<u8"),
+        ("pairs", [("key", "<u8"), ("child", "<u8")], (2 * TREE_K,)),
+        ("last", "<u8"),
+    ]
+)
+
+
+def root_group(addresses: np.ndarray, position: int) -> tuple[bytes, bytes]:
+    """Returns (bytes to write at `position`, superblock): a file of groups episode_0, episode_1, ..."""
+    names = np.array([f"episode_{number}" for number in range(len(addresses))], dtype="S24")
+    order = np.argsort(names, kind="stable")
+    heap = _heap(names, position)
+    offsets = 8 + names.dtype.itemsize * order
+    leaves, where, last = _leaves(offsets, addresses[order], position + len(heap))
+    tree, root = _tree(where, last, position + len(heap) + len(leaves))
+    body = heap + leaves + tree
+    table = struct.pack("<QQ", root, position)
+    header = object_header([message(0x0011, fixed(table))]).data
+    return body + header, superblock(position + len(body), table, position + len(body) + len(header))
+
+
+def superblock(root: int, table: bytes, end: int) -> bytes:
+    """Returns the first 96 bytes of the file (II.A, version 0): where its root group and its end are."""
+    versions = struct.pack("<8sBBBxBBBx", b"\x89HDF\r\n\x1a\n", 0, 0, 0, 0, 8, 8)
+    shape = struct.pack("<HHIQ", LEAF_K, TREE_K, 0, 0) + UNDEFINED + struct.pack("<Q", end) + UNDEFINED
+    return versions + shape + struct.pack("<QQII", 0, root, 1, 0) + table
+
+
+def _heap(names: np.ndarray, position: int) -> bytes:
+    """Returns the names, each in 24 bytes behind an empty one at 0, and their heap's header before them."""
+    data = bytes(8) + names.tobytes()
+    no_free_space = 1  # III.D calls it the offset of the free list; the library writes 1 where there is none
+    return struct.pack("<4sB3xQQQ", b"HEAP", 0, len(data), no_free_space, position + 32) + data
+
+
+def _parts(count: int, size: int) -> np.ndarray:
+    """Returns boundaries of equal shares of at most `size`: one share, or each at least half full."""
+    return np.linspace(0, count, -(-count // size) + 1).astype(np.int64)
+
+
+def _leaves(names: np.ndarray, headers: np.ndarray, position: int) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """Returns (bytes, address of each leaf, name that ends it)."""
+    bounds = _parts(len(names), 2 * LEAF_K)
+    leaves = np.zeros(len(bounds) - 1, LEAF)
+    leaves["head"] = np.frombuffer(b"SNOD\x01\0", "V6")
+    leaves["count"] = np.diff(bounds)
+    row = np.repeat(np.arange(len(leaves)), np.diff(bounds))
+    place = np.arange(len(names)) - bounds[row]
+    leaves["entries"]["name"][row, place] = names
+    leaves["entries"]["header"][row, place] = headers
+    where = position + LEAF.itemsize * np.arange(len(leaves))
+    return leaves.tobytes(), where, names[bounds[1:] - 1]
+
+
+def _tree(children: np.ndarray, last: np.ndarray, position: int) -> tuple[bytes, int]:
+    """Returns (bytes of all levels, address of the root); `last` are the greatest names below each child."""
+    data, level = b"", 0
+    while level == 0 or len(children) > 1:
+        nodes, children, last = _tree_level(children, last, level, position + len(data))
+        data += nodes
+        level += 1
+    return data, int(children[0])
+
+
+def _tree_level(
+    children: np.ndarray, last: np.ndarray, level: int, position: int
+) -> tuple[bytes, np.ndarray, np.ndarray]:
+    """Returns (bytes, addresses, greatest names) of the nodes above `children`.
+
+    A node of n children has n + 1 keys; child i holds names above key i and up to key i + 1.
+    """
+    bounds = _parts(len(children), 2 * TREE_K)
+    nodes = np.zeros(len(bounds) - 1, NODE)
+    where = position + NODE.itemsize * np.arange(len(nodes))
+    nodes["signature"], nodes["level"] = np.frombuffer(b"TREE", "V4"), level
+    nodes["count"] = np.diff(bounds)
+    nodes["left"] = np.concatenate([[NOWHERE], where[:-1].astype(np.uint64)])
+    nodes["right"] = np.concatenate([where[1:].astype(np.uint64), [NOWHERE]])
+    before = np.concatenate([[0], last])  # before the first name stands the empty one, at 0 of the heap
+    for node, begin, end in zip(nodes, bounds[:-1], bounds[1:], strict=True):
+        keys, count = before[begin : end + 1], end - begin
+        node["pairs"]["child"][:count] = children[begin:end]
+        node["pairs"]["key"][:count] = keys[:-1]
+        if count < 2 * TREE_K:
+            node["pairs"]["key"][count] = keys[-1]
+        else:
+            node["last"] = keys[-1]
+    return nodes.tobytes(), where, last[bounds[1:] - 1]
+
+
+# A file of episodes, written front to back: blocks of data, the episodes' records, the index at the end.
+
+BATCH_EPISODES = 1024
+BATCH_BYTES = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """Some episodes: the arrays of each column by name, lengths [E], seeds [E] and which of them count.
+
+    A reader gives a long episode in parts: `has_more` says that the last one goes on in what comes next. A
+    part of T steps has T + 1 observations, too; the last of them is the first of the next part. A writer
+    takes a long episode that stands alone with `StoredRows` in the place of arrays.
+    """
+
+    arrays: Mapping[str, Any]
+    lengths: np.ndarray
+    seeds: np.ndarray
+    has_seed: np.ndarray
+    has_more: bool = False
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def part(self, columns: Sequence[Column], begin: int, end: int) -> Episodes:
+        """Returns episodes begin..end-1, as views."""
+        if (begin, end) == (0, len(self)):
+            return self
+        first, last = int(self.lengths[:begin].sum()), int(self.lengths[:end].sum())
+        arrays = {
+            c.name: self.arrays[c.name][first + c.extra * begin : last + c.extra * end] for c in columns
+        }
+        chosen = slice(begin, end)
+        return Episodes(arrays, self.lengths[chosen], self.seeds[chosen], self.has_seed[chosen])
+
+    def copy(self) -> Episodes:
+        """Returns the same episodes in memory of their own."""
+        arrays = {
+            name: array if isinstance(array, StoredRows) else array.copy()
+            for name, array in self.arrays.items()
+        }
+        return Episodes(arrays, self.lengths.copy(), self.seeds.copy(), self.has_seed.copy())
+
+
+def joined(pieces: Sequence[Episodes]) -> Episodes:
+    """Returns the pieces one after another."""
+    if len(pieces) == 1:
+        return pieces[0]
+    arrays = {name: np.concatenate([piece.arrays[name] for piece in pieces]) for name in pieces[0].arrays}
+    columns = ([getattr(piece, name) for piece in pieces] for name in ("lengths", "seeds", "has_seed"))
+    return Episodes(arrays, *map(np.concatenate, columns), has_more=pieces[-1].has_more)
+
+
+class EpisodeFile:
+    """Takes episodes with `add`; `close` makes the file whole. `addresses` is where each episode begins."""
+
+    def __init__(self, path: Path, columns: Sequence[Column]) -> None:
+        self.columns = tuple(columns)
+        self.num_episodes = 0
+        self._record = episode_record(columns)
+        self._batch_steps = max(1, BATCH_BYTES // sum(column.row_bytes for column in columns))
+        self._waiting: list[Episodes] = []
+        self._waiting_episodes = self._waiting_steps = 0
+        self._addresses: list[np.ndarray] = []
+        self._position = SUPERBLOCK_BYTES  # zeros until `close`
+        self._file = open(path, "xb")  # noqa: SIM115 - closed by `close` or `abandon`
+        self._file.seek(self._position)
+
+    def add(self, episodes: Episodes) -> None:
+        """Adds episodes; what does not fill a batch is copied and waits, so arrays may be reused."""
+        done = 0
+        while done < len(episodes):
+            room = self._room(episodes.lengths[done:])
+            piece = episodes.part(self.columns, done, min(done + room, len(episodes)))
+            is_full = done + room <= len(episodes)
+            self._wait(piece if is_full else piece.copy())
+            if is_full:
+                self._write_batch()
+            done += len(piece)
+
+    def _room(self, lengths: np.ndarray) -> int:
+        """Returns how many more episodes fill the batch; more than there are if these do not."""
+        by_number = BATCH_EPISODES - self._waiting_episodes
+        steps = np.cumsum(lengths[:by_number])
+        return min(by_number, 1 + int(np.searchsorted(steps, self._batch_steps - self._waiting_steps)))
+
+    def _wait(self, piece: Episodes) -> None:
+        self._waiting.append(piece)
+        self._waiting_episodes += len(piece)
+        self._waiting_steps += int(piece.lengths.sum())
+
+    def _write_batch(self) -> None:
+        waiting = self._waiting
+        self._waiting, self._waiting_episodes, self._waiting_steps = [], 0, 0
+        data = {c.name: self._write(*(piece.arrays[c.name] for piece in waiting)) for c in self.columns}
+        lengths, seeds, has_seed = (
+            np.concatenate([getattr(piece, name) for piece in waiting])
+            for name in ("lengths", "seeds", "has_seed")
+        )
+        records = self._record.fill(self._position, self.num_episodes, lengths, seeds, has_seed, data)
+        begin = self._write(records.view(np.uint8))
+        self._addresses.append(begin + records.itemsize * np.arange(lengths.size))
+        self.num_episodes += lengths.size
+
+    def _write(self, *data: Any) -> int:
+        """Writes bytes and arrays, then zeros to a multiple of eight bytes; returns where they begin."""
+        begin = self._position
+        for raw in _bytes_of(data):
+            self._file.write(raw)
+            self._position += len(raw)
+        padding = -(self._position - begin) % 8
+        self._file.write(bytes(padding))
+        self._position += padding
+        return begin
+
+    def close(self) -> int:
+        """Writes what waits and the index, makes all of it durable; returns the number of bytes."""
+        if self._waiting:
+            self._write_batch()
+        index, superblock = root_group(np.concatenate(self._addresses), self._position)
+        self._write(index)
+        self._file.seek(0)
+        self._file.write(superblock)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return self._position
+
+    def abandon(self) -> None:
+        """Closes the file as it is: no reader will open it."""
+        with suppress(OSError):  # what waits to be written may find no room
+            self._file.close()
+
+
+def _bytes_of(data: Iterable[Any]) -> Iterable[Any]:
+    """Returns the bytes of some arrays, stored rows a stretch at a time."""
+    for value in data:
+        if isinstance(value, bytes):
+            yield value
+            continue
+        for rows in stretches(value):
+            yield np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data

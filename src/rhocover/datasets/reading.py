@@ -1,0 +1,400 @@
+"""What a user brings, as a tally: arrays, a file, a Minari data set, or something that was tallied already.
+
+`data` may be
+
+- a mapping or a data frame of columns, or a tuple (s, a, s_next, done) or (s, a, s_next, terminated,
+truncated); - the path of an NPZ, CSV or Parquet file with such columns (their usual names: see `columns`);
+- the folder of a Minari data set or of a collection, an id, or the opened data set itself;
+- a `Tally`, or anything with an attribute `tally`, such as what `collect` returns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.checks import IntArray
+from rhocover.datasets.builder import Tallier
+from rhocover.datasets.columns import Numbers, chunks_of_table, find_columns, whole_numbers
+from rhocover.datasets.minari.columns import windows
+from rhocover.datasets.states import Declared, Ids, StateNumbers, make_state_numbers
+from rhocover.datasets.tables import READERS, Table, table_of_columns
+from rhocover.datasets.tally import Tally
+from rhocover.errors import FileFormatError, InvalidArgumentError, InvalidDataError, naming, shortened
+from rhocover.files import check_format, load_document
+
+# The folder that collect() leaves, as data: the data set in it.
+
+
+def find_data(text: str) -> str:
+    """Returns where the data is: of the folder of a collection, the data set in it."""
+    place = checks.place(text, "data", "file or folder") / "collection.json"
+    if not place.is_file() or (Path(text) / "data").exists():
+        return text
+    try:
+        document = load_document(place)
+        check_version(place, document)
+        name = document["dataset_id"]
+        found = (Path(text) / name).resolve()
+        is_there = found.is_dir()
+    except FileFormatError:
+        raise
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        raise InvalidDataError(f"collection.json in {text!r} is damaged: {shortened(error)}.") from error
+    if not found.is_relative_to(Path(text).resolve()):
+        raise InvalidDataError(
+            f"collection.json in {text!r} is damaged: {shortened(repr(name))} is not in that folder."
+        )
+    if not (Path(text) / "datasheet.json").is_file():
+        raise InvalidDataError(
+            f"the collection in {text!r} is not finished. Go on with it: the same again with resume."
+        )
+    if not is_there:
+        raise InvalidDataError(f"collection.json in {text!r} is damaged: there is no data set {name!r}.")
+    return str(Path(text) / name)
+
+
+def check_version(place: Path | str, document: dict[str, Any]) -> None:
+    """Refuses settings or a datasheet that a later rhocover wrote, and says which one reads them."""
+    versions = document.get("versions")
+    writer = versions.get("rhocover") if isinstance(versions, dict) else None
+    check_format(place, document.get("format", 1), writer)  # one that says none is of the first
+
+
+# What a user brings, as a tally: arrays, a file, a Minari data set, or something that was tallied already.
+
+TUPLE_NAMES = {4: ("s", "a", "s_next", "done"), 5: ("s", "a", "s_next", "terminated", "truncated")}
+
+
+def read_tally(
+    data: Any,
+    *,
+    states: Any = None,
+    actions: Any = None,
+    num_states: int | None = None,
+    num_actions: int | None = None,
+    spaces: tuple[Any, Any] | None = None,
+) -> Tally:
+    """Returns the counts of a data set.
+
+    `states` and `actions` say how observations become states and actions become numbers, as for `collect`
+    (`rc.Bins`, a function); numbers need neither. `num_states` and `num_actions` say how many there are: ids
+    beyond are refused, and states that nobody met and actions that nobody took count as uncovered. `spaces`
+    are the observation and the action space that a Minari data set must have.
+    """
+    num_states = None if num_states is None else checks.size(num_states, "num_states", least=1)
+    num_actions = None if num_actions is None else checks.size(num_actions, "num_actions", least=1)
+    if isinstance(data, str | os.PathLike):
+        checks.place(data, "data", "file or folder")
+        with naming(data):
+            return _read(find_data(os.fspath(data)), states, actions, num_states, num_actions, spaces)
+    return _read(data, states, actions, num_states, num_actions, spaces)
+
+
+def _read(data: Any, states: Any, actions: Any, num_states: Any, num_actions: Any, spaces: Any) -> Tally:
+    ready = data if isinstance(data, Tally) else getattr(data, "tally", None)
+    if isinstance(ready, Tally):
+        return _checked(ready, states, actions, num_states, num_actions)
+    if _is_minari(data):
+        return _checked(tally_of_minari(data, states, actions, spaces), None, None, num_states, num_actions)
+    return _tally_of_table(open_table(data), states, actions, num_states, num_actions)
+
+
+def open_table(data: Any) -> Table:
+    """Returns arrays or a file of arrays as a table; refuses what is neither."""
+    if isinstance(data, str | os.PathLike):
+        path = Path(data)
+        if not path.is_file():
+            raise InvalidDataError(f"`data`: there is no file {str(path)!r}.")
+        return READERS[path.suffix.lower()](path)
+    if isinstance(data, Mapping):
+        return table_of_columns(data, "the data")
+    if isinstance(data, tuple | list):
+        if len(data) in TUPLE_NAMES:
+            return table_of_columns(dict(zip(TUPLE_NAMES[len(data)], data, strict=True)), "the data")
+    elif hasattr(data, "columns") and hasattr(data, "__getitem__"):  # a data frame
+        return table_of_columns({name: data[name] for name in data.columns}, "the data")
+    raise InvalidDataError(
+        f"`data` must be columns (a mapping, a data frame or a tuple s, a, s_next, done), a path ending in "
+        f"{', '.join(READERS)}, a Minari data set or its id, or a Tally; got {_said(data)}."
+    )
+
+
+def _said(data: Any) -> str:
+    kind = type(data).__name__
+    return f"a {kind} of {len(data)}" if isinstance(data, tuple | list) else f"{kind}"
+
+
+def _is_minari(data: Any) -> bool:
+    """Returns whether this is a Minari data set, the folder of one, or (any other text) its id."""
+    if isinstance(data, str | os.PathLike):
+        path = Path(data)
+        if path.is_file() and path.suffix.lower() not in READERS:
+            raise InvalidDataError(
+                f"`data`: {str(path)!r} must end in {', '.join(READERS)}, or be a Minari data set's folder."
+            )
+        return path.suffix.lower() not in READERS or path.is_dir()
+    return any(hasattr(type(data), name) for name in ("iterate_episodes", "episodes"))
+
+
+def _tally_of_table(
+    table: Table, states: Any, actions: Any, num_states: int | None, num_actions: int | None
+) -> Tally:
+    columns = find_columns(table.names, table.name)
+    pieces = table.pieces(columns.needed)
+    first = next(pieces, None)
+    if first is None or not len(first[columns.state]):
+        raise InvalidDataError(f"{table.name} has zero rows: there is nothing to count. Bring at least one.")
+    coder = _state_numbers(states, first[columns.state], num_states)
+    number_actions, names = _action_numbers(actions, first[columns.action])
+    count = num_actions if names is None else len(names)
+    next_name = columns.next_state or columns.state
+    num_rows = table.num_rows if columns.next_state else 0  # rows are left out where next states are found
+    tallier = Tallier(count, coder.count, num_rows, names=(columns.state, columns.action, next_name))
+
+    def whole() -> Any:
+        yield first
+        yield from pieces
+
+    for chunk in chunks_of_table(whole(), columns, coder.numbers, number_actions):
+        tallier.add(
+            chunk.states, chunk.actions, chunk.next_states, chunk.terminated, chunk.truncated, chunk.first
+        )
+    tally = coder.named(tallier.tally(source=table.name, action_names=names))
+    return tally if states is None else _of_so_many(tally, num_states)
+
+
+def _state_numbers(states: Any, example: Any, num_states: int | None) -> StateNumbers:
+    """Returns how states are read; a code for observations is made for as many numbers as they have."""
+    if states is None:
+        return Ids(num_states)
+    from rhocover.environments.encoding import read_state_code
+
+    return make_state_numbers(read_state_code(states, _space_of(example)))
+
+
+def _action_numbers(actions: Any, example: Any) -> tuple[Numbers, tuple[str, ...] | None]:
+    """Returns how actions are read, and their names."""
+    if actions is None:
+        return whole_numbers, None
+    from rhocover.environments.encoding import read_action_code
+
+    code = read_action_code(actions, _space_of(example))
+    names = code.names or tuple(str(number) for number in range(len(code.values)))
+    return (lambda values, name, row: code.numbers(values)), names
+
+
+def _space_of(example: Any) -> Any:
+    """Returns the space of observations like these, without bounds: a table does not know any."""
+    import numpy as np
+    from gymnasium import spaces
+
+    shape = np.asarray(example).shape[1:]
+    return spaces.Box(-np.inf, np.inf, shape, np.float64)
+
+
+def _checked(
+    tally: Tally, states: Any, actions: Any, num_states: int | None, num_actions: int | None
+) -> Tally:
+    """Returns a tally that was made elsewhere; refuses what does not go with it."""
+    for value, name in ((states, "states"), (actions, "actions")):
+        if value is not None:
+            raise InvalidArgumentError(
+                f"`{name}` is for observations; {tally.source} is counted already. Leave it out."
+            )
+    if num_actions is not None and num_actions != tally.num_actions:
+        raise InvalidDataError(
+            f"`num_actions` is {num_actions}, {tally.source} has {tally.num_actions}. Is it data of another "
+            "environment?"
+        )
+    return _of_so_many(tally, num_states)
+
+
+def _of_so_many(tally: Tally, num_states: int | None) -> Tally:
+    """Returns the tally with so many states declared; refuses states beyond them."""
+    if num_states is None:
+        return tally
+    beyond = [key for key in tally.keys if not _is_below(key, num_states)]
+    if beyond:
+        raise InvalidDataError(
+            f"`num_states` is {num_states}, so states are 0 to {num_states - 1}; {tally.source} has "
+            f"{checks.name_some(beyond)}. Is it data of another environment?"
+        )
+    if tally.keys == tuple(range(num_states)):
+        return tally
+    code = tally.declared and tally.declared.code
+    fits = code is not None and num_states - 1 in (code.every_key or ())
+    return replace(tally, declared=Declared(range(num_states), code if fits else None, True))
+
+
+def _is_below(key: Any, num_states: int) -> bool:
+    return isinstance(key, int) and 0 <= key < num_states
+
+
+# How the steps of a data set became states and actions, as its datasheet says.
+#
+# Only numbers are taken from a file: edges of bins, levels of actions, lists of actions. What a function of
+# the user's counted, no file can say.
+
+TABLES = (".parquet", ".npz", ".csv")
+
+
+def codes_of_data(data: str) -> tuple[Any, Any]:
+    """Returns `states` and `actions` for the environment that a data set was collected in.
+
+    None for what needs none: tables, and spaces that are finite already.
+    """
+    if Path(data).is_file() or Path(data).suffix.lower() in TABLES:
+        return None, None
+    from rhocover.datasets.minari.files import open_minari
+    from rhocover.environments.encoding import state_code_from_document
+
+    source = open_minari(data)
+    states = stored(source, "states")
+    is_binned = isinstance(states, dict) and states.get("kind") == "bins"
+    code = state_code_from_document(states, source.observation_space) if is_binned else None
+    return code, stored_actions(source)
+
+
+def stored(source: Any, name: str) -> Any:
+    """Returns what the datasheet of an opened data set says of its `name`; None where there is none."""
+    sheet = source.metadata.get("rhocover")
+    settings = sheet.get("settings") if isinstance(sheet, dict) else None
+    if not isinstance(sheet, dict) or not isinstance(settings, dict):
+        return None
+    check_version(f"the datasheet of {source.dataset_id}", sheet)
+    return settings.get(name)
+
+
+def stored_actions(source: Any) -> Any:
+    """Returns the number of levels of each component, or the listed actions; None for other spaces."""
+    document = stored(source, "actions")
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if kind not in ("levels", "listed"):
+        return None
+    try:
+        return document["actions"] if kind == "listed" else [len(levels) for levels in document["levels"]]
+    except (LookupError, TypeError) as error:
+        raise InvalidDataError(
+            f"`data`: the actions of {source.dataset_id} are damaged: {error!r}."
+        ) from error
+
+
+# The tally of a Minari data set, whoever collected it.
+#
+# Observations become states by the code that `states` asks for, as in `collect`; spaces that are finite
+# already need none, and neither does what `collect` itself wrote: its datasheet says which bins it used. An
+# episode begins where Minari says so; `terminations` are ends, `truncations` are cuts. The data is read and
+# counted in pieces, so what is held does not grow with it.
+#
+# No environment is made from what the data set says of itself.
+
+AT_ONCE = 1 << 22  # numbers of observations that become states together: 32 MB as float64
+
+
+def tally_of_minari(
+    data: Any, states: Any = None, actions: Any = None, spaces: tuple[Any, Any] | None = None
+) -> Tally:
+    """Returns the counts of a Minari data set, given as its id, its folder, or opened.
+
+    `spaces` are the observation and the action space that it must have.
+    """
+    from rhocover.datasets.minari.files import MinariSource, open_minari
+
+    source = data if isinstance(data, MinariSource) else open_minari(data)
+    if spaces is not None:
+        _check_space(source.observation_space, spaces[0], "observation space", source.dataset_id)
+        _check_space(source.action_space, spaces[1], "action space", source.dataset_id)
+    code = make_state_numbers(_state_code(states, source))
+    action_code = _action_code(actions, source)
+    tallier = Tallier(len(action_code.values), code.count)
+    goes_on = False
+    for columns in source.pieces():
+        count_episodes(tallier, columns, code, action_code, source.dataset_id, goes_on)
+        goes_on = columns.has_more
+    if not tallier.num_steps:
+        raise InvalidDataError(f"`data`: {source.dataset_id} has zero steps: there is nothing to count.")
+    return code.named(tallier.tally(source=str(source.dataset_id), action_names=action_code.names))
+
+
+def count_episodes(
+    tallier: Tallier, columns: Any, code: StateNumbers, action_code: Any, source: str, goes_on: bool = False
+) -> None:
+    """Counts a piece: E episodes of N steps have N + E observations, the last of each after its last step.
+
+    Where the piece before ended within an episode, this one `goes_on` with it.
+    """
+    try:
+        seen = _minari_state_numbers(columns.observations, code, tallier.num_steps)
+        actions = action_code.numbers(columns.actions)
+    except InvalidArgumentError as error:
+        raise InvalidDataError(
+            f"`data`: {source} cannot be read after step {tallier.num_steps}: {error}"
+        ) from error
+    lengths = np.asarray(columns.lengths, np.int64)
+    begin = np.cumsum(lengths) - lengths + np.arange(lengths.size)  # of each episode, among observations
+    is_state, is_next = np.ones(seen.size, bool), np.ones(seen.size, bool)
+    is_state[begin + lengths] = False
+    is_next[begin] = False
+    first = np.zeros(actions.size, bool)
+    first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
+    first[0] &= not goes_on
+    tallier.add(seen[is_state], actions, seen[is_next], columns.terminations, columns.truncations, first)
+
+
+def _minari_state_numbers(observations: Any, code: StateNumbers, first_row: int) -> IntArray:
+    """Returns the number of each observation; codes make wide numbers of them, so they see some at a time."""
+    parts = [code.numbers(_rows(some), "observations", first_row) for some in windows(observations, AT_ONCE)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _state_code(states: Any, source: Any) -> Any:
+    """Returns the code that was asked for; else the one that the datasheet of a collection describes."""
+    from rhocover.environments.encoding import read_state_code, state_code_from_document
+
+    document = stored(source, "states")
+    if states is None and document is not None:
+        return state_code_from_document(document, source.observation_space)
+    return read_state_code(states, source.observation_space)
+
+
+def _action_code(actions: Any, source: Any) -> Any:
+    """Returns the code that was asked for; else the levels or the list of actions of a datasheet."""
+    from rhocover.environments.encoding import read_action_code
+
+    said = stored_actions(source) if actions is None else None
+    if said is None:
+        return read_action_code(actions, source.action_space)
+    try:
+        code = read_action_code(said, source.action_space)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidDataError(f"`data`: the actions of {source.dataset_id} are damaged: {error}.") from error
+    if code.document() != dict(stored(source, "actions")):
+        raise InvalidDataError(
+            f"`data`: the actions of {source.dataset_id} are not those of its action space."
+        )
+    return code
+
+
+def _check_space(came: Any, expected: Any, name: str, source: str) -> None:
+    if came != expected:
+        raise InvalidDataError(
+            f"`data`: {source} has the {name} {came}, `model` has {expected}: it is another environment's."
+        )
+
+
+def _rows(observations: Any) -> Any:
+    """Returns observations as something with one entry a step: nested columns become a list of values."""
+    if isinstance(observations, dict):
+        parts = {key: _rows(value) for key, value in observations.items()}
+        length = len(next(iter(parts.values())))
+        return [{key: part[t] for key, part in parts.items()} for t in range(length)]
+    if isinstance(observations, tuple):
+        return list(zip(*(_rows(part) for part in observations), strict=True))
+    return observations

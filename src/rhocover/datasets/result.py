@@ -1,0 +1,330 @@
+"""What an audit found: one frozen value with the counts, the figures, the best, and a sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.checks import FloatArray, IntArray
+from rhocover.datasets.best import Mixing
+from rhocover.datasets.tally import Tally
+from rhocover.exploring.certificates import Certificate
+from rhocover.files import save_tensors
+from rhocover.layout import Layout
+from rhocover.planning import Plan
+from rhocover.printing import printed
+
+# One plain sentence about a data set, for someone who has read no paper.
+
+NEAR = 1.1  # a worst ratio within this factor of the best policy's is as good as it gets
+NAMED = 3  # pairs in a sentence
+TOO_GOOD = -0.1  # nats: no policy is better than the best in the long run, and ends of episodes weigh less
+
+
+@dataclass(frozen=True)
+class ThinPair:
+    """A pair that got few of the visits it should have; a share of 1 is its due."""
+
+    name: str
+    count: int
+    share: float
+    best_share: float  # nan where no best policy is known
+
+    def __str__(self) -> str:
+        best = "" if math.isnan(self.best_share) else f" (the best policy: {self.best_share:.2f})"
+        visits = "1 visit" if self.count == 1 else f"{self.count} visits"
+        return f"{self.name}: {visits}, {self.share:.2g} of its due{best}"
+
+
+@dataclass(frozen=True)
+class Met:
+    """How many of the states that there are were met, where somebody said how many there are."""
+
+    number: int
+    total: int
+    noun: str = "states"
+
+    def __str__(self) -> str:
+        return f"{self.number:,} of {self.total:,} {self.noun}"
+
+
+def sentence(
+    num_pairs: int, num_missing: int, thin: Sequence[ThinPair], worst_ratio: float, best_ratio: float,
+    rho: float = math.inf, met: Met | None = None, num_known: int | None = None,
+) -> str:  # fmt: skip
+    """Returns what is covered, what is thinnest, what would be possible, and where to collect first.
+
+    `met` is None where every state was met that there is, or nobody knows which there are; then `num_known`
+    is how many states the data shows.
+    """
+    if num_missing:
+        return _incomplete(num_pairs, num_missing, [pair.name for pair in thin if pair.count == 0], met)
+    head = f"Covers all {num_pairs:,} pairs" if num_pairs > 1 else "Covers the one pair there is"
+    head += f" of the {met} that were met" if met else ""
+    if num_known is not None:
+        head += (
+            " of the one state in the data" if num_known == 1 else f" of the {num_known:,} states in the data"
+        )
+    worst, first = thin[0], first_to_collect(thin)
+    said = f"{head}; the thinnest, {worst.name}, got {_share(worst.share)} of the visits it should have"
+    if math.isnan(best_ratio):
+        return f"{said} (worst ratio {_ratio(worst_ratio)}): collect more at {_list(first)} first."
+    if worst_ratio <= NEAR * best_ratio:
+        possible = f"worst ratio {_ratios(worst_ratio, best_ratio, rho)}"
+        return f"{said}, about as much as the best policy would give ({possible})."
+    possible = f" where the best policy would give {_share(worst.best_share)}" if worst.best_share > 0 else ""
+    where = f": collect more at {_list(first)} first" if first else ""
+    return f"{said}{possible} (worst ratio {_ratios(worst_ratio, best_ratio, rho)}){where}."
+
+
+def unmet_words(met: Met | None) -> str:
+    """Returns how to judge data by what it met; "" where it met everything."""
+    if met is None:
+        return ""
+    return (
+        f"{met.total - met.number:,} {met.noun} were never met. If nothing leads there, met_only=True judges "
+        "the data by those that were, and `mu` by those with a weight."
+    )
+
+
+def suspicion(gap: float) -> str:
+    """Returns a sentence where the data is better than any policy could make it; "" where it is not."""
+    if not gap < TOO_GOOD:
+        return ""
+    return (
+        f" It is {-gap:.2g} nats better than the best policy could be in the long run: it is short, or "
+        "rows were left out by what happened in them, and then nothing here can be trusted."
+    )
+
+
+def first_to_collect(thin: Sequence[ThinPair]) -> list[str]:
+    """Returns the thinnest pairs, up to the first that has what the best policy would give it."""
+    return [pair.name for pair in takewhile(lambda pair: not pair.share >= pair.best_share, thin)]
+
+
+def _incomplete(num_pairs: int, num_missing: int, names: Sequence[str], met: Met | None) -> str:
+    verb, seen = "was" if num_missing == 1 else "were", f" ({met} were met)" if met else ""
+    covered = f"Covers {num_pairs - num_missing:,} of {num_pairs:,} pairs{seen}"
+    return f"{covered}; {num_missing:,} {verb} never tried: collect {_list(names, num_missing)} first."
+
+
+def _list(names: Sequence[str], number: int | None = None) -> str:
+    shown = list(names[:NAMED])
+    rest = (len(names) if number is None else number) - len(shown)
+    return ", ".join(shown) + (f" and {rest:,} more" if number is not None and rest > 0 else "")
+
+
+def _share(share: float) -> str:
+    return f"{share:.2g}"
+
+
+def _ratio(ratio: float) -> str:
+    return f"{ratio:.3g}"
+
+
+def _ratios(worst: float, best: float, rho: float) -> str:
+    what = "best achievable" if rho == math.inf else f"the best plan at rho = {rho:g}:"
+    return f"{_ratio(worst)}, {what} {_ratio(best)}"
+
+
+# What an audit found: one frozen value with the counts, the figures, the best, and a sentence.
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """A data set against what matters; tables are `[S, A]` over `tally.keys`.
+
+    While a pair with a weight has no visit, `worst_ratio` is infinite and so is `divergence` for rho >= 1;
+    `visited_divergence` and `visited_worst_ratio` are then the figures over what was visited. `best` is the
+    plan on the model that the data shows (`observed_note` says what of it was left out), or on the model that
+    was given; None where planning was left out.
+    """
+
+    tally: Tally
+    rho: float
+    weights: FloatArray
+    counts: IntArray
+    occupancy: FloatArray  # d_hat: the counts divided by their sum
+    divergence: float
+    worst_ratio: float
+    visited_divergence: float
+    visited_worst_ratio: float
+    best: Plan | None
+    best_occupancy: FloatArray | None
+    gap: float  # divergence minus the best's, over the pairs of `best`: negative by luck, nan without one
+    certificate: Certificate | None  # None where there is no best, or none was wanted
+    met: Met | None  # how many of the declared states were met; None where all were, or nobody said
+    mixing: Mixing
+    thin: tuple[ThinPair, ...]  # the least covered pairs, thinnest first
+    num_pairs: int  # with a weight
+    num_missing: int  # of them without a visit
+    is_exact: bool  # whether the model was given
+    layout: Layout | None
+    observed_note: str
+    verdict: str
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every pair with a weight was visited."""
+        return self.num_missing == 0
+
+    @property
+    def coverage_text(self) -> str:
+        """How many pairs are covered, such as `212 of 212 pairs`."""
+        return f"{self.num_pairs - self.num_missing:,} of {self.num_pairs:,} pairs"
+
+    @property
+    def best_worst_ratio(self) -> float:
+        """The worst ratio of the best plan at this rho; nan where there is none."""
+        return math.nan if self.best is None else self.best.worst_ratio
+
+    @property
+    def error(self) -> FloatArray:
+        """The standard error of `occupancy` as an estimate of what the behaviour visits in the long run."""
+        return self.mixing.error
+
+    @property
+    def num_steps(self) -> int:
+        """How many transitions were counted."""
+        return self.tally.num_steps
+
+    def meets(self, *, worst_ratio: float) -> bool:
+        """Returns whether no pair falls short by more than this factor."""
+        return self.worst_ratio <= checks.positive(worst_ratio, "worst_ratio")
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the numbers of the audit, ready for JSON: infinities as text, nan as None."""
+        tally, mixing = self.tally, self.mixing
+        numbers = {
+            "source": tally.source,
+            "verdict": self.verdict,
+            "rho": self.rho,
+            "num_steps": tally.num_steps,
+            "num_episodes": tally.num_episodes,
+            "num_truncated": tally.num_truncated,
+            "num_jumps": tally.num_jumps,
+            "num_states": tally.num_states if self.met is None else self.met.total,
+            "num_states_met": len(tally.met_keys),
+            "num_actions": tally.num_actions,
+            "num_end_states": len(tally.end_keys),
+            "num_pairs": self.num_pairs,
+            "num_missing": self.num_missing,
+            "divergence": self.divergence,
+            "worst_ratio": self.worst_ratio,
+            "visited_divergence": self.visited_divergence,
+            "visited_worst_ratio": self.visited_worst_ratio,
+            "best_divergence": math.nan if self.best is None else self.best.divergence,
+            "best_worst_ratio": self.best_worst_ratio,
+            "best_num_pairs": None if self.best is None else int(np.count_nonzero(self.best.weights)),
+            "best_is_exact": self.is_exact,
+            "gap": self.gap,
+            "certificate": self._certificate_document,
+            "certified": self.certificate and str(self.certificate),
+            "autocorrelation_time": mixing.autocorrelation_time,
+            "effective_steps": mixing.effective_steps,
+            "is_settled": mixing.is_settled,
+            "mixing": mixing.statement,
+            "thin": [dataclasses.asdict(pair) for pair in self.thin],
+            "observed_note": self.observed_note,
+        }
+        return _plain(numbers)
+
+    def save(self, path: Path | str, *, overwrite: bool = False) -> None:
+        """Writes tables and numbers to one file (see `rhocover.files`)."""
+        tensors = {
+            "counts": self.counts,
+            "occupancy": self.occupancy,
+            "error": self.error,
+            "weights": self.weights,
+        }
+        if self.best_occupancy is not None:
+            tensors["best_occupancy"] = self.best_occupancy
+        keys = [_plain_key(key) for key in self.tally.keys]
+        save_tensors(path, "audit", tensors, self.summary() | {"keys": keys}, overwrite=overwrite)
+
+    @printed
+    def __str__(self) -> str:
+        tally = self.tally
+        episodes = "1 episode" if tally.num_episodes == 1 else f"{tally.num_episodes} episodes"
+        ended = f"{episodes} ({tally.num_truncated} cut)"
+        lines = [
+            f"Audit of {tally.source} at rho = {self.rho:g}: {tally.num_steps} steps, {ended}.",
+            f"  {self.verdict}",
+            f"  divergence  {self._beside(self.divergence, self._best_divergence, 'best achievable')}",
+            f"  worst ratio {self._beside(self.worst_ratio, self.best_worst_ratio, self._best_words)}",
+            *self._visited_lines,
+            f"  certified   {self.certificate or self.no_certificate}",
+            f"  error bars  {self.mixing.statement}",
+        ]
+        if self.observed_note:
+            lines.append(f"  {self.observed_note}")
+        return "\n".join([*lines, *(f"  thin        {pair}" for pair in self.thin[:3])])
+
+    __repr__ = __str__
+
+    @property
+    def is_best_of_all(self) -> bool:
+        """Whether the best is about all pairs: what the data shows has none that were never tried."""
+        return self.best is not None and (self.is_exact or self.is_complete)
+
+    @property
+    def _certificate_document(self) -> dict[str, Any] | None:
+        if self.certificate is None:
+            return None
+        return dataclasses.asdict(self.certificate) | {"proves_nothing": self.certificate.proves_nothing}
+
+    @property
+    def no_certificate(self) -> str:
+        """Why there is no certificate, in words."""
+        why = "no best was planned" if self.best is None else "no certificate was asked for"
+        return f"nothing, because {why}"
+
+    @property
+    def _visited_lines(self) -> list[str]:
+        """The figures over what was visited, while something was not."""
+        if self.is_complete:
+            return []
+        best = "" if self.is_best_of_all else f"  (the best of what was seen: {self.best_worst_ratio:.6g})"
+        best = "" if self.best is None else best
+        return [f"  visited     worst ratio {self.visited_worst_ratio:.6g} over the visited pairs{best}"]
+
+    @property
+    def _best_divergence(self) -> float:
+        return math.nan if self.best is None else self.best.divergence
+
+    @property
+    def _best_words(self) -> str:
+        return "best achievable" if self.rho == math.inf else "that of the best plan at this rho:"
+
+    def _beside(self, value: float, best: float, words: str) -> str:
+        of = "" if math.isnan(best) or not self.is_best_of_all else f"  ({words} {best:.6g})"
+        return f"{value:.6g}{of}"
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value that JSON can hold."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    number = value.item() if isinstance(value, np.generic) else value
+    if isinstance(number, float) and not math.isfinite(number):
+        return None if math.isnan(number) else str(number)
+    return number
+
+
+def _plain_key(key: Any) -> int | str:
+    """Returns a key as JSON holds it; a number beyond 64 bits as text, in hexadecimal digits."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, int):
+        return key if key.bit_length() < 64 else hex(key)
+    return str(key)

@@ -1,0 +1,369 @@
+"""What a data set says, in numbers: which states, which actions, and how often what followed.
+
+A tally is all that an audit needs, whatever was collected by whom: transitions that went on, episodes that
+ended, where episodes began. A time limit is no end: the state after it is one from which the world would have
+gone on, so the transition counts as any other. The state after a true end is only an end: no action is ever
+taken there, so it is no state of the tally unless it was met elsewhere.
+
+Tallies of the same world add up; states are matched by their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover import checks
+from rhocover.checks import IntArray, Matrix, frozen, frozen_matrix
+from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.layout import Layout
+
+# Counts of equal stretches of a stream, a few dozen of them however long it gets.
+#
+# The share of a pair among T steps is a mean of dependent numbers, so its error is not sqrt(p(1-p)/T). The
+# means over long stretches are almost independent, and their spread is an honest error (batch means,
+# Schmeiser 1982). A stream's length is not known beforehand: stretches have length 1 at first, and whenever
+# 64 are full, neighbours are joined and the length doubles. So there are always 32 to 63 of them, of a
+# length that is a power of two and does not depend on the pieces in which the stream arrived. What follows
+# the last full stretch is left out.
+#
+# Knows nothing of states and actions: it counts numbers 0..n-1.
+
+MOST = 64  # stretches; when so many would be full, their length doubles
+FEW = 4  # a segment so many times smaller than the counts is added one by one
+
+SparseCounts = tuple[Any, Any]  # numbers in order, and how often each occurs
+
+
+class BatchCounts:
+    """Counts of consecutive equal stretches; feed it with `add`, ask with `matrix` and `length`.
+
+    Where at least `num_steps` will come, short stretches need not be made first; the result is the same.
+    """
+
+    def __init__(self, num_pairs: int, num_steps: int = 0) -> None:
+        self.length = 1
+        while num_steps // self.length >= MOST:
+            self.length *= 2
+        self._full: list[SparseCounts] = []
+        self._current = np.zeros(num_pairs, np.int64)
+        self._filled = 0  # steps in the stretch that is being filled
+        self._total = 0
+
+    def add(self, pairs: IntArray) -> None:
+        """Takes the next steps of the stream, the pair of each, `[T]`."""
+        self._total += pairs.size
+        while self._total // self.length >= MOST:
+            self._double()
+        done = 0
+        while done < pairs.size:
+            segment = pairs[done : done + self.length - self._filled]
+            self._count(segment)
+            done += segment.size
+
+    def matrix(self) -> Matrix:
+        """Returns the counts of the full stretches in order, csr `[K, n]`."""
+        shape = (len(self._full), self._current.size)
+        if not self._full:
+            return sp.csr_array(shape, dtype=np.int64)
+        first = np.cumsum([0, *(numbers.size for numbers, _ in self._full)])
+        columns, counts = (np.concatenate(part) for part in zip(*self._full, strict=True))
+        return sp.csr_array((counts, columns, first), shape=shape)
+
+    def renumber(self, new: IntArray, num_pairs: int) -> None:
+        """Gives pair i the number `new[i]`, in the same order, among `num_pairs`."""
+        self._full = [(new[numbers].astype(numbers.dtype), counts) for numbers, counts in self._full]
+        current, self._current = self._current, np.zeros(num_pairs, np.int64)
+        self._current[new[: current.size]] = current
+
+    def _count(self, segment: IntArray) -> None:
+        is_short = FEW * segment.size < self._current.size
+        if is_short and segment.size == self.length:  # a whole stretch: no need to look through all pairs
+            self._keep(counted(np.sort(segment)))
+            return
+        if is_short:
+            np.add.at(self._current, segment, 1)
+        else:
+            self._current += np.bincount(segment, minlength=self._current.size)
+        self._filled += segment.size
+        if self._filled == self.length:
+            numbers = np.flatnonzero(self._current != 0)  # of bool, because NumPy is faster there
+            self._keep((numbers, self._current[numbers]))
+            self._current[numbers] = 0
+            self._filled = 0
+
+    def _keep(self, counts: SparseCounts) -> None:
+        """Puts a full stretch away, in half the room where its numbers allow that."""
+        kind = np.int32 if max(self.length, self._current.size) < 2**30 else np.int64
+        self._full.append((counts[0].astype(kind), counts[1].astype(kind)))
+
+    def _double(self) -> None:
+        """Joins neighbours; a last one without neighbour is the beginning of the stretch being filled."""
+        if len(self._full) % 2:
+            numbers, counts = self._full.pop()
+            self._current[numbers] += counts
+            self._filled += self.length
+        self._full = [_joined(*two) for two in zip(self._full[::2], self._full[1::2], strict=True)]
+        self.length *= 2
+
+
+def _joined(a: SparseCounts, b: SparseCounts) -> SparseCounts:
+    """Returns the sum of two counts."""
+    numbers, counts = np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
+    return sum_by_number(numbers, counts)
+
+
+def sum_by_number(numbers: IntArray, counts: IntArray) -> SparseCounts:
+    """Returns the different numbers in order, and the sum of the counts of each."""
+    if not numbers.size:
+        return numbers, counts
+    order = np.argsort(numbers, kind="stable")  # what comes as sorted runs is only merged
+    numbers, counts = numbers[order], counts[order]
+    first = first_of_each(numbers)
+    return numbers[first], np.add.reduceat(counts, first)
+
+
+def counted(numbers: IntArray) -> SparseCounts:
+    """Returns the different ones of sorted numbers, and how often each occurs."""
+    first = first_of_each(numbers)
+    return numbers[first], np.diff(first, append=numbers.size)
+
+
+def first_of_each(numbers: IntArray) -> IntArray:
+    """Returns the places at which a new number begins, among sorted ones."""
+    is_new = np.ones(numbers.size, bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_new[1:])
+    return np.flatnonzero(is_new)
+
+
+def joined_batches(a: Matrix, length_a: int, b: Matrix, length_b: int) -> tuple[Matrix, int]:
+    """Returns the stretches of a stream followed by another, brought to one length, and that length."""
+    a, length_a = _lengthened(a, length_a, length_b)
+    b, length_b = _lengthened(b, length_b, length_a)
+    both: Matrix = sp.csr_array(sp.vstack([a, b], format="csr"))
+    while both.shape[0] >= MOST:
+        both, length_a = _halved(both), 2 * length_a
+    return both, length_a
+
+
+def _lengthened(batches: Matrix, length: int, least: int) -> tuple[Matrix, int]:
+    while length < least:
+        batches, length = _halved(batches), 2 * length
+    return batches, length
+
+
+def _halved(batches: Matrix) -> Matrix:
+    """Returns neighbours joined; a last one without neighbour is left out."""
+    K = batches.shape[0] // 2
+    pairs = sp.csr_array((np.ones(2 * K, np.int64), np.arange(2 * K), np.arange(0, 2 * K + 1, 2)),
+                         shape=(K, batches.shape[0]))  # fmt: skip
+    return sp.csr_array(pairs @ batches)
+
+
+# What a data set says, in numbers: which states, which actions, and how often what followed.
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Counts of a data set over the states that were met; row `s*A + a` is action a in state s."""
+
+    keys: tuple[Hashable, ...]  # the name that the data has for each state [S]
+    num_actions: int
+    moves: Matrix  # csr int64 [S*A, S]: transitions that went on, those before a time limit too
+    ends: IntArray  # [S*A]: how often a pair ended its episode
+    starts: IntArray  # [S]: how often an episode began in a state
+    num_steps: int
+    num_episodes: int
+    num_truncated: int  # episodes that were cut, not ended
+    batches: Matrix  # csr whole numbers [K, S*A]: visits in consecutive stretches of equal length
+    batch_length: int
+    num_jumps: int = 0  # rows that do not go on where the row before them led, without an end between
+    end_keys: tuple[Hashable, ...] = ()  # states that were only ever met as the end of an episode
+    state_names: tuple[str, ...] | None = None
+    action_names: tuple[str, ...] | None = None
+    layout: Layout | None = None
+    source: str = "the data"  # what it is called in sentences
+    declared: Any = None  # data.declared.Declared: the states that there are; None where nobody said
+
+    @classmethod
+    def from_counts(
+        cls,
+        keys: Sequence[Hashable],
+        num_actions: int,
+        moves: Any,
+        ends: Any,
+        starts: Any,
+        *,
+        num_episodes: int | None = None,
+        num_truncated: int = 0,
+        batches: Any = None,
+        batch_length: int = 1,
+        **names: Any,
+    ) -> Tally:
+        """Returns the tally of counts at hand: `moves` `[S*A, S]`, `ends` `[S*A]`, `starts` `[S]`.
+
+        `batches` `[K, S*A]` are the visits of consecutive stretches of `batch_length` steps; without them
+        there are no error bars. `names` are the fields that say what things are called.
+        """
+        S, A = len(keys), checks.integer(num_actions, "num_actions", least=1)
+        moves = _counts_matrix(moves, "moves", (S * A, S))
+        ends, starts = _counts_array(ends, "ends", S * A), _counts_array(starts, "starts", S)
+        batches = sp.csr_array((0, S * A), dtype=np.int64) if batches is None else batches
+        return cls(
+            keys=tuple(keys),
+            num_actions=A,
+            moves=frozen_matrix(moves),
+            ends=frozen(ends),
+            starts=frozen(starts),
+            num_steps=int(moves.sum() + ends.sum()),
+            num_episodes=int(starts.sum()) if num_episodes is None else int(num_episodes),
+            num_truncated=int(num_truncated),
+            batches=frozen_matrix(_counts_matrix(batches, "batches", (batches.shape[0], S * A))),
+            batch_length=int(batch_length),
+            **names,
+        )
+
+    @property
+    def num_states(self) -> int:
+        """How many states have rows, ends aside: those that were met, unless `over` was asked for more."""
+        return len(self.keys)
+
+    @cached_property
+    def met_keys(self) -> tuple[Hashable, ...]:
+        """The states that were met, as a place to act in, a start or where a move led."""
+        is_met = self.visits.any(axis=1) | (self.starts > 0)
+        is_met[self.moves.indices] = True
+        return tuple(self.keys[state] for state in np.flatnonzero(is_met))
+
+    @cached_property
+    def visits(self) -> IntArray:
+        """How often each pair was visited, `[S, A]`."""
+        total = np.asarray(self.moves.sum(axis=1)).ravel().astype(np.int64) + self.ends
+        return frozen(total.reshape(self.num_states, self.num_actions))
+
+    @cached_property
+    def number_of(self) -> dict[Hashable, int]:
+        """The number of each key."""
+        return {key: number for number, key in enumerate(self.keys)}
+
+    def state_name(self, state: int) -> str:
+        """Returns what the data calls a state."""
+        return self.state_names[state] if self.state_names else str(self.keys[state])
+
+    def pair_name(self, pair: int) -> str:
+        """Returns `(3, left)`: state and action of row `s*A + a`."""
+        state, action = divmod(int(pair), self.num_actions)
+        return f"({self.state_name(state)}, {self.action_names[action] if self.action_names else action})"
+
+    def over(self, keys: Sequence[Hashable], state_names: Sequence[str] | None = None) -> Tally:
+        """Returns the same counts over `keys`, in their order; they must hold every state of the tally."""
+        keys = tuple(keys)
+        if keys == self.keys:
+            return self if state_names is None else replace(self, state_names=tuple(state_names))
+        place = {key: number for number, key in enumerate(keys)}
+        lost = [key for key in self.keys if key not in place]
+        if lost:
+            raise InvalidArgumentError(
+                f"`keys` must hold every state met; missing: {checks.name_some(lost)}."
+            )
+        new = np.array([place[key] for key in self.keys], np.int64)
+        return replace(
+            self, keys=keys, **_moved(self, new, len(keys)), layout=None,
+            end_keys=tuple(key for key in self.end_keys if key not in place),
+            state_names=None if state_names is None else tuple(state_names),
+        )  # fmt: skip
+
+    def __add__(self, other: Tally) -> Tally:
+        """Returns the tally of both data sets, one after the other."""
+        if not isinstance(other, Tally):
+            return NotImplemented
+        if other.num_actions != self.num_actions:
+            raise InvalidDataError(
+                f"tallies of {self.num_actions} and {other.num_actions} actions cannot be added: they are of "
+                "different worlds. Say num_actions= where they are read."
+            )
+        mine, theirs = _over_the_same_keys(self, other)
+        batches, length = joined_batches(mine.batches, mine.batch_length, theirs.batches, theirs.batch_length)
+        return replace(
+            mine,
+            moves=frozen_matrix(sp.csr_array(mine.moves + theirs.moves)),
+            ends=frozen(mine.ends + theirs.ends),
+            starts=frozen(mine.starts + theirs.starts),
+            num_steps=mine.num_steps + theirs.num_steps,
+            num_episodes=mine.num_episodes + theirs.num_episodes,
+            num_truncated=mine.num_truncated + theirs.num_truncated,
+            num_jumps=mine.num_jumps + theirs.num_jumps,
+            batches=frozen_matrix(batches),
+            batch_length=length,
+            end_keys=tuple(dict.fromkeys((*mine.end_keys, *theirs.end_keys))),
+            declared=_larger(mine.declared, theirs.declared),
+        )
+
+
+def _over_the_same_keys(a: Tally, b: Tally) -> tuple[Tally, Tally]:
+    """Returns both over the keys of the first, followed by those that only the second has."""
+    if a.keys == b.keys:
+        return a, b
+    fresh = [number for number, key in enumerate(b.keys) if key not in a.number_of]
+    keys = (*a.keys, *(b.keys[number] for number in fresh))
+    names = None
+    if a.state_names is not None and b.state_names is not None:
+        names = (*a.state_names, *(b.state_names[number] for number in fresh))
+    layout = a.layout
+    if a.layout is not None and b.layout is not None and fresh:
+        places = np.vstack([a.layout.positions, b.layout.positions[fresh]])
+        layout = Layout(places, a.layout.directions, a.layout.rulers)
+    elif fresh:
+        layout = None
+    return replace(a.over(keys, names), layout=layout), b.over(keys, names)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    """Returns the larger of two sets of states that were declared; None is none."""
+    return b if a is None or (b is not None and len(b.keys) > len(a.keys)) else a
+
+
+def _moved(tally: Tally, new: IntArray, num_states: int) -> dict[str, Any]:
+    """Returns the counts of a tally with state s at place `new[s]` of `num_states`."""
+    A = tally.num_actions
+    pair = (new[:, None] * A + np.arange(A)).ravel()
+    moves, batches = tally.moves.tocoo(), tally.batches.tocoo()
+    rows, columns = pair[moves.coords[0]], new[moves.coords[1]]
+    ends, starts = np.zeros(num_states * A, np.int64), np.zeros(num_states, np.int64)
+    ends[pair], starts[new] = tally.ends, tally.starts
+    moved = sp.csr_array((moves.data, (rows, columns)), shape=(num_states * A, num_states))
+    stretches = sp.csr_array((batches.data, (batches.coords[0], pair[batches.coords[1]])),
+                             shape=(batches.shape[0], num_states * A))  # fmt: skip
+    return {
+        "moves": frozen_matrix(moved),
+        "ends": frozen(ends),
+        "starts": frozen(starts),
+        "batches": frozen_matrix(stretches),
+    }  # fmt: skip
+
+
+def _counts_array(values: Any, name: str, length: int) -> IntArray:
+    array = checks.any_array(values, name)
+    checks.check_shape(array.shape, name, (length,))
+    _check_counts(array, name)
+    return array.astype(np.int64)
+
+
+def _counts_matrix(values: Any, name: str, shape: tuple[int, int]) -> Matrix:
+    matrix: Matrix = sp.csr_array(values)
+    checks.check_shape(matrix.shape, name, shape)
+    _check_counts(matrix.data, name)
+    matrix = matrix.astype(np.int64)  # a copy: the caller's matrix is not touched
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _check_counts(values: Any, name: str) -> None:
+    if values.size and (values.dtype.kind not in "iu" or values.min() < 0):
+        raise InvalidArgumentError(f"`{name}` must hold counts: whole numbers, none below 0.")

@@ -1,0 +1,171 @@
+"""How an environment's observations become states and its actions become numbers.
+
+Every count, plan and data set of this library is over finitely many states and actions. What is finite
+already needs no word (`Discrete`, `MultiDiscrete`, `MultiBinary`). Real numbers are cut into bins
+(`rhocover.Bins`, `rhocover.QuantileBins`), and everything else goes through a function of the user's.
+Nothing is discretised without being asked for: a grid chosen by a library is a hidden assumption.
+
+A code reads one observation a step (`key`) or a whole data set at once (`keys`), says what a state is
+called (`name`) and where to draw it (`layout`), and goes into files as a `document`, from which
+`state_code_from_document` makes it again. No file makes a function run.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+from rhocover.environments.encoding.actions import read_action_code
+from rhocover.environments.encoding.axes import Axis
+from rhocover.environments.encoding.base import (
+    ActionCode,
+    OutsideSpaceError,
+    StateCode,
+    check_space,
+    counts_and_starts,
+)
+from rhocover.environments.encoding.bins import BinCode, Bins, QuantileBins, space_bounds
+from rhocover.environments.encoding.discrete import WholeNumber, WholeNumbers
+from rhocover.environments.encoding.functions import FunctionCode
+from rhocover.environments.stepping import pilot_observations
+from rhocover.errors import InvalidArgumentError, InvalidDataError
+
+# A state code from what a file says of it. Files are data: none makes a function run.
+
+
+def state_code_from_document(document: Any, space: Any) -> StateCode:
+    """Returns the code that wrote `document`, for the same observation space.
+
+    A document that names a function of the user's is refused: pass the function itself as `states`.
+    """
+    readers = {"discrete": _discrete, "multi_discrete": _multi_discrete, "bins": _bins, "function": _function}
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if not isinstance(kind, str) or kind not in readers:
+        raise InvalidDataError(f"a code of states must be one of {', '.join(readers)}, got {kind!r}.")
+    try:
+        return readers[kind](document, space)
+    except InvalidDataError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InvalidDataError(f"the code of states is damaged or of another space: {error!r}.") from error
+
+
+def _discrete(document: dict[str, Any], space: Any) -> StateCode:
+    code = WholeNumber(int(document["count"]), int(document["start"]))
+    return _same(code, WholeNumber(int(space.n), int(space.start)), space)
+
+
+def _multi_discrete(document: dict[str, Any], space: Any) -> StateCode:
+    code = WholeNumbers(tuple(map(int, document["counts"])), tuple(map(int, document["start"])))
+    return _same(code, WholeNumbers(*counts_and_starts(space)), space)
+
+
+def _same(code: StateCode, of_space: StateCode, space: Any) -> StateCode:
+    if code != of_space:
+        raise InvalidDataError(
+            f"the states were {code.document()}, "
+            f"but the observation space is {space}: these are another environment's."
+        )
+    return code
+
+
+def _bins(document: dict[str, Any], space: Any) -> StateCode:
+    of = document["of"]
+    if isinstance(of, str):
+        raise _needs_function(of)
+    of = of and tuple(int(number) for number in of)
+    parts = zip(document["edges"], document["ends"], document["names"], strict=True)
+    axes = tuple(_axis(*part) for part in parts)
+    return BinCode(axes, of).within(space_bounds(space, of, len(axes)))
+
+
+def _axis(edges: Any, ends: Any, name: Any) -> Axis:
+    inner = tuple(float(edge) for edge in edges)
+    low = -math.inf if ends[0] is None else float(ends[0])
+    high = math.inf if ends[1] is None else float(ends[1])
+    whole = (low, *inner, high)
+    if not all(a < b for a, b in pairwise(whole)):  # also refuses NaN
+        raise InvalidDataError(f"the edges of the bins of {name} do not ascend: {whole}.")
+    return Axis(inner, low, high, -math.inf, math.inf, str(name))
+
+
+def _function(document: dict[str, Any], space: Any) -> StateCode:
+    raise _needs_function(str(document["name"]))
+
+
+def _needs_function(name: str) -> InvalidDataError:
+    return InvalidDataError(
+        f"the states came from the function {name}, which no file can hold: pass it as `states`."
+    )
+
+
+# How an environment's observations become states and its actions become numbers.
+
+__all__ = [
+    "ActionCode",
+    "BinCode",
+    "Bins",
+    "FunctionCode",
+    "OutsideSpaceError",
+    "QuantileBins",
+    "StateCode",
+    "WholeNumber",
+    "WholeNumbers",
+    "pilot_observations",
+    "read_action_code",
+    "read_state_code",
+    "state_code_from_document",
+]
+
+
+def read_state_code(states: Any, space: Any) -> StateCode:
+    """Returns the code that `states` asks for, for the observations of one environment's `space`.
+
+    `states` is None for a space that is finite already, `Bins`, a fitted `QuantileBins`, or a function. Of a
+    vector environment, pass its `single_observation_space`.
+    """
+    check_space(space, "space")
+    if states is None:
+        return _finite_code(space)
+    if isinstance(states, Bins):
+        return states.code(_boxed(space, states.of))
+    if isinstance(states, BinCode):
+        return states.within(space_bounds(_boxed(space, states.of), states.of, len(states.axes)))
+    if isinstance(states, QuantileBins):
+        raise InvalidArgumentError(
+            "`states=QuantileBins(...)` has no edges yet: call its .fit(observations) with observations of a "
+            "pilot run, for example pilot_observations(env, num_steps=10_000, seed=0), and pass the result."
+        )
+    if callable(states):
+        return FunctionCode(states)
+    raise InvalidArgumentError(
+        f"`states` must be None, rc.Bins, a fitted rc.QuantileBins or a function, got {states!r}."
+    )
+
+
+def _finite_code(space: Any) -> StateCode:
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Discrete):
+        return WholeNumber(int(space.n), int(space.start))
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        return WholeNumbers(*counts_and_starts(space))
+    way_out = "a function of an observation that gives a whole number, a text or a tuple of those"
+    if isinstance(space, spaces.Box):
+        way_out = f"rc.Bins(8) for 8 bins a dimension, rc.QuantileBins(8), or {way_out}"
+    raise InvalidArgumentError(
+        f"the observation space {space} has no finite states: pass `states`, {way_out}."
+    )
+
+
+def _boxed(space: Any, of: Any) -> Any:
+    """Returns the space if bins can cut it; a function `of` makes numbers of any space's observations."""
+    from gymnasium import spaces
+
+    if callable(of) or isinstance(space, spaces.Box):
+        return space
+    raise InvalidArgumentError(
+        f"bins cut the numbers of a Box space, got {space}. Leave `states` out if it is Discrete, or give "
+        "the bins `of`, a function from an observation to a few numbers."
+    )

@@ -1,0 +1,206 @@
+"""The code of a space's actions, by the kind of the space.
+
+Discrete spaces need no choice; what to take of a Box is the user's choice (`rhocover.environments.encoding.actions`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.checks import FloatArray, IntArray
+from rhocover.environments.encoding.axes import Axis, as_points, locate, locate_many
+from rhocover.environments.encoding.base import (
+    WHAT,
+    ActionCode,
+    OutsideSpaceError,
+    check_number_of_actions,
+    check_space,
+    counts_and_starts,
+)
+from rhocover.environments.encoding.discrete import (
+    ravelled_number,
+    ravelled_numbers,
+    whole_number,
+    whole_numbers,
+)
+from rhocover.errors import InvalidArgumentError
+
+# Actions of real numbers: so many levels a dimension, or the actions themselves.
+#
+# Levels go evenly from the low to the high end of the space. An action that somebody else took is counted
+# as the nearest one: with levels l_1 < l_2 < ... it belongs to the one on its side of the midpoints (l_k +
+# l_{k+1}) / 2, up to half a level beyond the space; of listed actions it belongs to the one at the least
+# Euclidean distance, every dimension measured in the range of the space.
+
+
+def level_actions(actions: Any, space: Any) -> ActionCode:
+    """Returns the code of `actions` levels in every dimension, or of as many as it says for each."""
+    counts = _counts(actions, int(np.prod(space.shape)))
+    check_number_of_actions(math.prod(counts))
+    ends = _finite_bounds(space)
+    levels = [_levels(count, *pair) for count, pair in zip(counts, ends, strict=True)]
+    axes = [_axis(k, *parts) for k, parts in enumerate(zip(levels, ends, strict=True))]
+    rows = list(itertools.product(*levels))
+    return ActionCode(
+        _values(rows, space), _names(rows), locate(axes, WHAT),
+        lambda array: locate_many(as_points(array, len(axes), WHAT), axes, WHAT),
+        {"kind": "levels", "levels": levels},
+    )  # fmt: skip
+
+
+def _counts(actions: Any, size: int) -> list[int]:
+    counts = list(actions) if np.ndim(actions) else [actions] * size
+    if len(counts) != size or np.asarray(counts).dtype.kind not in "iu":
+        raise InvalidArgumentError(
+            f"`actions` must be a number of levels, {size} of them, or an array of shape (A, {size}) with "
+            f"one action a row, got {actions!r}."
+        )
+    return [checks.integer(count, "actions", least=1) for count in counts]
+
+
+def _finite_bounds(space: Any) -> list[tuple[float, float]]:
+    lows, highs = np.ravel(space.low).astype(float), np.ravel(space.high).astype(float)
+    if not (np.isfinite(lows) & np.isfinite(highs)).all():
+        raise InvalidArgumentError(
+            f"the action space {space} is unbounded, so it has no levels: pass `actions` as an array of "
+            "them, one a row."
+        )
+    return list(zip(lows.tolist(), highs.tolist(), strict=True))
+
+
+def _levels(count: int, low: float, high: float) -> list[float]:
+    return np.linspace(low, high, count).tolist() if count > 1 else [(low + high) / 2]
+
+
+def _axis(number: int, levels: list[float], ends: tuple[float, float]) -> Axis:
+    """Returns the axis cut at the midpoints, open up to half a level beyond the space."""
+    low, high = ends
+    middles = tuple((a + b) / 2 for a, b in itertools.pairwise(levels))
+    half = (high - low) / 2 / max(len(levels) - 1, 1)
+    return Axis(middles, low, high, low - half, high + half, f"x{number}")
+
+
+def listed_actions(rows: FloatArray, space: Any) -> ActionCode:
+    """Returns the code of the actions in `rows`, `[A, dim]`."""
+    size = int(np.prod(space.shape))
+    checks.check_shape(rows.shape, "actions", (None, size))
+    check_number_of_actions(len(rows))
+    _check_distinct_and_inside(rows, space)
+    scale = _scale(rows, space)
+
+    def numbers(array: Any) -> IntArray:
+        points = as_points(array, size, WHAT)
+        _check_inside(points, space)
+        return np.array([_nearest(point, rows, scale) for point in points], np.int64)
+
+    listed = rows.tolist()
+    return ActionCode(
+        _values(listed, space), _names(listed), lambda action: int(numbers([action])[0]), numbers,
+        {"kind": "listed", "actions": listed},
+    )  # fmt: skip
+
+
+def _nearest(point: FloatArray, rows: FloatArray, scale: FloatArray) -> int:
+    return int(np.argmin((((rows - point) / scale) ** 2).sum(axis=1)))
+
+
+def _scale(rows: FloatArray, space: Any) -> FloatArray:
+    """Returns the range of the space, or of the actions where the space has none."""
+    low, high = np.ravel(space.low).astype(float), np.ravel(space.high).astype(float)
+    width = np.where(np.isfinite(low) & np.isfinite(high), high - low, np.ptp(rows, axis=0))
+    return np.where(width > 0, width, 1.0)
+
+
+def _check_distinct_and_inside(rows: FloatArray, space: Any) -> None:
+    if len(rows) == 0 or len(np.unique(rows, axis=0)) < len(rows):
+        raise InvalidArgumentError("`actions` must be one or more, all different from each other.")
+    _check_inside(rows.astype(space.dtype).astype(float), space)
+
+
+def _check_inside(points: FloatArray, space: Any) -> None:
+    low, high = np.ravel(space.low), np.ravel(space.high)
+    inside = (points >= low) & (points <= high)  # NaN is not
+    if not inside.all():
+        row, k = (int(number) for number in np.argwhere(~inside)[0])
+        raise OutsideSpaceError(
+            f"{WHAT} has x{k} = {points[row, k]:g}, expected {low[k]:g} to {high[k]:g}, the "
+            "bounds of its space."
+        )
+
+
+def _values(rows: Any, space: Any) -> list[Any]:
+    """Returns arrays for `env.step`, read-only: an environment that writes into one would change it."""
+    return [checks.frozen(np.array(row, space.dtype).reshape(space.shape)) for row in rows]
+
+
+def _names(rows: Any) -> tuple[str, ...]:
+    texts = [[f"{value:g}" for value in row] for row in rows]
+    return tuple(text[0] if len(text) == 1 else f"({', '.join(text)})" for text in texts)
+
+
+# The code of a space's actions, by the kind of the space.
+
+
+def read_action_code(actions: Any, space: Any) -> ActionCode:
+    """Returns the code of a space's actions.
+
+    `actions` is None for Discrete, MultiDiscrete and MultiBinary; for a Box it is the number of levels of
+    each dimension (one for all, or one each), or an array `[A, dim]` of the actions themselves. Of a vector
+    environment, pass its `single_action_space`.
+    """
+    from gymnasium import spaces
+
+    check_space(space, "space")
+    if isinstance(space, spaces.Box):
+        return _box_code(actions, space)
+    if actions is not None:
+        raise InvalidArgumentError(f"`actions` is for spaces of real numbers (Box), got one for {space}.")
+    if isinstance(space, spaces.Discrete):
+        return _discrete_code(int(space.start), int(space.n))
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        return _multi_discrete_code(space)
+    raise InvalidArgumentError(
+        f"the action space {space} cannot be numbered. Wrap the environment with "
+        "gymnasium.wrappers.TransformAction so that its actions are Discrete, MultiDiscrete or Box."
+    )
+
+
+def _discrete_code(start: int, count: int) -> ActionCode:
+    check_number_of_actions(count)
+    read = whole_number(start, count, WHAT)
+    return ActionCode(
+        list(range(start, start + count)), None,
+        read if start == 0 else lambda action: read(action) - start,
+        lambda array: whole_numbers(array, start, count, WHAT) - start,
+        {"kind": "discrete", "count": count, "start": start},
+    )  # fmt: skip
+
+
+def _multi_discrete_code(space: Any) -> ActionCode:
+    counts, starts = counts_and_starts(space)
+    check_number_of_actions(math.prod(counts))
+    ranges = [range(first, first + count) for first, count in zip(starts, counts, strict=True)]
+    rows = list(itertools.product(*ranges))
+    values = [checks.frozen(np.array(row, space.dtype).reshape(space.shape)) for row in rows]
+    return ActionCode(
+        values, tuple(f"({', '.join(map(str, row))})" for row in rows),
+        ravelled_number(counts, starts, WHAT),
+        lambda array: ravelled_numbers(array, counts, starts, WHAT),
+        {"kind": "multi_discrete", "counts": list(counts), "start": list(starts)},
+    )  # fmt: skip
+
+
+def _box_code(actions: Any, space: Any) -> ActionCode:
+    if actions is None:
+        raise InvalidArgumentError(
+            f"the action space {space} has no finite actions: pass `actions`, the number of levels of each "
+            "dimension (actions=3: the low end, the middle, the high end), or an array of them, one a row."
+        )
+    if checks.any_array(actions, "actions").ndim == 2:
+        return listed_actions(checks.float_array(actions, "actions"), space)
+    return level_actions(actions, space)

@@ -1,0 +1,275 @@
+"""Real numbers cut into bins, one axis a dimension; bins of several axes are numbered like a ravelled array.
+
+An axis with inner edges e_1 < ... < e_{n-1} has n bins: bin k holds e_k <= x < e_{k+1}, the first everything
+below e_1, the last everything from e_{n-1} on. Beyond `least` and `most` a value is refused; so is NaN, which
+no comparison lets through. `locate` answers for one point (bisection on lists: NumPy costs microseconds a
+call), `locate_many` for an array; both compare the same float64 numbers, so they agree on every edge.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import FloatArray, IntArray
+from rhocover.environments.encoding.base import OutsideSpaceError
+
+# One whole number for a cell of a grid of any number of dimensions, and the cell of a number.
+#
+# While a grid has at most 2^62 cells they are numbered without gaps, the last dimension running fastest, as
+# NumPy ravels an array: that is what files hold as int64. A larger grid cannot be listed by anybody; its
+# cells get the whole number whose bytes are the bins of each dimension side by side, and how many of them
+# there are is not said (None). Both are exact, and as fast for a thousand dimensions as for one, by
+# dimension.
+
+MAX_KEYS = 2**62  # keys are int64 in files
+MOST_WORDS = 64  # dimensions that the name of a cell spells out
+
+
+def num_keys(counts: Sequence[int]) -> int | None:
+    """Returns the number of cells of a grid; None where they are more than can be numbered without gaps."""
+    total = 1
+    for count in counts:
+        total *= count
+        if total > MAX_KEYS:
+            return None
+    return total
+
+
+def wide_type(counts: Sequence[int]) -> np.dtype:
+    """Returns the type of whole numbers that holds a bin of each dimension, first byte first."""
+    width = (max(counts) - 1).bit_length()
+    return np.dtype(
+        next(kind for kind, bits in ((">u1", 8), (">u2", 16), (">u4", 32), (">u8", 64)) if width <= bits)
+    )
+
+
+def wide_key(cell: Sequence[int], kind: np.dtype) -> int:
+    """Returns the number of a cell of a grid that is too large to be numbered without gaps."""
+    return int.from_bytes(np.array(cell, kind).tobytes(), "big")
+
+
+def cell_of(key: int, counts: Sequence[int]) -> tuple[int, ...] | None:
+    """Returns the bins of a number, one a dimension; None for a number that no cell has."""
+    return _numbered_cell(key, counts) if num_keys(counts) is not None else _wide_cell(key, counts)
+
+
+def _numbered_cell(key: int, counts: Sequence[int]) -> tuple[int, ...] | None:
+    cell = []
+    for count in reversed(counts):
+        key, bin_number = divmod(key, count)
+        cell.append(bin_number)
+    return tuple(reversed(cell)) if key == 0 else None
+
+
+def _wide_cell(key: int, counts: Sequence[int]) -> tuple[int, ...] | None:
+    kind = wide_type(counts)
+    try:
+        cell = np.frombuffer(key.to_bytes(len(counts) * kind.itemsize, "big"), kind).tolist()
+    except OverflowError:  # negative, or longer than any
+        return None
+    is_cell = all(bin_number < count for bin_number, count in zip(cell, counts, strict=True))
+    return tuple(cell) if is_cell else None
+
+
+def cell_name(word: Callable[[int], str], length: int, key: int) -> str:
+    """Returns what a cell is called: a word for each dimension, or for the first and a fingerprint."""
+    if length <= MOST_WORDS:
+        return f"({', '.join(map(word, range(length)))})"
+    mark = sha256(key.to_bytes(key.bit_length() // 8 + 1, "big")).hexdigest()[:12]
+    return f"({', '.join(map(word, range(4)))} and {length - 4} more: {mark})"
+
+
+# Real numbers cut into bins, one axis a dimension; bins of several axes are numbered like a ravelled array.
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Inner edges, ascending; the values that are let through; where the outer bins end; a name.
+
+    `low` and `high` are what the outer bins are said to end at, -inf and inf if they are open.
+    """
+
+    inner: tuple[float, ...]
+    low: float
+    high: float
+    least: float
+    most: float
+    name: str
+
+    @property
+    def num_bins(self) -> int:
+        """How many bins there are."""
+        return len(self.inner) + 1
+
+    @cached_property
+    def _ends(self) -> tuple[float, ...]:
+        return (self.low, *self.inner, self.high)
+
+    @cached_property
+    def _num_decimals(self) -> int:  # once for all bins: each asks about all ends
+        return _decimals(self._ends)
+
+    def words(self, number: int) -> str:
+        """Returns a bin in words: `position -0.30..-0.15`, or `below` and `from` where it is open."""
+        low, high = self._ends[number], self._ends[number + 1]
+        decimals = self._num_decimals
+        if math.isinf(low) and math.isinf(high):
+            return f"{self.name} any"
+        if math.isinf(low):
+            return f"{self.name} below {_text(high, decimals)}"
+        if math.isinf(high):
+            return f"{self.name} from {_text(low, decimals)}"
+        return f"{self.name} {_text(low, decimals)}..{_text(high, decimals)}"
+
+
+def _decimals(ends: Sequence[float]) -> int:
+    """Returns how many decimals tell neighbouring ends apart, two digits of the narrowest bin."""
+    widths = [b - a for a, b in pairwise(ends) if math.isfinite(b - a) and b > a]
+    return min(max(1 - math.floor(math.log10(min(widths))), 0), 12) if widths else 6
+
+
+def _text(value: float, decimals: int) -> str:
+    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # + 0.0: no minus before a zero
+
+
+class Listed(list[float]):
+    """Python numbers in the place of a small array, which would take longer to make than to read."""
+
+    def tolist(self) -> Listed:
+        """Returns the numbers themselves."""
+        return self
+
+
+def locate(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
+    """Returns the function from one point, an array of as many numbers as axes, to its bin's number.
+
+    One and two axes are written out: this runs once a step of an environment. Numbers that are no array go in
+    as `Listed`.
+    """
+    if len(axes) == 1:
+        return _locate_on_one(axes[0], what)
+    if len(axes) == 2:
+        return _locate_on_two(axes[0], axes[1], what)
+    is_wide = num_keys([axis.num_bins for axis in axes]) is None
+    return (_locate_on_wide if is_wide else _locate_on_many)(axes, what)
+
+
+def _locate_on_one(axis: Axis, what: str) -> Callable[[Any], int]:
+    inner, least, most = list(axis.inner), axis.least, axis.most
+
+    def find(point: Any) -> int:
+        try:
+            (x,) = point.tolist()
+            if least <= x <= most:
+                return bisect_right(inner, x)
+        except (AttributeError, TypeError, ValueError):
+            pass
+        return _find_slowly(point, (axis,), what)
+
+    return find
+
+
+def _locate_on_two(first: Axis, second: Axis, what: str) -> Callable[[Any], int]:
+    inner_x, least_x, most_x = list(first.inner), first.least, first.most
+    inner_y, least_y, most_y = list(second.inner), second.least, second.most
+    width = second.num_bins
+
+    def find(point: Any) -> int:
+        try:
+            x, y = point.tolist()
+            if least_x <= x <= most_x and least_y <= y <= most_y:
+                return bisect_right(inner_x, x) * width + bisect_right(inner_y, y)
+        except (AttributeError, TypeError, ValueError):
+            pass
+        return _find_slowly(point, (first, second), what)
+
+    return find
+
+
+def _locate_on_many(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
+    cuts = [(list(axis.inner), axis.least, axis.most, axis.num_bins) for axis in axes]
+
+    def find(point: Any) -> int:
+        number = 0
+        try:
+            values = point.tolist()
+            for x, (inner, least, most, count) in zip(values, cuts):  # noqa: B905 (`strict` takes 0.3 us)
+                if not least <= x <= most:
+                    break
+                number = number * count + bisect_right(inner, x)
+            else:
+                if len(values) == len(cuts):
+                    return number
+        except (AttributeError, TypeError):
+            pass
+        return _find_slowly(point, axes, what)
+
+    return find
+
+
+def _locate_on_wide(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
+    """Returns the same where there are more cells than int64 can number."""
+    cuts = [(list(axis.inner), axis.least, axis.most) for axis in axes]
+    kind = wide_type([axis.num_bins for axis in axes])
+
+    def find(point: Any) -> int:
+        (row,) = as_points([point], len(axes), what)
+        cell = []
+        for x, axis, (inner, least, most) in zip(row.tolist(), axes, cuts, strict=True):
+            if not least <= x <= most:
+                raise _refusal(x, axis, what)
+            cell.append(bisect_right(inner, x))
+        return wide_key(cell, kind)
+
+    return find
+
+
+def _find_slowly(point: Any, axes: Sequence[Axis], what: str) -> int:
+    """Returns the bin of a point of an unusual kind (a list, a matrix), or refuses it with the reason."""
+    return int(locate_many(as_points([point], len(axes), what), axes, what)[0])
+
+
+def as_points(values: Any, num_axes: int, what: str) -> FloatArray:
+    """Returns many points as float64 `[T, num_axes]`; refuses what are not that many numbers each."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise OutsideSpaceError(f"{what} must be {num_axes} numbers, got rows of several lengths.") from error
+    if array.dtype.kind not in "fiub":
+        raise OutsideSpaceError(f"{what} must be {num_axes} numbers, got dtype {array.dtype}.")
+    if array.ndim == 0 or (len(array) and array[0].size != num_axes):
+        got = f"{array[0].size} of shape {array.shape[1:]}" if array.ndim else "a single one"
+        raise OutsideSpaceError(f"{what} must be {num_axes} numbers, got {got}.")
+    return array.reshape(len(array), num_axes).astype(np.float64)
+
+
+def locate_many(points: FloatArray, axes: Sequence[Axis], what: str) -> IntArray:
+    """Returns the bins' numbers `[T]` of points `[T, axes]`."""
+    numbers = np.zeros(len(points), np.int64)
+    for column, axis in enumerate(axes):
+        x = np.ascontiguousarray(points[:, column])
+        inside = (x >= axis.least) & (x <= axis.most)
+        if not inside.all():
+            raise _refusal(float(x[np.argmin(inside)]), axis, what)
+        numbers = numbers * axis.num_bins + np.searchsorted(np.array(axis.inner), x, side="right")
+    return numbers
+
+
+def _refusal(value: float, axis: Axis, what: str) -> OutsideSpaceError:
+    if math.isnan(value):
+        return OutsideSpaceError(
+            f"{what} has {axis.name} = nan, which is not a number: something diverged or divided by zero."
+        )
+    return OutsideSpaceError(
+        f"{what} has {axis.name} = {value:g}, expected {axis.least:g} to {axis.most:g}, the bounds of its "
+        "space. Correct the space's bounds or the values, or clip them with a wrapper of the environment."
+    )

@@ -1,0 +1,170 @@
+"""A limit on how long one call of an environment may take.
+
+The system's alarm clock (`setitimer`) is set before each step and each reset, and taken back after it. Where
+it rings, `TookTooLongError` is raised inside the call. That is no `Exception`, so that an environment which
+catches all of those does not catch this one; an alarm that it swallows nevertheless rings again and again.
+
+Python hears the alarm between two of its own instructions: code in C that does not come back is not stopped.
+The clock is one for the whole process, and rings in its main thread only; Windows has none.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rhocover import checks
+from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
+
+LONGEST = 1e6  # seconds: eleven days, and what every system's clock takes
+
+
+class TookTooLongError(BaseException):
+    """A step or a reset took longer than it may."""
+
+
+def read_step_timeout(step_timeout: Any) -> float | None:
+    """Returns the limit in seconds; refuses one that could not be kept here."""
+    if step_timeout is None:
+        return None
+    seconds = checks.number(step_timeout, "step_timeout")
+    if not 0 < seconds <= LONGEST:
+        raise InvalidArgumentError(
+            f"`step_timeout` must be seconds, above 0 and at most {LONGEST:g}, got {seconds:g}. Leave it out "
+            "to wait for ever."
+        )
+    if not hasattr(signal, "setitimer"):
+        raise InvalidArgumentError(
+            "`step_timeout` needs an alarm clock that this system does not have (Windows). Leave it out."
+        )
+    if threading.current_thread() is not threading.main_thread():
+        raise InvalidArgumentError(
+            "`step_timeout` works in the main thread only, and this is another one. Leave it out, or run it "
+            "in a process of its own."
+        )
+    return seconds
+
+
+class Alarm:
+    """The clock, taken over for the length of a run; whoever had it before gets it back."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._is_set = seconds, False
+        self._before: tuple[Any, float, float] = (None, 0.0, 0.0)
+
+    def __enter__(self) -> Alarm:
+        handler = signal.signal(signal.SIGALRM, self._ring)
+        self._before = (handler, *signal.setitimer(signal.ITIMER_REAL, 0))
+        self._began = time.monotonic()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        handler, left, interval = self._before
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - self._began), 1e-3), interval)
+
+    def start(self) -> None:
+        """Has the clock ring after the limit, and again if nobody wakes up."""
+        self._is_set = True
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
+
+    def stop(self) -> None:
+        """Takes the alarm back."""
+        self._is_set = False  # one that rings now is not heard any more
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _ring(self, *signal_and_frame: Any) -> None:
+        if self._is_set:
+            raise TookTooLongError(f"did not come back within {self._seconds:g} s (`step_timeout`)")
+
+
+class Timed:
+    """Stands in for an environment, single or vector, whose steps and resets are timed."""
+
+    def __init__(self, env: Any, alarm: Alarm) -> None:
+        self._env, self._alarm = env, alarm
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("_env", "_alarm"):  # asked by `copy` before they are there
+            raise AttributeError(name)
+        return getattr(self._env, name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Timed:
+        import copy
+
+        return Timed(copy.deepcopy(self._env, memo), self._alarm)
+
+    def step(self, action: Any) -> Any:
+        """Steps the environment."""
+        self._alarm.start()
+        try:
+            return self._env.step(action)
+        finally:
+            self._alarm.stop()
+
+    def reset(self, **named: Any) -> Any:
+        """Resets the environment."""
+        self._alarm.start()
+        try:
+            return self._env.reset(**named)
+        finally:
+            self._alarm.stop()
+
+
+# A pilot run: what a uniformly random policy sees, to find out where the bins should go.
+
+
+def pilot_observations(env: Any, num_steps: int, seed: int | None = None) -> NDArray[Any]:
+    """Returns the observations of a run of uniformly random actions, `[num_steps + num_episodes, ...]`.
+
+    The first observation of each episode counts too. Environment and actions are seeded, so the same seed
+    gives the same observations; the environment is reset before and is left in the middle of an episode.
+    Observations that are no arrays (dictionaries, tuples) come as an array of objects.
+    """
+    num_steps = checks.integer(num_steps, "num_steps", least=1)
+    if not callable(getattr(env, "reset", None)) or not hasattr(env, "action_space"):
+        raise InvalidArgumentError(f"`env` must be an environment of Gymnasium, got {type(env).__name__}.")
+    seen: list[Any] = []
+    try:
+        _wander(env, num_steps, seed, seen)
+    except (Exception, TookTooLongError, SystemExit, GeneratorExit) as error:
+        raise EnvironmentFailedError(
+            f"{type(env.unwrapped).__name__} failed in the pilot run, after {len(seen)} observations: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    return _stacked(seen)
+
+
+def _wander(env: Any, num_steps: int, seed: int | None, seen: list[Any]) -> None:
+    """Adds what a run of uniformly random actions observes to `seen`."""
+    env.action_space.seed(seed)
+    seen.append(_copied(env.reset(seed=seed)[0]))
+    for _ in range(num_steps):
+        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        seen.append(_copied(observation))
+        if terminated or truncated:
+            seen.append(_copied(env.reset()[0]))
+
+
+def _copied(observation: Any) -> Any:
+    """Returns the observation, safe from environments that write the next one into the same array."""
+    return observation.copy() if isinstance(observation, np.ndarray) else observation
+
+
+def _stacked(seen: list[Any]) -> NDArray[Any]:
+    if isinstance(seen[0], np.ndarray | np.number | int | float):
+        return np.array(seen)
+    result = np.empty(len(seen), object)
+    for number, observation in enumerate(seen):
+        result[number] = observation
+    return result

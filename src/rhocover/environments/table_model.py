@@ -1,0 +1,349 @@
+"""The model of an environment that carries its own table of transitions.
+
+An episode ends, a model of this library does not: occupancy is what one unending run visits. So moves that
+end an episode are wired to how episodes begin,
+
+    P(s' | s, a) = P(s', goes on | s, a) + P(ends | s, a) * start(s'),
+
+which is the chain that an environment with automatic resets walks. The states in which episodes end are then
+never acted in, and leave the model; so does what the start cannot reach, and what no run visits for ever.
+With `ends="stay"` they remain as states that are never left, for plans with a discount or a horizon.
+
+A time limit is not part of the model: it would make the step number part of the state. Wrappers that change
+what an action does are not in the table, and not in the model either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover import checks
+from rhocover.chains import maximal_end_components, reachable_states
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, name_some
+from rhocover.errors import InvalidArgumentError, InvalidModelError, unknown_name
+from rhocover.layout import Layout, rectangle
+from rhocover.mdp import MDP
+from rhocover.transitions import ROW_SUM_TOLERANCE
+
+# An environment's own table of transitions, read and checked.
+#
+# Gymnasium's tabular environments carry `P[state][action]`, a list of (probability, next state, reward,
+# terminated). A successor may stand in it several times (a slip into a wall is one of three ways to stay);
+# its probabilities are added up. Rewards are not read. What is not a table is refused with its place.
+
+Entry = tuple[float, int, bool]  # probability, next state, whether the episode ends there
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """The table as two matrices `[S*A, S]`, row s*A + a: moves that go on, and moves that end the episode.
+
+    `start` `[S]` is how episodes begin. States and actions count from 0; the environment's own numbers are
+    `first_state` and `first_action` higher.
+    """
+
+    moves: Matrix
+    ends: Matrix
+    start: FloatArray
+    num_states: int
+    num_actions: int
+    first_state: int
+    first_action: int
+
+
+def read_rows(env: Any) -> TableRows:
+    """Returns the table of an environment; raises if it has none or a wrong one."""
+    table = _table(env)
+    states, actions = _ranges(env)
+    rows: list[list[Entry]] = []
+    for state in states:
+        at_state = _look_up(table, state, "", "state")
+        rows += [_row(at_state, state, action, states) for action in actions]
+    return TableRows(
+        _matrix(rows, len(states), states.start, ended=False),
+        _matrix(rows, len(states), states.start, ended=True),
+        _start(env, len(states)), len(states), len(actions), states.start, actions.start,
+    )  # fmt: skip
+
+
+def _table(env: Any) -> Any:
+    if isinstance(env, str):
+        raise InvalidArgumentError(f"`env` must be an environment, got a name: pass gymnasium.make({env!r}).")
+    if not hasattr(env, "unwrapped") or not hasattr(env, "action_space"):
+        raise InvalidArgumentError(f"`env` must be an environment of Gymnasium, got {type(env).__name__}.")
+    table = getattr(env.unwrapped, "P", None)
+    if not isinstance(table, Mapping | Sequence):
+        raise InvalidArgumentError(
+            f"{type(env.unwrapped).__name__} has no table of its transitions (`env.unwrapped.P`), so its "
+            'model is not known. It can be learned on the way: explore(env, ..., model="learned").'
+        )
+    if getattr(env.unwrapped, "fickle_passenger", False):
+        raise InvalidArgumentError(
+            "a fickle passenger changes the destination outside the table of the Taxi environment. Make it "
+            'with fickle_passenger=False, or explore(env, ..., model="learned").'
+        )
+    return table
+
+
+def _ranges(env: Any) -> tuple[range, range]:
+    """Returns the environment's numbers of states and of actions."""
+    from gymnasium.spaces import Discrete
+
+    for which in ("observation_space", "action_space"):
+        inner, outer = getattr(env.unwrapped, which), getattr(env, which)
+        if not isinstance(inner, Discrete) or inner != outer:
+            raise InvalidArgumentError(
+                f"a table needs one Discrete `{which}`, got {outer} outside and {inner} inside the wrappers. "
+                "Take the wrapper that changes it away, or pass env.unwrapped."
+            )
+    return _numbers(env.observation_space), _numbers(env.action_space)
+
+
+def _numbers(space: Any) -> range:
+    return range(int(space.start), int(space.start) + int(space.n))
+
+
+def _look_up(table: Any, number: int, place: str, kind: str) -> Any:
+    try:
+        return table[number]
+    except (KeyError, IndexError, TypeError):
+        raise InvalidModelError(
+            f"the table has no entry P{place}[{number}]; every {kind} of the space needs one."
+        ) from None
+
+
+def _row(at_state: Any, state: int, action: int, states: range) -> list[Entry]:
+    place = f"P[{state}][{action}]"
+    entries = _look_up(at_state, action, f"[{state}]", "action")
+    row = [_entry(entry, place, states) for entry in _listed(entries, place)]
+    total = sum(entry[0] for entry in row)
+    if not abs(total - 1) <= ROW_SUM_TOLERANCE:
+        raise InvalidModelError(f"{place} sums to {total:g}, expected 1 (tolerance {ROW_SUM_TOLERANCE:g}).")
+    return row
+
+
+def _listed(entries: Any, place: str) -> list[Any]:
+    if isinstance(entries, Sequence) and not isinstance(entries, str):
+        return list(entries)
+    raise InvalidModelError(
+        f"{place} must be a list of (probability, state, reward, ended), got {entries!r}."
+    )
+
+
+def _entry(entry: Any, place: str, states: range) -> Entry:
+    try:
+        probability, successor, _, ended = entry
+        result = float(probability), int(successor), bool(ended)
+    except (TypeError, ValueError) as error:
+        raise InvalidModelError(
+            f"{place} holds {entry!r}, expected (probability, next state, reward, terminated)."
+        ) from error
+    if not 0 <= result[0] <= 1 + ROW_SUM_TOLERANCE:  # NaN is not
+        raise InvalidModelError(f"{place} has the probability {result[0]:g}, expected 0 to 1.")
+    if result[1] != successor or result[1] not in states:
+        raise InvalidModelError(
+            f"{place} leads to state {successor}, expected {states.start} to {states.stop - 1}."
+        )
+    return result
+
+
+def _matrix(rows: list[list[Entry]], num_states: int, first: int, *, ended: bool) -> Matrix:
+    """Returns the entries that end the episode, or those that do not, `[S*A, S]`; duplicates add up."""
+    chosen = [(i, s - first, p) for i, row in enumerate(rows) for p, s, end in row if end == ended and p > 0]
+    i, s, p = (np.array(part) for part in zip(*chosen, strict=True)) if chosen else ([], [], [])
+    return sp.csr_array((p, (i, s)), shape=(len(rows), num_states), dtype=np.float64)
+
+
+def _start(env: Any, num_states: int) -> FloatArray:
+    for name in ("initial_state_distrib", "isd"):
+        if getattr(env.unwrapped, name, None) is not None:
+            return checks.distribution(getattr(env.unwrapped, name), f"env.unwrapped.{name}", num_states)
+    raise InvalidArgumentError(
+        f"{type(env.unwrapped).__name__} has a table but does not say how episodes begin: set "
+        f"env.unwrapped.initial_state_distrib to {num_states} probabilities."
+    )
+
+
+# What the states and actions of Gymnasium's tabular environments are called, and where they lie.
+#
+# FrozenLake and CliffWalking are maps of cells in reading order. A state of Taxi is a cell, where the
+# passenger is and where it wants to go: its picture is a map for each pair of those, the passenger's place
+# from left to right and the destination from top to bottom.
+
+LEFT, DOWN, RIGHT, UP, STILL = (-1, 0), (0, 1), (1, 0), (0, -1), (0, 0)  # (x, y), y points down
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """Names of all states and actions of an environment, and where to draw them; None where unknown."""
+
+    state_labels: tuple[str, ...] | None = None
+    action_labels: tuple[str, ...] | None = None
+    layout: Layout | None = None
+
+
+def picture(env: Any) -> Picture:
+    """Returns what is known of an environment's looks, by its number of a state; nothing of a foreign one."""
+    from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
+    from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+    from gymnasium.envs.toy_text.taxi import TaxiEnv
+
+    inner = env.unwrapped
+    if isinstance(inner, FrozenLakeEnv):
+        num_rows, num_columns = inner.desc.shape
+        return _map(num_rows, num_columns, {"left": LEFT, "down": DOWN, "right": RIGHT, "up": UP})
+    if isinstance(inner, CliffWalkingEnv):
+        return _map(*inner.shape, {"up": UP, "right": RIGHT, "down": DOWN, "left": LEFT})
+    if isinstance(inner, TaxiEnv):
+        return _taxi()
+    return Picture()
+
+
+def _map(num_rows: int, num_columns: int, moves: dict[str, tuple[int, int]]) -> Picture:
+    labels = tuple(f"r{row}c{column}" for row in range(num_rows) for column in range(num_columns))
+    return Picture(
+        labels, tuple(moves), rectangle(num_rows, num_columns, np.array(list(moves.values()), float))
+    )
+
+
+def _taxi() -> Picture:
+    row, column, passenger, destination = np.unravel_index(np.arange(500), (5, 5, 5, 4))
+    places = ("at R", "at G", "at Y", "at B", "aboard")
+    labels = tuple(
+        f"r{r}c{c} {places[p]} to {'RGYB'[d]}"
+        for r, c, p, d in zip(row, column, passenger, destination, strict=True)
+    )
+    moves = {"south": DOWN, "north": UP, "east": RIGHT, "west": LEFT, "pick up": STILL, "drop off": STILL}
+    positions = np.stack([6 * passenger + column, 6 * destination + row], axis=1).astype(float)
+    return Picture(labels, tuple(moves), Layout(positions, np.array(list(moves.values()), float)))
+
+
+# The model of an environment that carries its own table of transitions.
+
+ENDS = ("restart", "stay")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A model, the environment's number of each of its states `[S]`, and what was left out, in words."""
+
+    model: MDP
+    states: IntArray
+    note: str
+
+
+def table_model(env: Any, *, ends: str = "restart") -> MDP:
+    """Returns the model of an environment with a table, `env.unwrapped.P`; see `read_table`."""
+    return read_table(env, ends=ends).model
+
+
+def read_table(env: Any, *, ends: str = "restart") -> Table:
+    """Returns the model of an environment with a table, and which of the environment's states it holds.
+
+    `ends="restart"` wires episode ends to the start and keeps what can be visited for ever; `ends="stay"`
+    makes them states that are never left and keeps what the start reaches.
+
+    >>> import gymnasium as gym
+    >>> from rhocover.environments.table_model import read_table
+    >>> table = read_table(gym.make("FrozenLake-v1"))
+    >>> table.model
+    MDP(FrozenLake-v1: 11 states, 4 actions, 44 pairs)
+    >>> print(table.note)
+    11 of 16 states are in the model. In 5 the episode ends and the run goes on at the start:
+    r1c1, r1c3, r2c3, r3c0, r3c3. The time limit of 100 steps is not part of the model.
+    """
+    if not isinstance(ends, str) or ends not in ENDS:
+        raise unknown_name("choice of `ends`", ends, ENDS)
+    rows = read_rows(env)
+    whole = _whole_model(env, rows, _restarting(rows))
+    acted_in = reachable_states(whole, rows.start)
+    is_end = _end_states(rows, acted_in)
+    if ends == "stay":
+        whole = _whole_model(env, rows, _staying(rows, acted_in, is_end))
+        kept = (acted_in | is_end)[whole.pair_state]
+    else:
+        kept = acted_in[whole.pair_state] & (maximal_end_components(whole).pair_label >= 0)
+    note = " ".join([*_left_out(whole, kept, acted_in, is_end), *_time_limit(env)])
+    model, states = _whole_model(env, rows, whole.transitions, note).subset(kept)
+    return Table(model, frozen(states + rows.first_state), note)
+
+
+def _restarting(rows: TableRows) -> Matrix:
+    """Returns the rows `[S*A, S]` with every end wired to the start distribution."""
+    ending = sp.csr_array(rows.ends.sum(axis=1).reshape(-1, 1))
+    return sp.csr_array(rows.moves + ending @ sp.csr_array(rows.start.reshape(1, -1)))
+
+
+def _end_states(rows: TableRows, acted_in: BoolArray) -> BoolArray:
+    """Returns the states `[S]` in which an episode may end that goes through the states acted in."""
+    return rows.ends.T @ np.repeat(acted_in, rows.num_actions).astype(float) > 0
+
+
+def _staying(rows: TableRows, acted_in: BoolArray, is_end: BoolArray) -> Matrix:
+    """Returns the rows `[S*A, S]` in which a state where an episode ends is never left again."""
+    both = np.flatnonzero(is_end & acted_in)
+    if both.size:
+        raise InvalidArgumentError(
+            f"some moves into state {both[0] + rows.first_state} end the episode and others do not, so it "
+            'cannot be a state that is never left. Use ends="restart".'
+        )
+    at_end = np.repeat(is_end, rows.num_actions).astype(float)
+    itself = sp.kron(sp.eye_array(rows.num_states), np.ones((rows.num_actions, 1)), format="csr")
+    going = sp.diags_array(1 - at_end) @ (rows.moves + rows.ends)
+    return sp.csr_array(going + sp.diags_array(at_end) @ itself)
+
+
+def _whole_model(env: Any, rows: TableRows, transitions: Matrix, note: str = "") -> MDP:
+    """Returns the model of all states of the table, in reach or not."""
+    looks = picture(env)
+    numbers = range(rows.first_state, rows.first_state + rows.num_states)
+    spec = getattr(env, "spec", None)
+    return MDP(
+        transitions,
+        num_actions=rows.num_actions,
+        start=rows.start,
+        state_labels=looks.state_labels or [str(number) for number in numbers],
+        action_labels=looks.action_labels,
+        layout=looks.layout,
+        name=spec.id if spec is not None else type(env.unwrapped).__name__,
+        note=note,
+    )
+
+
+def _left_out(whole: MDP, kept: BoolArray, acted_in: BoolArray, is_end: BoolArray) -> list[str]:
+    """Returns sentences about the states and pairs that are not in the model."""
+    is_kept = np.bincount(whole.pair_state[kept], minlength=whole.num_states) > 0
+    gone = ~is_kept
+    groups = [
+        ("In {} the episode ends and the run goes on at the start: {}.", gone & is_end),
+        ("{} cannot be reached from the start: {}.", gone & ~is_end & ~acted_in),
+        ("{} cannot be visited for ever: {}.", gone & ~is_end & acted_in),
+    ]
+    sentences = [f"{is_kept.sum()} of {whole.num_states} states are in the model."]
+    sentences += [text.format(group.sum(), _names(whole, group)) for text, group in groups if group.any()]
+    leaving = np.flatnonzero(~kept & is_kept[whole.pair_state])
+    if leaving.size:
+        names = name_some([whole.pair_name(int(pair)) for pair in leaving])
+        sentences.append(f"Pairs that lead out of these for ever are left out, {leaving.size}: {names}.")
+    return sentences
+
+
+def _names(whole: MDP, group: BoolArray) -> str:
+    labels = whole.state_labels or ()
+    return name_some([labels[state] for state in np.flatnonzero(group)])
+
+
+def _time_limit(env: Any) -> list[str]:
+    """Returns the sentence about the time limit among the wrappers, if there is one."""
+    from gymnasium.wrappers import TimeLimit
+
+    while hasattr(env, "env"):
+        if isinstance(env, TimeLimit):
+            return [f"The time limit of {env._max_episode_steps} steps is not part of the model."]
+        env = env.env
+    return []

@@ -1,0 +1,1 @@
+"""Linear algebra: orders of elimination, sparse Cholesky factors, normal equations, BLAS threads."""

@@ -1,0 +1,475 @@
+"""A map: one number per pair, painted on the cells of a model; several maps share one colour scale.
+
+Up to `SPLIT_LIMIT` states every pair has its own polygon; beyond it the share of one action is smaller
+than a pixel and the caller hands over one number per state. Cells with a pair that is absent or has no
+number show hatching there; places of a grid that are no states are grey, like walls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import Colormap, LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from rhocover.checks import FloatArray
+from rhocover.layout import Ruler
+from rhocover.mdp import MDP
+from rhocover.report.figures.drawing import (
+    BELOW_HEIGHT,
+    GAP,
+    SHARP,
+    Cells,
+    Picture,
+    Sheet,
+    as_text,
+    axes_at,
+    cells_of,
+    plan_sheet,
+    write_title,
+)
+
+# Which colour a number gets, and how the colour bar explains it.
+#
+# An occupancy runs on a logarithmic scale, because shares differ by factors and what is rare is what
+# matters, in viridis, whose lightness grows evenly and survives colour blindness and grey printing; no
+# visit at all is white. A ratio target/visits runs symmetrically around 1 on a logarithmic red-blue scale,
+# so that half the visits and twice the visits are equally far from white; a pair never visited is black.
+
+SMALLEST_SPREAD = 1.1  # below it a perfect match would be painted in its own rounding errors
+LEAST_RANGE = 2.0  # of an occupancy scale: equal shares are one colour, not their rounding errors
+MOST_RANGE = 1e6  # beyond it a colour would stand for more than a factor of ten
+ROUNDING = 1e-9  # the largest value lies inside its own scale, whatever exp(log(x)) makes of it
+STEPS = {2: "100 steps", 3: "1,000 steps", 4: "10,000 steps", 5: "100,000 steps"}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A colour map with its range, and the words and ticks of its colour bar."""
+
+    colours: Colormap
+    norm: Normalize
+    label: str
+    ticks: FloatArray
+    tick_labels: tuple[str, ...]
+    outline: str
+    ends: tuple[str, str] = ("", "")
+    extend: Literal["neither", "min", "max"] = "neither"
+
+
+def occupancy_scale(panels: Sequence[FloatArray], note: str = "") -> Scale:
+    """Returns the logarithmic scale up to the largest share, read in visits per round number of steps."""
+    shares = np.concatenate([values.ravel() for values in panels])
+    largest = float(shares.max()) or 1.0
+    smallest = float(shares[shares > 0].min(initial=largest))
+    least = max(min(smallest, largest / LEAST_RANGE), largest / MOST_RANGE)
+    power, has_none = _steps_power(largest), bool((shares == 0).any())
+    ticks = _log_ticks(least, largest)
+    steps = STEPS.get(power, f"$10^{{{power}}}$ steps")
+    low = "least: this or fewer" if smallest < least else ""
+    return Scale(
+        colours=matplotlib.colormaps["viridis"].with_extremes(under="white"),
+        norm=LogNorm(least, largest),
+        label=f"visits per {steps}{note}, log scale",
+        ticks=ticks,
+        tick_labels=tuple(f"{tick * 10**power:.3g}" for tick in ticks),
+        outline="0.7",
+        ends=("white: none" if has_none else low, ""),
+        extend="min" if has_none else "neither",
+    )
+
+
+def ratio_scale(panels: Sequence[FloatArray], note: str = "") -> Scale:
+    """Returns the logarithmic scale around 1 that holds every finite, positive ratio."""
+    ratios = np.concatenate([values.ravel() for values in panels])
+    is_inside = np.isfinite(ratios) & (ratios > 0)
+    spread = float(np.exp(np.abs(np.log(ratios[is_inside])).max(initial=0.0)))
+    spread = max(spread * (1 + ROUNDING), SMALLEST_SPREAD)
+    is_unseen = bool(np.isposinf(ratios).any())
+    above = ratios_above_one(spread)
+    ticks = np.concatenate([1 / above[::-1], [1.0], above])
+    return Scale(
+        colours=matplotlib.colormaps["RdBu_r"].with_extremes(over="black"),
+        norm=LogNorm(1 / spread, spread),
+        label=f"target share / visited share{note}",
+        ticks=ticks,
+        tick_labels=(*(f"1/{ratio_text(t)}" for t in above[::-1]), "1", *map(ratio_text, above)),
+        outline="0.7",
+        ends=("too many visits", "too few (black: none)" if is_unseen else "too few visits"),
+        extend="max" if is_unseen else "neither",
+    )
+
+
+def ratios_above_one(largest: float) -> FloatArray:
+    """Returns at most five round ratios in (1, largest], spread over a logarithmic axis."""
+    if largest <= 4:
+        ticks = _round_numbers(1, largest, 3)
+    else:
+        decades = 10.0 ** np.arange(math.floor(math.log10(largest)) + 1)
+        mantissas = np.array([1.0, 2.0, 5.0]) if largest <= 50 else np.array([1.0])
+        ticks = (decades[:, None] * mantissas).ravel()[:: math.ceil(len(decades) / 5)]
+    return np.array([tick for tick in ticks if 1 < tick <= largest])
+
+
+def _log_ticks(low: float, high: float) -> FloatArray:
+    """Returns at most six round numbers from `low` to `high`, spread over a logarithmic axis."""
+    powers = np.arange(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1.0)
+    for mantissas in ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
+        ticks = (10.0 ** powers[:, None] * np.array(mantissas)).ravel()
+        ticks = ticks[(ticks >= low) & (ticks <= high * (1 + ROUNDING))]
+        if len(ticks) <= 6:
+            return ticks
+    return ticks[:: math.ceil(len(ticks) / 6)]
+
+
+def ratio_text(ratio: float) -> str:
+    """Returns 1.25, 50, 1000, and powers of ten from there on."""
+    return f"{ratio:.4g}" if ratio < 10_000 else f"$10^{{{round(math.log10(ratio))}}}$"
+
+
+def _round_numbers(low: float, high: float, count: int) -> FloatArray:
+    """Returns about `count` round numbers from `low` to `high`, which may be one of them."""
+    ticks = np.array(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high), float)
+    return ticks[(ticks >= low) & (ticks <= high * (1 + ROUNDING))]
+
+
+def _steps_power(share: float) -> int:
+    """Returns the k for which the largest share is between 1 and 1000 visits in 10^k steps."""
+    power = max(0, math.ceil(-math.log10(share)) + 1)
+    return 2 if power in (1, 2) else power
+
+
+# What explains a map: the colour bar, and the key that says which part of a cell is which action.
+
+KEY_CELL, KEY_WIDTH, BAR_HEIGHT = 0.5, 1.6, 0.17
+MOST_BARS = 8  # a key of more actions names only the first and the last
+WIDEST_BAR, TALLEST_BAR, BAR_THICKNESS = 4.5, 3.2, 0.16
+ARROW = 0.04  # of the length of the bar
+MUTED = "0.3"
+
+
+def key_height(mdp: MDP, cells: Cells) -> float:
+    """Returns the height of the key in inches."""
+    if cells.directions is not None:
+        return 2 * KEY_CELL
+    return max(KEY_CELL, BAR_HEIGHT * min(mdp.num_actions, MOST_BARS)) + 0.1
+
+
+def draw_legend(figure: Figure, mdp: MDP, cells: Cells, scale: Scale, sheet: Sheet) -> None:
+    """Draws the colour bar, and the key if the sheet has room for one, beside or below the block."""
+    _colour_bar(figure, scale, _bar_below(sheet) if sheet.is_wide else _bar_beside(sheet), sheet.is_wide)
+    if sheet.key_height == 0:
+        return
+    rest = sheet.legend_height - sheet.key_height
+    x = sheet.left if sheet.is_wide else sheet.left + sheet.block[0] + GAP
+    _key(figure, mdp, cells, x, sheet.legend_top + (rest / 2 if sheet.is_wide else rest))
+
+
+def _bar_beside(sheet: Sheet) -> tuple[float, float, float, float]:
+    """Returns left, top, width, height of a standing bar, with room for a word at either end."""
+    height = min(sheet.legend_height - sheet.key_height - 0.75, TALLEST_BAR)
+    return sheet.left + sheet.block[0] + GAP, sheet.top + 0.25, BAR_THICKNESS, height
+
+
+def _bar_below(sheet: Sheet) -> tuple[float, float, float, float]:
+    """Returns left, top, width, height of a lying bar that ends where the block ends."""
+    indent = KEY_WIDTH + 0.2 if sheet.key_height else 0.0
+    width = min(sheet.block[0] - indent, WIDEST_BAR)
+    y = sheet.legend_top + (sheet.legend_height - BELOW_HEIGHT) / 2 + 0.2
+    return sheet.left + sheet.block[0] - width, y, width, BAR_THICKNESS
+
+
+def _colour_bar(
+    figure: Figure, scale: Scale, place: tuple[float, float, float, float], is_wide: bool
+) -> None:
+    axes = axes_at(figure, *place)
+    figure.colorbar(
+        ScalarMappable(scale.norm, scale.colours),
+        cax=axes,
+        orientation="horizontal" if is_wide else "vertical",
+        extend=scale.extend,
+        extendfrac=ARROW,
+    )
+    axis = axes.xaxis if is_wide else axes.yaxis
+    axis.set_ticks(scale.ticks, labels=scale.tick_labels)
+    axis.set_label_text(scale.label)
+    axis.labelpad = 6
+    axes.minorticks_off()
+    _name_ends(axes, scale, is_wide)
+
+
+def _name_ends(axes: Axes, scale: Scale, is_wide: bool) -> None:
+    """Writes what the low and the high end mean, clear of the ticks and of the arrow of the bar."""
+    above = ARROW if scale.extend == "max" else 0.0
+    below = ARROW if scale.extend == "min" else 0.0
+    if is_wide:
+        places = [((-below, 1), (0, 4), "left", "bottom"), ((1 + above, 1), (0, 4), "right", "bottom")]
+    else:
+        places = [((0, -below), (0, -9), "left", "top"), ((0, 1 + above), (0, 7), "left", "bottom")]
+    for word, (corner, shift, ha, va) in zip(scale.ends, places, strict=True):
+        axes.annotate(
+            word, corner, shift, xycoords="axes fraction", textcoords="offset points",
+            ha=ha, va=va, fontsize=8, color=MUTED, annotation_clip=False,
+        )  # fmt: skip
+
+
+def _key(figure: Figure, mdp: MDP, cells: Cells, x: float, y: float) -> None:
+    """Draws one blank cell with the name of each action at its part."""
+    height = key_height(mdp, cells)
+    axes = axes_at(figure, x, y, KEY_WIDTH, height)
+    axes.set_axis_off()
+    write = _name_directions if cells.directions is not None else _name_bars
+    write(axes, mdp, cells, height)
+
+
+def _name_directions(axes: Axes, mdp: MDP, cells: Cells, height: float) -> None:
+    assert cells.directions is not None
+    axes.set_xlim(-1.3, KEY_WIDTH / KEY_CELL - 1.3)
+    axes.set_ylim(height / KEY_CELL / 2, -height / KEY_CELL / 2)
+    _blank(axes, cells.shapes)
+    for action, (dx, dy) in enumerate(cells.directions):
+        axes.text(
+            0.62 * dx, 0.62 * dy, _action_name(mdp, action), fontsize=8, color=MUTED,
+            ha={-1: "right", 0: "center", 1: "left"}[int(dx)],
+            va={-1: "bottom", 0: "center", 1: "top"}[int(dy)],
+        )  # fmt: skip
+
+
+def _name_bars(axes: Axes, mdp: MDP, cells: Cells, height: float) -> None:
+    num_bars = min(mdp.num_actions, MOST_BARS)
+    axes.set_xlim(-0.5, KEY_WIDTH / KEY_CELL - 0.5)
+    axes.set_ylim(0.5, -0.5)
+    _blank(axes, cells.shapes)
+    middle = (np.arange(num_bars) + 0.5) / num_bars - 0.5
+    for bar, y in enumerate(middle):
+        axes.text(0.65, y, _bar_name(mdp, bar), fontsize=8, color=MUTED, va="center")
+
+
+def _bar_name(mdp: MDP, bar: int) -> str:
+    if mdp.num_actions <= MOST_BARS:
+        return _action_name(mdp, bar)
+    last = MOST_BARS - 1
+    names = {0: f"top: {_action_name(mdp, 0)}", last: f"bottom: {_action_name(mdp, mdp.num_actions - 1)}"}
+    return names.get(bar, "⋮" if bar == MOST_BARS // 2 else "")
+
+
+def _action_name(mdp: MDP, action: int) -> str:
+    name = mdp.action_labels[action] if mdp.action_labels else f"action {action}"
+    return as_text(name if len(name) <= 14 else f"{name[:13]}…")
+
+
+def _blank(axes: Axes, shapes: np.ndarray) -> None:
+    axes.add_collection(PolyCollection(list(shapes), facecolor="white", edgecolor="0.45", linewidth=0.8))
+
+
+# What the sides of a grid of bins measure: the name of each axis, and values on it.
+
+MOST_TICKS = 5  # on a side: labels of six letters stand clear of each other on the smallest panel
+EVEN = 1e-6  # of a width: bins that differ by no more were meant to be equal
+
+
+def draw_rulers(axes: Axes, cells: Cells, *, across: bool, upwards: bool) -> None:
+    """Writes name and values of the first ruler below the cells, and of the second beside them."""
+    axes.tick_params(length=2, colors=MUTED)
+    first, *second = cells.rulers
+    if across:
+        places, labels = _within(*ruler_ticks(first), axes.get_xlim())
+        axes.set_xticks(places, labels=labels)
+        axes.set_xlabel(as_text(first.name), color=MUTED)
+    if upwards and second:
+        places, labels = ruler_ticks(second[0])
+        places, labels = _within(len(second[0].edges) - 2 - places, labels, axes.get_ylim())
+        axes.set_yticks(places, labels=labels)
+        axes.set_ylabel(as_text(second[0].name), color=MUTED)
+
+
+def ruler_ticks(ruler: Ruler) -> tuple[FloatArray, list[str]]:
+    """Returns where to write what on a side; cell k is from k - 1/2 to k + 1/2.
+
+    Bins of one width have round values, others some of their edges; open ends have none.
+    """
+    edges = np.array(ruler.edges)
+    ends = np.flatnonzero(np.isfinite(edges))
+    sides = ends.astype(np.float64) - 0.5
+    if ends.size < 2:
+        return sides, [f"{edge:.3g}" for edge in edges[ends]]
+    known, widths = edges[ends], np.diff(edges[ends])
+    if np.ptp(widths) > EVEN * widths.max():
+        few = slice(None, None, math.ceil(ends.size / MOST_TICKS))
+        return sides[few], [f"{edge:.3g}" for edge in known[few]]
+    is_whole = bool(widths[0] == 1 and known[0] % 1 == 0.5)  # cells around whole numbers
+    ticks = np.array(MaxNLocator(MOST_TICKS, integer=is_whole).tick_values(known[0], known[-1]))
+    ticks = ticks[(ticks >= known[0]) & (ticks <= known[-1])]
+    places = sides[0] + (ticks - known[0]) / widths.mean()
+    return places, [f"{tick + 0.0:.3g}" for tick in np.round(ticks, 12)]
+
+
+def _within(
+    places: FloatArray, labels: list[str], limits: tuple[float, float]
+) -> tuple[list[float], list[str]]:
+    """Returns the ticks inside the limits: others would stretch the axis."""
+    low, high = sorted(limits)
+    inside = [k for k, place in enumerate(places) if low <= place <= high]
+    return [float(places[k]) for k in inside], [labels[k] for k in inside]
+
+
+# A map: one number per pair, painted on the cells of a model; several maps share one colour scale.
+
+SPLIT_LIMIT = 20_000
+OUTLINE_LIMIT = 2_500  # with more states the outlines would cover the colours
+EXACT_LIMIT = 5_000  # a vector file stores more polygons than this as pixels
+LABEL_LIMIT = 28  # more labels than this do not fit below a strip
+SEAM = 0.3  # points; smoothed polygons must overlap a little or pale lines show between them
+
+
+def is_split(mdp: MDP) -> bool:
+    """Whether a picture of this model shows every action, or one number per state; lists always do."""
+    return mdp.layout is None or mdp.num_states <= SPLIT_LIMIT
+
+
+def map_figure(mdp: MDP, panels: Mapping[str, FloatArray], scale: Scale, title: str) -> Figure:
+    """Returns one panel per entry; values are per pair `[n]`, or per state `[S]` if not `is_split`."""
+    cells, with_key = cells_of(mdp), is_split(mdp) and mdp.num_actions > 1
+    sheet = plan_sheet(
+        cells, len(panels), _full_title(title, panels),
+        num_bars=mdp.num_actions if with_key and cells.directions is None else 1,
+        ticks=_needs_ticks(cells, len(panels)),
+        key_height=key_height(mdp, cells) if with_key else 0.0,
+    )  # fmt: skip
+    figure = Picture(figsize=sheet.size, dpi=SHARP)
+    write_title(figure, sheet)
+    for number, (subtitle, values) in enumerate(panels.items()):
+        axes = axes_at(figure, *sheet.panel_at(number))
+        _frame(axes, cells, "" if sheet.is_single else subtitle)
+        _paint(axes, mdp, cells, values, scale)
+        _outline(axes, cells, scale.outline, sheet.panel[0])
+        if cells.rulers:
+            is_last = number + sheet.columns >= len(panels)
+            draw_rulers(axes, cells, across=is_last, upwards=number % sheet.columns == 0)
+        elif sheet.is_single:
+            _name_places(axes, mdp, cells)
+    draw_legend(figure, mdp, cells, scale, sheet)
+    return figure
+
+
+def _full_title(title: str, panels: Mapping[str, FloatArray]) -> str:
+    """Returns the title of the sheet, which takes up that of a single panel."""
+    return ": ".join(filter(None, [title, *panels])) if len(panels) == 1 else title
+
+
+def _needs_ticks(cells: Cells, num_panels: int) -> tuple[bool, bool]:
+    """Returns whether there are ticks below and beside: those of rulers, or of a map that stands alone."""
+    if cells.rulers:
+        return True, len(cells.rulers) > 1
+    is_single = num_panels == 1
+    return is_single, is_single and cells.is_lattice and not cells.is_strip
+
+
+def _frame(axes: Axes, cells: Cells, subtitle: str) -> None:
+    axes.set_title(subtitle, fontsize=10, pad=4)
+    (left, top), (right, bottom) = cells.low, cells.high
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+    axes.set_facecolor("0.85" if cells.is_lattice else "white")
+
+
+def _paint(axes: Axes, mdp: MDP, cells: Cells, values: FloatArray, scale: Scale) -> None:
+    if not is_split(mdp):
+        _paint_states(axes, cells, values, scale)
+        return
+    axes.add_collection(_hatched(cells.squares(_states_with_blanks(mdp, values))))
+    known = ~np.isnan(values)
+    polygons = cells.polygons(mdp.pair_state[known], mdp.pair_action[known])
+    axes.add_collection(_coloured(polygons, values[known], scale))
+
+
+def _paint_states(axes: Axes, cells: Cells, values: FloatArray, scale: Scale) -> None:
+    if not cells.is_lattice:
+        everyone = np.arange(len(cells.positions))
+        axes.add_collection(_coloured(cells.squares(everyone), values, scale))
+        return
+    (left, top), (right, bottom) = cells.low, cells.high
+    axes.imshow(
+        np.ma.masked_invalid(cells.image(_finite(values, scale))), cmap=scale.colours, norm=scale.norm,
+        extent=(left, right, bottom, top), aspect="auto", interpolation_stage="rgba",
+    )  # fmt: skip
+
+
+def _states_with_blanks(mdp: MDP, values: FloatArray) -> np.ndarray:
+    num_known = np.bincount(mdp.pair_state[~np.isnan(values)], minlength=mdp.num_states)
+    return np.flatnonzero(num_known < mdp.num_actions)
+
+
+def _coloured(polygons: Any, values: FloatArray, scale: Scale) -> PolyCollection:
+    """Returns the polygons in the colours of their values; many of them become pixels in vector files."""
+    is_many = len(values) > EXACT_LIMIT
+    return PolyCollection(
+        polygons, array=_finite(values, scale), cmap=scale.colours, norm=scale.norm, gid="values",
+        rasterized=is_many, antialiased=not is_many,
+        edgecolors="none" if is_many else "face", linewidth=0.0 if is_many else SEAM,
+    )  # fmt: skip
+
+
+def _finite(values: FloatArray, scale: Scale) -> FloatArray:
+    """Returns the values with infinity and 0 just off the scale; matplotlib would paint them as missing."""
+    low, high = float(scale.norm.vmin or 0), float(scale.norm.vmax or 1)
+    inside = np.where(values > 0, np.maximum(values, low), values)
+    return np.select([np.isposinf(values), values == 0], [2 * high, low / 2], inside)
+
+
+def _hatched(squares: Any) -> PolyCollection:
+    return PolyCollection(squares, facecolor="white", edgecolor="0.75", hatch="//////", linewidth=0)
+
+
+def _outline(axes: Axes, cells: Cells, colour: str, panel_width: float) -> None:
+    """Draws the borders of the cells, in lines that take a twentieth of a cell at most."""
+    if len(cells.positions) > OUTLINE_LIMIT:
+        return
+    squares: Any = cells.squares(np.arange(len(cells.positions)))
+    width = min(1.0, 72 / 20 * panel_width / float(cells.high[0] - cells.low[0]))  # in points
+    axes.add_collection(PolyCollection(squares, facecolor="none", edgecolor=colour, linewidth=width))
+
+
+def _name_places(axes: Axes, mdp: MDP, cells: Cells) -> None:
+    if cells.is_strip:
+        _name_strip(axes, mdp, cells)
+    elif cells.is_lattice:
+        _number(axes)
+    elif mdp.num_states <= LABEL_LIMIT and cells.has_room_below:
+        _write_labels(axes, mdp, cells)
+
+
+def _name_strip(axes: Axes, mdp: MDP, cells: Cells) -> None:
+    axes.set_xlabel("state", color=MUTED)
+    axes.tick_params(length=0, colors=MUTED)
+    if mdp.num_states <= LABEL_LIMIT:
+        names = mdp.state_labels or [str(s) for s in range(mdp.num_states)]
+        axes.set_xticks(cells.positions[:, 0], labels=[as_text(name) for name in names])
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+
+
+def _number(axes: Axes) -> None:
+    axes.set_xlabel("column", color=MUTED)
+    axes.set_ylabel("row", color=MUTED)
+    axes.tick_params(length=0, colors=MUTED)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))
+
+
+def _write_labels(axes: Axes, mdp: MDP, cells: Cells) -> None:
+    names = mdp.state_labels or [str(s) for s in range(mdp.num_states)]
+    for (x, y), name in zip(cells.positions, names, strict=True):
+        axes.text(x, y + 0.56, as_text(name), ha="center", va="top", fontsize=8, color=MUTED, clip_on=False)

@@ -1,0 +1,237 @@
+"""The page of an audit: what a data set covers, what it does not, and how sure that is.
+
+The data may be anybody's. Its pairs are drawn on a model that is there to be drawn on and for nothing else:
+it has the states, actions, names and places of the data, and every pair that was tried or has a weight. Over
+time there is what the data itself shows, stretch by stretch in its own order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.datasets.result import Audit
+from rhocover.datasets.tally import Tally
+from rhocover.exploring.certificates import Certificate
+from rhocover.layout import Layout
+from rhocover.mdp import MDP
+from rhocover.report.figures.lines import curve_of
+from rhocover.report.figures.over_time import worst_ratio_figure
+from rhocover.report.pages import (
+    KeyNumber,
+    Page,
+    Picture,
+    Section,
+    Table,
+    Tone,
+    Verdict,
+    certified_words,
+    glossary_section,
+    order_words,
+    ratio_words,
+    section,
+    sections,
+    settings_section,
+    small_words,
+    weights_words,
+)
+from rhocover.report.pages.visits import Visits, discovery_figure, least_section, visits_section
+
+NEAR = 1.1  # a worst ratio within this factor of the best plan's is as good as it gets
+FEWEST = 3  # stretches that make a curve
+WORST = (
+    "The factor by which the worst-served pair falls short, from where every pair had a visit. It should "
+    "come down to the dashed line, the best plan."
+)
+
+
+def page_of_audit(audit: Audit, *, command: str = "") -> Page:
+    """Returns the page of an audit."""
+    seen = visits_of_audit(audit)
+    shares = {"in the data": audit.occupancy}
+    if audit.best_occupancy is not None:
+        shares["best plan" if audit.is_best_of_all else "best of what was seen"] = audit.best_occupancy
+    return Page(
+        "An audit of a data set",
+        f"{audit.tally.source}, rho = {order_words(audit.rho)}",
+        Verdict(audit.verdict, *_word(audit)),
+        _numbers(audit),
+        sections(
+            visits_section("Where the visits went, and where they should be", seen, shares),
+            least_section(seen),
+            _time_section(audit),
+            _doubt_section(audit),
+            settings_section(_entries(audit), command),
+            glossary_section("pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap",
+                             "plan"),
+        ),
+    )  # fmt: skip
+
+
+def visits_of_audit(audit: Audit) -> Visits:
+    """Returns what was to be in the data, what is, and what the best plan would give."""
+    target = audit.weights / audit.weights.max()
+    target = target / target.sum()
+    canvas = canvas_of(audit.tally, audit.layout, (target > 0) | (audit.counts > 0))
+    return Visits(canvas, target, audit.occupancy, audit.counts, _known_best(audit))
+
+
+def _known_best(audit: Audit) -> FloatArray | None:
+    """Returns what the best gives each pair; nan where what the data shows lacks the pair."""
+    best = audit.best_occupancy
+    if best is None or audit.is_exact:
+        return best
+    return np.where((best == 0) & (audit.counts == 0), np.nan, best)
+
+
+def canvas_of(tally: Tally, layout: Layout | None, kept: BoolArray) -> MDP:
+    """Returns a model to draw the `kept` pairs `[S, A]` of a data set on; where it leads means nothing."""
+    kept = kept.copy()
+    kept[~kept.any(axis=1), 0] = True  # a state without a pair is no state
+    states, actions = np.nonzero(kept)
+    stays = sp.csr_array(
+        (np.ones(states.size), states, np.arange(states.size + 1)), shape=(states.size, len(kept))
+    )
+    names = tally.state_names or [str(key) for key in tally.keys]
+    return MDP.from_pairs(
+        stays, states, actions, num_actions=kept.shape[1], state_labels=names,
+        action_labels=tally.action_names, layout=layout,
+    )  # fmt: skip
+
+
+def _word(audit: Audit) -> tuple[str, Tone]:
+    if not audit.is_complete:
+        return "Coverage is incomplete", "poor"
+    if audit.worst_ratio <= NEAR * audit.best_worst_ratio:
+        return "Covered", "good"
+    return "Covered, but unevenly", "fair"
+
+
+def _numbers(audit: Audit) -> tuple[KeyNumber, ...]:
+    covered = KeyNumber(
+        audit.coverage_text.removesuffix(" pairs"), "pairs covered", "Of those that matter, visited at all."
+    )
+    steps = KeyNumber(f"{audit.tally.num_steps:,}", "steps", _episodes(audit.tally))
+    if not audit.is_complete:
+        among = KeyNumber(
+            ratio_words(audit.visited_worst_ratio), "worst ratio of the visited",
+            "The factor by which the worst-served pair falls short, pairs without a visit left out.",
+        )  # fmt: skip
+        return covered, among, steps
+    worst, best = ratio_words(audit.worst_ratio), audit.best_worst_ratio
+    possible = "" if math.isnan(best) else f" The best plan: 1/{ratio_words(best)}."
+    model = "of the model" if audit.is_exact else "in what the data shows"
+    return (
+        covered,
+        KeyNumber(worst, "worst ratio", f"The worst-served pair has 1/{worst} of its share.{possible}"),
+        KeyNumber(small_words(audit.gap), "gap to the best",
+                  f"Nats of divergence above the best policy {model}; {_good(audit.gap)}."),
+        steps,
+    )  # fmt: skip
+
+
+def _good(gap: float) -> str:
+    return "below 0 by luck, as no policy is in the long run" if gap < 0 else "0 is as good as possible"
+
+
+def _episodes(tally: Tally) -> str:
+    many = f"In {tally.num_episodes:,} episodes" if tally.num_episodes > 1 else "In one long episode"
+    return f"{many}, {tally.num_truncated:,} of them cut short." if tally.num_truncated else f"{many}."
+
+
+def _time_section(audit: Audit) -> Section | None:
+    """Returns coverage as the data goes on, where it is known in which order that happened."""
+    steps, visited, worst = _progress(audit)
+    if len(steps) < FEWEST:
+        return None
+    found = discovery_figure(steps, visited, audit.num_pairs)
+    caption = "How many of the pairs that matter had been visited at all, as the data goes on."
+    alt = f"A curve that ends at {audit.coverage_text}."
+    return section("Over time", Picture(found, caption, alt), _ratio_picture(audit, steps, worst))
+
+
+def _progress(audit: Audit) -> tuple[IntArray, IntArray, FloatArray]:
+    """Returns steps, pairs visited and worst ratio after each stretch of the data, `[K]` each."""
+    weights = audit.weights.ravel()
+    kept = np.flatnonzero(weights)
+    target, rows = weights[kept] / weights[kept].sum(), {}
+    for counts in _stretches(audit.tally):
+        steps = int(counts.sum())
+        with np.errstate(divide="ignore"):
+            worst = float((target * steps / counts[kept]).max())
+        rows[steps] = np.count_nonzero(counts[kept]), worst if np.isfinite(worst) else math.nan
+    visited, ratio = zip(*rows.values(), strict=True)
+    return np.array([*rows]), np.array(visited), np.array(ratio)
+
+
+def _stretches(tally: Tally) -> Iterator[IntArray]:
+    """Yields the visits of each pair by the end of each stretch `[S*A]`, and by the end of the data."""
+    counts = np.zeros(tally.visits.size, np.int64)
+    for number in range(tally.batches.shape[0]):
+        batch = tally.batches[[number]]
+        counts[batch.indices] += batch.data
+        yield counts
+    yield tally.visits.ravel()
+
+
+def _ratio_picture(audit: Audit, steps: IntArray, worst: FloatArray) -> Picture | None:
+    if not audit.is_complete:
+        return None
+    figure = worst_ratio_figure({"the data": curve_of(steps, worst)}, best=audit.best_worst_ratio)
+    end = ratio_words(audit.worst_ratio)
+    return Picture(figure, WORST, f"A curve that ends at a worst ratio of {end}.")
+
+
+def _doubt_section(audit: Audit) -> Section:
+    jumps, certificate = audit.tally.num_jumps, audit.certificate
+    seen = "The model was not given: the best policy is that of what the data shows."
+    return section(
+        "How sure this is",
+        "" if audit.is_exact else seen,
+        None if certificate is None else _gaps(certificate, audit.is_exact),
+        "" if certificate is None else _condition(certificate),
+        f"{audit.mixing.statement.rstrip('.').capitalize()}.",
+        audit.observed_note,
+        f"{jumps:,} rows do not go on where the row before them led." if jumps else "",
+    )
+
+
+def _gaps(certificate: Certificate, is_exact: bool) -> Table:
+    caption = "How far the divergence of the data is above that of the best policy."
+    first = "computed from the model" if is_exact else "estimated"
+    sure = "certain" if is_exact else f"certain with probability {1 - certificate.delta:g}"
+    rows = (
+        (first, small_words(certificate.plug_in_gap)), (f"{sure}: at most", certified_words(certificate)),
+    )  # fmt: skip
+    return Table(caption, ("gap to the best", "nats"), rows)
+
+
+def _condition(certificate: Certificate) -> str:
+    """Returns what the certificate takes for granted, or why it says nothing."""
+    if certificate.proves_nothing:
+        return f"The certificate {certificate}."
+    if not math.isfinite(certificate.gap):
+        said = str(certificate)
+        return f"{said[:1].upper()}{said[1:]}."
+    return f"That holds {certificate.condition}." if certificate.condition else ""
+
+
+def _states(audit: Audit) -> str:
+    """Returns how many states were met, and of how many where that is known."""
+    return str(audit.met) if audit.met else f"{len(audit.tally.met_keys):,} states"
+
+
+def _entries(audit: Audit) -> list[tuple[str, str]]:
+    tally = audit.tally
+    return [
+        ("data", tally.source),
+        ("states and actions", f"{_states(audit)} met, {tally.num_actions:,} actions"),
+        ("rho", order_words(audit.rho)),
+        ("weights mu", weights_words(audit.weights)),
+        ("best policy of", "the model that was given" if audit.is_exact else "the model that the data shows"),
+        ("steps", f"{tally.num_steps:,}"),
+    ]

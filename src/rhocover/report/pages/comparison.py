@@ -1,0 +1,221 @@
+"""The page of a comparison: which explorer comes closest to the best, on which model, and how sure that is.
+
+Who is ahead is said by the mean regret over the seeds, among the explorers that saw every pair in every run.
+A lead of less than two standard errors of the difference is called what it is: no lead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rhocover.exploring.trace import regret_column
+from rhocover.report.figures.over_time import regret_figure, worst_ratio_figure
+from rhocover.report.pages import (
+    KeyNumber,
+    Page,
+    Picture,
+    Section,
+    Table,
+    Verdict,
+    glossary_section,
+    order_words,
+    plain_settings,
+    ratio_words,
+    section,
+    sections,
+    settings_section,
+    share_words,
+)
+
+if TYPE_CHECKING:
+    from rhocover.experiments import Comparison
+    from rhocover.experiments.comparison import Estimate, Row
+
+MOST_DRAWN = 12  # models and orders with pictures; the others have their tables
+SURE = 2.0  # standard errors
+WORST = (
+    "The factor by which the worst-served pair falls short: lower is better. The dashed line is what the "
+    "best plan reaches in the long run; a short run can be luckier."
+)
+UNRANKED = "No explorer saw every pair in every run: none can be ranked."
+REGRET = "What better acting could have saved with the same luck: lower is better."
+
+
+def page_of_comparison(found: Comparison, *, command: str = "") -> Page:
+    """Returns the page of a comparison, with a section for each model and rho."""
+    rows = found.table()
+    cells = [
+        [row for row in rows if (row.env, row.rho) == cell]
+        for cell in dict.fromkeys((row.env, row.rho) for row in rows)
+    ]
+    return Page(
+        "A comparison of explorers",
+        f"{len(found.explorers)} explorers on {', '.join(found.envs)}",
+        _verdict(cells, found),
+        _numbers(cells, found),
+        sections(
+            *(_cell_section(cell, found, is_drawn=k < MOST_DRAWN) for k, cell in enumerate(cells)),
+            settings_section(_entries(found), command),
+            glossary_section("pair", "mu", "rho", "worst ratio", "regret", "limit", "plan", "seed"),
+        ),
+    )
+
+
+def leaders(rows: Sequence[Row]) -> list[Row]:
+    """Returns the rows that can be ranked, the least regret first: those where every run saw every pair."""
+    known = [row for row in rows if not row.num_incomplete and not math.isnan(row.regret.mean)]
+    return sorted(known, key=lambda row: row.regret.mean)
+
+
+def is_ahead(first: Row, second: Row) -> bool:
+    """Whether a lead is larger than chance explains; with one seed nothing is known of chance."""
+    spread = math.hypot(first.regret.standard_error, second.regret.standard_error)
+    return second.regret.mean - first.regret.mean > SURE * spread
+
+
+def _verdict(cells: Sequence[Sequence[Row]], found: Comparison) -> Verdict:
+    ranked = [leaders(cell) for cell in cells]
+    if not any(ranked):
+        return Verdict(UNRANKED, "No ranking", "poor")
+    names = [rows[0].explorer if rows else "nobody" for rows in ranked]
+    clear = [len(rows) > 1 and is_ahead(*rows[:2]) for rows in ranked]
+    is_one = len(set(names)) == 1
+    word = f"{names[0]} leads" if is_one else "No single winner"
+    tone = "good" if is_one and all(clear) else "fair"
+    if len(cells) == 1:
+        return Verdict(_lead(cells[0]), word, tone)
+    return Verdict(f"{_wins(names)}. {_clarity(clear, len(found.seeds))}.", word, tone)
+
+
+def _wins(names: Sequence[str]) -> str:
+    """Returns who has the least regret how often."""
+    if len(set(names)) == 1:
+        return f"{names[0]} has the least regret on all {len(names)} problems"
+    counted = sorted((-names.count(name), name) for name in set(names))
+    (most, first), *others = counted
+    return ", ".join(
+        [
+            f"{first} has the least regret on {-most} of {len(names)} problems",
+            *(f"{name} on {-k}" for k, name in others),
+        ]
+    )
+
+
+def _clarity(clear: Sequence[bool], num_seeds: int) -> str:
+    where = "all of them" if all(clear) else f"{sum(clear)} of them"
+    return f"On {where} the lead is larger than chance explains with {num_seeds} seeds"
+
+
+def _lead(rows: Sequence[Row]) -> str:
+    """Returns who is ahead in one sentence or two."""
+    ranked = leaders(rows)
+    if not ranked:
+        return UNRANKED
+    first = ranked[0]
+    worst, best = ratio_words(first.worst_ratio.mean), ratio_words(first.best_worst_ratio)
+    return (
+        f"{first.explorer} has the least regret{_distance(ranked)}. Its worst-served pair has 1/{worst} of "
+        f"its share, where the best plan gives 1/{best}."
+    )
+
+
+def _distance(ranked: Sequence[Row]) -> str:
+    """Returns how far the first is ahead of the second, to go on a sentence with."""
+    if len(ranked) < 2:
+        return ", as the only one that saw every pair in every run"
+    first, second = ranked[:2]
+    if not is_ahead(first, second):
+        return f", with a lead over {second.explorer} that chance explains as well"
+    if first.regret.mean <= 0:
+        return f": none that could be measured. {second.explorer} comes next"
+    factor = ratio_words(second.regret.mean / first.regret.mean)
+    return f", {factor} times less than {second.explorer}, which comes next"
+
+
+def _numbers(cells: Sequence[Sequence[Row]], found: Comparison) -> tuple[KeyNumber, ...]:
+    rows = [row for cell in cells for row in cell]
+    ranked = leaders(cells[0])
+    lost = sum(row.num_incomplete for row in rows)
+    total = len(rows) * len(found.seeds)
+    numbers = [
+        KeyNumber(share_words(1 - lost / total), "runs with complete coverage",
+                  f"{total - lost:,} of {total:,} runs visited every pair that matters."),
+        KeyNumber(f"{len(found.seeds):,}", "seeds", "Runs for each explorer, the same luck for all of them."),
+        KeyNumber(f"{found.num_steps:,}", "steps", "Actions taken in each run."),
+    ]  # fmt: skip
+    if len(cells) == 1 and ranked:
+        worst = KeyNumber(
+            ratio_words(ranked[0].worst_ratio.mean), f"worst ratio of {ranked[0].explorer}",
+            f"The mean over the seeds; the best plan has {ratio_words(ranked[0].best_worst_ratio)}.",
+        )  # fmt: skip
+        numbers.insert(0, worst)
+    return tuple(numbers)
+
+
+def _cell_section(rows: Sequence[Row], found: Comparison, *, is_drawn: bool) -> Section:
+    env, rho = rows[0].env, rows[0].rho
+    pictures = (
+        _pictures(rows, found) if is_drawn else [f"Pictures are drawn for the first {MOST_DRAWN} only."]
+    )
+    return section(f"{env}, rho = {order_words(rho)}", _lead(rows), _table(rows), *pictures)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    unit = "" if rows[0].regret_unit == "U" else ", nats"
+    ranked = [*leaders(rows), *(row for row in rows if row not in leaders(rows))]
+    body = [
+        (row.explorer, _spread(row.worst_ratio, ".3f"), _spread(row.regret, ".2e"),
+         f"{row.num_seeds - row.num_incomplete} of {row.num_seeds}")
+        for row in ranked
+    ]  # fmt: skip
+    possible = ("best plan", f"{rows[0].best_worst_ratio:.3f}", "0", "")
+    caption = (
+        "Means over the seeds ± their standard error, the least regret first. Without complete coverage in "
+        "every run there is no mean."
+    )
+    headings = ("explorer", "worst ratio", f"regret{unit}", "runs that saw every pair")
+    return Table(caption, headings, (*body, possible))
+
+
+def _spread(estimate: Estimate, form: str) -> str:
+    if math.isnan(estimate.mean):
+        return "-"
+    error = estimate.standard_error
+    return f"{estimate.mean:{form}}" + ("" if math.isnan(error) else f" ± {error:.1g}")
+
+
+def _pictures(rows: Sequence[Row], found: Comparison) -> list[Picture]:
+    env, rho = rows[0].env, rows[0].rho
+    column = regret_column(rho)
+    in_nats = column != "regret"
+    worst = worst_ratio_figure(found.curves(env, rho, "worst_ratio"), best=rows[0].best_worst_ratio)
+    theorem = [row.explorer for row in rows if row.theorem_exponent is not None]
+    regret = regret_figure(
+        found.curves(env, rho, column),
+        kappa_min=math.nan if in_nats else rows[0].kappa_min,
+        unit="nats" if in_nats else "U",
+        theorem_for=theorem[0] if theorem else None,
+    )
+    alt = f"over {found.num_steps:,} steps, a line for each explorer. The table has where they end."
+    return [Picture(worst, WORST, f"The worst ratio {alt}"), Picture(regret, REGRET, f"The regret {alt}")]
+
+
+def _entries(found: Comparison) -> list[tuple[str, str]]:
+    first, *others = found.seeds
+    documents = found.question["explorer_settings"]
+    settings = (
+        f"{name}: {plain_settings((document or {}).get('settings'))}"
+        for name, document in zip(found.explorers, documents, strict=True)
+        if document and document.get("settings")
+    )
+    return [
+        ("models", ", ".join(found.envs)),
+        ("rho", ", ".join(map(order_words, found.orders))),
+        ("explorers", ", ".join(found.explorers)),
+        ("their settings", "; ".join(settings)),
+        ("conditions", found.conditions),
+        ("steps", f"{found.num_steps:,}"),
+        ("seeds", ", ".join(map(str, (first, *others))) if len(others) < 10 else f"{first} to {others[-1]}"),
+    ]

@@ -1,0 +1,423 @@
+"""A page as one HTML file that needs nothing else: no network, no fonts, no scripts of others.
+
+The file carries a content security policy that forbids every request, so that a browser keeps the promise
+even where a text tried to break it. The only script opens folded parts before the page is printed; without
+it the style sheet does the same. The same page gives the same bytes.
+
+For the keyboard: a link that skips the contents, headings in order, and every part that may be wider than
+the screen can be reached and scrolled. For paper: see `page_style`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from matplotlib.figure import Figure
+
+from rhocover._version import __version__
+from rhocover.files import write_atomically
+from rhocover.printing import LINES, printable
+from rhocover.report.figures.drawing import drawn
+from rhocover.report.pages import (
+    Cell,
+    Code,
+    Fold,
+    KeyNumber,
+    Page,
+    Part,
+    Picture,
+    Section,
+    Table,
+    Terms,
+    Verdict,
+)
+
+# Foreign words in a page: shown letter by letter, neither as tags nor as orders, and always UTF-8.
+
+
+def as_html(words: str) -> str:
+    """Returns words as the text of an HTML file shows them."""
+    return escape(printable(words, keep=LINES))
+
+
+# Figures inside a page: drawn as SVG in the text of the page, or as pixels where that would be too long.
+#
+# Several drawings in one page share one space of names, and matplotlib names things in each of them alike.
+# So every name of a drawing is replaced by a new one that begins with the picture's own, wherever it is
+# defined or used. Comments, descriptions of the drawing program and its style sheet, which would hold for
+# the whole page, are left out. Letters are drawn as outlines: they look the same on every machine, and what
+# they say stands in the alternative text.
+
+SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
+LONGEST = 400_000  # letters of a drawing; beyond, its pixels are shorter
+DPI = 150
+PIXELS_PER_INCH = 96  # of a browser
+OUTLINES: dict[Any, Any] = {"svg.fonttype": "path"}
+LEAST_SCALE = 0.62  # of its natural size: drawn smaller, letters of 8 points could not be read
+
+
+def picture_html(picture: Picture, name: str) -> str:
+    """Returns the picture with its caption; `name` is its own in the page."""
+    width, height = picture.figure.get_size_inches()
+    drawing = svg_html(picture.figure, name, picture.alt)
+    if len(drawing) > LONGEST:
+        drawing = _pixels(picture, width / height)
+    full = PIXELS_PER_INCH * width
+    style = f"min-width: {LEAST_SCALE * full:.0f}px; max-width: {full:.0f}px"
+    return (
+        f'<figure><div class="scroll paper" role="region" tabindex="0" aria-labelledby="{name}-caption">'
+        f'<div class="drawing" style="{style}">{drawing}</div></div>'
+        f'<figcaption id="{name}-caption">{as_html(picture.caption)}</figcaption></figure>'
+    )
+
+
+def svg_html(figure: Figure, name: str, alt: str) -> str:
+    """Returns the figure as an SVG element for the text of a page, every name in it beginning with `name`."""
+    root = ElementTree.fromstring(_drawn(figure, "svg"))
+    for child in list(root):
+        if child.tag == f"{{{SVG}}}metadata":
+            root.remove(child)
+    _drop_style(root)
+    _rename(root, name)
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(f"{{{SVG}}}")
+        if "d" in element.attrib:
+            element.attrib["d"] = " ".join(element.attrib["d"].split())
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-labelledby": f"{name}-alt"}
+    described = ElementTree.Element("title", {"id": f"{name}-alt"})
+    described.text = printable(alt)
+    root.insert(0, described)
+    _trim(root)
+    return ElementTree.tostring(root, encoding="unicode", method="xml")
+
+
+def _pixels(picture: Picture, shape: float) -> str:
+    data = base64.b64encode(_drawn(picture.figure, "png")).decode()
+    return (
+        f'<img alt="{as_html(picture.alt)}" style="aspect-ratio: {shape:.4f}" '
+        f'src="data:image/png;base64,{data}">'
+    )
+
+
+def _drawn(figure: Figure, kind: str) -> bytes:
+    undated: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}
+    return drawn(figure, kind, style=OUTLINES, dpi=DPI, **undated)
+
+
+def _drop_style(root: ElementTree.Element) -> None:
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag == f"{{{SVG}}}style":
+                parent.remove(child)
+
+
+def _rename(root: ElementTree.Element, name: str) -> None:
+    """Gives everything that is referred to a new name, and takes the names of the rest away."""
+    used = {old for element in root.iter() for key, value in element.items() for old in _named(key, value)}
+    new = {old: f"{name}-{number}" for number, old in enumerate(sorted(used))}
+    for element in root.iter():
+        own = element.attrib.pop("id", None)
+        attributes = {key: _renamed(value, new) for key, value in element.items() if key != LINK}
+        if LINK in element.attrib:
+            target = element.attrib[LINK]
+            attributes["href"] = f"#{new[target[1:]]}" if target.startswith("#") else target
+        element.attrib = attributes | ({"id": new[own]} if own in new else {})
+
+
+def _named(key: str, value: str) -> list[str]:
+    """Returns the names that an attribute refers to: `#name` in a link, `url(#name)` elsewhere."""
+    if key == LINK:
+        return [value[1:]] if value.startswith("#") else []
+    return re.findall(r"url\(#([^)]+)\)", value)
+
+
+def _renamed(value: str, new: dict[str, str]) -> str:
+    return re.sub(r"url\(#([^)]+)\)", lambda found: f"url(#{new[found[1]]})", value)
+
+
+def _trim(root: ElementTree.Element) -> None:
+    """Takes away the blanks between elements: they indent a file that is read in no editor."""
+    for element in root.iter():
+        element.tail = None
+        if element.text is not None and not element.text.strip():
+            element.text = None
+
+
+# How a page looks: on screens of any width, light or dark, and on paper.
+#
+# Colours are variables with one set for light and one for dark; on every pair of text and ground that the
+# page uses the contrast is at least 4.5 to 1. Pictures keep a white ground in both. On paper everything is
+# black on white, folded parts are open, and no picture or row is cut by the end of a sheet.
+
+LIGHT = {
+    "ground": "#ffffff", "card": "#f4f6f8", "ink": "#1c2127", "soft": "#545d68", "line": "#d3d9df",
+    "link": "#0a58a6", "good": "#17683a", "fair": "#7d5200", "poor": "#ad2017", "bar": "#0a6fb8",
+}  # fmt: skip
+DARK = {
+    "ground": "#12161b", "card": "#1b2128", "ink": "#e7eaee", "soft": "#a9b3be", "line": "#39424d",
+    "link": "#86bdff", "good": "#79d397", "fair": "#e9bd55", "poor": "#ff9b91", "bar": "#5aa9f0",
+}  # fmt: skip
+PAPER = {
+    "ground": "#ffffff", "card": "#ffffff", "ink": "#000000", "soft": "#333333", "line": "#999999",
+    "link": "#000000", "good": "#000000", "fair": "#000000", "poor": "#000000", "bar": "#555555",
+}  # fmt: skip
+SCRIPT = (
+    "addEventListener('beforeprint', () => document.querySelectorAll('details:not([open])')"
+    ".forEach(part => { part.open = true; part.dataset.folded = ''; }));\n"
+    "addEventListener('afterprint', () => document.querySelectorAll('details[data-folded]')"
+    ".forEach(part => { part.open = false; delete part.dataset.folded; }));"
+)
+
+
+def _variables(colours: dict[str, str]) -> str:
+    return " ".join(f"--{name}: {colour};" for name, colour in colours.items())
+
+
+RULES = """
+* { box-sizing: border-box; }
+html { scroll-behavior: smooth; -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }
+body { margin: 0 auto; max-width: 66rem; padding: 1.5rem clamp(0.9rem, 4vw, 2.5rem) 3rem;
+  background: var(--ground); color: var(--ink); font: 1rem/1.55 system-ui, sans-serif;
+  overflow-wrap: anywhere; }
+h1 { font-size: clamp(1.5rem, 4.5vw, 2.1rem); line-height: 1.2; margin: 0.1rem 0 0.8rem; }
+h2 { font-size: 1.3rem; line-height: 1.3; margin: 2.8rem 0 0.6rem; }
+p { margin: 0.6rem 0; max-width: 46rem; }
+a { color: var(--link); }
+:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
+.kind { margin: 0; color: var(--soft); font-size: 0.9rem; letter-spacing: 0.04em; }
+.skip { position: absolute; left: -100rem; background: var(--ground); padding: 0.5rem 0.9rem; z-index: 1; }
+.skip:focus { left: 0.5rem; top: 0.5rem; }
+.unseen { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden;
+  clip-path: inset(50%); white-space: nowrap; }
+nav ul { display: flex; flex-wrap: wrap; gap: 0.25rem 1.3rem; list-style: none; margin: 0; padding: 0;
+  font-size: 0.92rem; }
+nav a { display: inline-block; padding: 0.2rem 0; }
+.verdict { margin: 1.5rem 0 1.4rem; padding: 0.9rem 1.2rem 1rem; background: var(--card);
+  border-left: 0.4rem solid var(--tone); border-radius: 0 0.4rem 0.4rem 0; --tone: var(--soft); }
+.verdict p { margin: 0.15rem 0; max-width: 50rem; font-size: clamp(1.08rem, 2.6vw, 1.28rem);
+  line-height: 1.45; }
+.verdict .word { color: var(--tone); font-size: 1rem; font-weight: 700; }
+.good { --tone: var(--good) !important; } .fair { --tone: var(--fair) !important; }
+.poor { --tone: var(--poor) !important; }
+.numbers { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(12.5rem, 100%), 1fr));
+  gap: 0.8rem; margin: 0; }
+.numbers div { border: 1px solid var(--line); border-radius: 0.4rem; padding: 0.7rem 1rem 0.9rem; }
+.numbers dt { color: var(--soft); font-size: 0.92rem; }
+.numbers dd { margin: 0.15rem 0 0; color: var(--soft); font-size: 0.9rem; line-height: 1.4; }
+.numbers .value { color: var(--ink); font-size: clamp(1.6rem, 4vw, 2.1rem); font-weight: 650;
+  line-height: 1.2; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
+.numbers .long { font-size: 1.35rem; line-height: 1.87; }
+figure { margin: 1.2rem 0 1.8rem; }
+figcaption { margin-top: 0.5rem; color: var(--soft); font-size: 0.92rem; max-width: 46rem; }
+.scroll { overflow-x: auto; }
+.paper { background: #ffffff; border: 1px solid var(--line); border-radius: 0.4rem; padding: 0.4rem; }
+.drawing { margin: 0 auto; }
+.drawing svg, .drawing img { display: block; width: 100%; height: auto; }
+.drawing svg * { stroke-linejoin: round; stroke-linecap: butt; }
+table { border-collapse: collapse; margin: 0.4rem 0; font-size: 0.95rem; min-width: min(34rem, 100%);
+  overflow-wrap: normal; }
+caption { text-align: left; color: var(--soft); font-size: 0.92rem; padding: 0.2rem 0 0.5rem; }
+caption span { display: block; position: sticky; left: 0; max-width: min(46rem, calc(100vw - 2.4rem)); }
+th, td { text-align: left; padding: 0.42rem 1.4rem 0.42rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: baseline; }
+th:last-child, td:last-child { padding-right: 0.2rem; }
+thead th { color: var(--soft); font-weight: 600; border-bottom-width: 2px; vertical-align: bottom; }
+tbody th { font-weight: 600; min-width: 6.5rem; max-width: 24rem; overflow-wrap: break-word; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+thead .number { white-space: normal; min-width: 6.5rem; }
+thead .number:nth-child(2) { min-width: 0; }
+.share { display: inline-block; width: 5.5rem; height: 0.62rem; border: 1px solid var(--line);
+  border-radius: 0.2rem; overflow: hidden; }
+.share span { display: block; height: 100%; background: var(--bar); }
+.share + span { display: inline-block; min-width: 4rem; }
+details { margin: 1rem 0; border-top: 1px solid var(--line); border-bottom: 1px solid var(--line);
+  padding: 0.5rem 0; }
+summary { cursor: pointer; font-weight: 600; padding: 0.2rem 0; }
+.terms { margin: 0.8rem 0; }
+.terms div { display: grid; grid-template-columns: minmax(8rem, 14rem) 1fr; gap: 0.2rem 1.2rem;
+  padding: 0.4rem 0; border-bottom: 1px solid var(--line); }
+.terms dt { font-weight: 600; } .terms dd { margin: 0; max-width: 44rem; }
+pre { background: var(--card); border: 1px solid var(--line); border-radius: 0.4rem; padding: 0.8rem 1rem;
+  white-space: pre-wrap; font: 0.92rem/1.5 ui-monospace, monospace; }
+footer { margin-top: 3rem; border-top: 1px solid var(--line); color: var(--soft); font-size: 0.9rem; }
+@media (max-width: 34rem) { .terms div { grid-template-columns: 1fr; } .share { width: 3rem; }
+  th, td { padding-right: 0.9rem; } }
+@media (prefers-reduced-motion: reduce) { html { scroll-behavior: auto; } }
+"""
+ON_PAPER = """
+@page { margin: 16mm 15mm; }
+html { font-size: 9.5pt; }
+body { max-width: none; padding: 0; }
+.numbers { grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); }
+nav, .skip { display: none; }
+h2 { break-after: avoid; margin-top: 1.6rem; }
+p { orphans: 3; widows: 3; }
+a { text-decoration: none; }
+figure, .verdict, .numbers, tr, .terms div, pre { break-inside: avoid; }
+figcaption { break-before: avoid; }
+thead { display: table-header-group; }
+th, td { padding-top: 0.2rem; padding-bottom: 0.2rem; }
+.scroll { overflow: visible; }
+.paper { border: none; padding: 0; }
+.drawing { min-width: 0 !important; }
+.drawing svg, .drawing img { max-height: 200mm; }
+.share, .share span { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+details { border: none; padding: 0; }
+details::details-content { display: block; content-visibility: visible; block-size: auto; }
+details > summary { list-style: none; }
+"""
+STYLE = (
+    f":root {{ color-scheme: light dark; {_variables(LIGHT)} }}\n"
+    f"@media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n"
+    f"{RULES.strip()}\n@media print {{\n:root {{ color-scheme: light; {_variables(PAPER)} }}{ON_PAPER}}}\n"
+)
+
+
+# A page as one HTML file that needs nothing else: no network, no fonts, no scripts of others.
+
+LONG = 9  # letters of a value that does not fit in large type
+DIGEST = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+POLICY = (
+    f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{DIGEST}'; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+def page_html(page: Page) -> str:
+    """Returns the page as the text of one HTML file."""
+    names = (f"part-{number}" for number in range(1, 10**9))
+    headings = [(f"section-{number}", section) for number, section in enumerate(page.sections, start=1)]
+    body = [
+        '<a class="skip" href="#verdict">Skip to the verdict</a>',
+        "<header>",
+        f'<p class="kind">{as_html(page.kind)}</p>',
+        f"<h1>{as_html(page.title)}</h1>",
+        _contents(headings),
+        "</header>",
+        "<main>",
+        _verdict(page.verdict),
+        _numbers(page.numbers),
+        *(_section(anchor, section, names) for anchor, section in headings),
+        "</main>",
+        f"<footer><p>Written by rhocover {as_html(__version__)}. This file is complete in itself: it can be "
+        "read without a network, mailed and printed.</p></footer>",
+        f"<script>{SCRIPT}</script>",
+    ]
+    return _document(f"{page.title} · {page.kind}", "\n".join(line for line in body if line))
+
+
+def write_page(page: Page, path: Path | str, *, overwrite: bool = False) -> None:
+    """Writes the page to a file, whole or not at all; an existing file is kept unless `overwrite`."""
+    write_atomically(Path(path), page_html(page).encode(), overwrite=overwrite)
+
+
+def _document(title: str, body: str) -> str:
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<title>{as_html(title)}</title>\n<link rel="icon" href="data:,">\n'
+        f"<style>\n{STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _contents(headings: list[tuple[str, Section]]) -> str:
+    if not headings:
+        return ""
+    links = (f'<li><a href="#{anchor}">{as_html(part.heading)}</a></li>' for anchor, part in headings)
+    return f'<nav aria-label="On this page"><ul>{"".join(links)}</ul></nav>'
+
+
+def _verdict(verdict: Verdict) -> str:
+    word = f'<p class="word">{as_html(verdict.word)}</p>' if verdict.word else ""
+    return (
+        f'<section id="verdict" class="verdict {verdict.tone}" tabindex="-1" aria-labelledby="verdict-name">'
+        f'<h2 id="verdict-name" class="unseen">Verdict</h2>{word}<p>{as_html(verdict.text)}</p></section>'
+    )
+
+
+def _numbers(numbers: tuple[KeyNumber, ...]) -> str:
+    if not numbers:
+        return ""
+    cards = (
+        f'<div><dt>{as_html(number.name)}</dt><dd class="{_size(number)}">{as_html(number.value)}</dd>'
+        f"<dd>{as_html(number.meaning)}</dd></div>"
+        for number in numbers
+    )
+    return f'<dl class="numbers">{"".join(cards)}</dl>'
+
+
+def _size(number: KeyNumber) -> str:
+    return "value" if len(number.value) < LONG else "value long"
+
+
+def _section(anchor: str, section: Section, names: Iterator[str]) -> str:
+    parts = "\n".join(_part(part, names) for part in section.parts)
+    return (
+        f'<section aria-labelledby="{anchor}">\n<h2 id="{anchor}">{as_html(section.heading)}</h2>\n'
+        f"{parts}\n</section>"
+    )
+
+
+def _part(part: Part, names: Iterator[str]) -> str:
+    """Returns one part; `names` gives each what can be referred to a name of its own."""
+    match part:
+        case Table():
+            return _table(part, next(names))
+        case Picture():
+            return picture_html(part, next(names))
+        case Terms():
+            return _terms(part)
+        case Code():
+            return f'<pre tabindex="0"><code>{as_html(part.text)}</code></pre>'
+        case Fold():
+            inner = "\n".join(_part(each, names) for each in part.parts)
+            return f"<details><summary>{as_html(part.summary)}</summary>\n{inner}\n</details>"
+        case str():
+            return f"<p>{as_html(part)}</p>"
+
+
+def _table(table: Table, name: str) -> str:
+    head = "".join(
+        f'<th scope="col"{_kind(column, table)}>{as_html(text)}</th>'
+        for column, text in enumerate(table.headings)
+    )
+    rows = "\n".join(f"<tr>{_row(row, table)}</tr>" for row in table.rows)
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}"><table>'
+        f'<caption id="{name}"><span>{as_html(table.caption)}</span></caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
+    )
+
+
+def _row(row: tuple[Cell, ...], table: Table) -> str:
+    first, *others = (_cell(cell) for cell in row)
+    cells = (f"<td{_kind(column, table)}>{cell}</td>" for column, cell in enumerate(others, start=1))
+    return f'<th scope="row">{first}</th>{"".join(cells)}'
+
+
+def _kind(column: int, table: Table) -> str:
+    return "" if column == 0 or column in table.words else ' class="number"'
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return as_html(cell)
+    width = 100 * min(max(cell.part, 0.0), 1.0)
+    return (
+        f'<span class="share" aria-hidden="true"><span style="width: {width:.1f}%"></span></span>'
+        f"<span>{as_html(cell.text)}</span>"
+    )
+
+
+def _terms(part: Terms) -> str:
+    entries = (f"<div><dt>{as_html(name)}</dt><dd>{as_html(text)}</dd></div>" for name, text in part.entries)
+    return f'<dl class="terms">{"".join(entries)}</dl>'

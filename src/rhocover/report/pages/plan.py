@@ -1,0 +1,191 @@
+"""The page of plans: the best coverage that a model allows, for one or more values of rho.
+
+The verdict and the table of pairs are about one of them, the plan of the largest rho: it guards the worst
+pair most. With three plans or more there is the frontier, what rho buys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rhocover.checks import FloatArray
+from rhocover.errors import InvalidArgumentError
+from rhocover.planning import Plan
+from rhocover.report.figures import frontier_figure
+from rhocover.report.pages import (
+    KeyNumber,
+    Page,
+    Picture,
+    Section,
+    Table,
+    Verdict,
+    fraction_words,
+    glossary_section,
+    model_entries,
+    order_words,
+    ratio_words,
+    section,
+    sections,
+    settings_section,
+    small_words,
+    weights_words,
+)
+from rhocover.report.pages.visits import Visits, least_section, visits_section
+
+MOST_MAPS = 5  # of plans; with what was asked for there are six
+LEAST_FRONTIER = 3  # fewer points are not a curve
+MATCHED = 1.0005  # a worst ratio below this is 1.00 as it is written
+
+
+def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", command: str = "") -> Page:
+    """Returns the page of plans for one model; `visits` says which count, `command` how to get it again."""
+    if not plans:
+        raise InvalidArgumentError("`plans` must hold at least one plan, got none.")
+    plans = sorted(plans, key=lambda plan: plan.rho)
+    main = plans[-1]
+    seen = visits_of_plan(main)
+    name = main.mdp.name or "the model"
+    orders = ", ".join(order_words(plan.rho) for plan in plans)
+    shares = {f"rho = {order_words(plan.rho)}": plan.occupancy for plan in _mapped(plans)}
+    where = f" at rho = {order_words(main.rho)}" if len(plans) > 1 else ""
+    entries = [
+        *model_entries(main.mdp), ("rho", orders), ("weights mu", weights_words(main.weights)),
+        ("visits that count", visits), ("dropped", main.restriction), ("method", main.method),
+    ]  # fmt: skip
+    return Page(
+        "The best coverage that is possible",
+        f"{name}, rho = {orders}",
+        _verdict(plans, seen),
+        _numbers(plans, seen),
+        sections(
+            visits_section("Where the visits go, and where they should be", seen, shares),
+            least_section(seen, where),
+            _frontier_section(plans),
+            settings_section(entries, command),
+            glossary_section(
+                "pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap", "plan"
+            ),
+        ),
+    )
+
+
+def visits_of_plan(plan: Plan) -> Visits:
+    """Returns what was asked for and what the plan gives."""
+    weights = plan.weights / plan.weights.max()
+    return Visits(plan.mdp, weights / weights.sum(), plan.occupancy)
+
+
+def counted_visits(discount: float | None = None, horizon: int | None = None) -> str:
+    """Returns in words which visits count."""
+    if horizon is not None:
+        return f"visits in episodes of {horizon} steps"
+    return "long-run visits" if discount is None else f"visits discounted by {discount:g}"
+
+
+def _verdict(plans: Sequence[Plan], seen: Visits) -> Verdict:
+    main = plans[-1]
+    missed = [plan for plan in plans if not plan.is_good]
+    if missed:
+        worst = max(missed, key=lambda plan: plan.gap)
+        return Verdict(
+            f"{len(missed)} of {len(plans)} plans missed the tolerance: at rho = {order_words(worst.rho)} "
+            f"{worst.status.value}. What was reached is shown, and is at most {small_words(worst.gap)} nats "
+            "from the best.",
+            "Not solved", "poor",
+        )  # fmt: skip
+    if main.worst_ratio < MATCHED:
+        return Verdict(
+            "The visits can be exactly what was asked for: every pair gets its share.", "A match", "good"
+        )
+    return Verdict(f"{_shortfall(plans, seen)} {_proof(plans)}", "Solved, with proof", "good")
+
+
+def _shortfall(plans: Sequence[Plan], seen: Visits) -> str:
+    first, main = plans[0], plans[-1]
+    text = (
+        "No way of acting gives every pair what was asked for. At rho = "
+        f"{order_words(main.rho)} the best one leaves {seen.least_covered} with "
+        f"{fraction_words(main.worst_ratio)}, and no pair with less"
+    )
+    if len(plans) == 1 or first.worst_ratio < 1.005 * main.worst_ratio:
+        return f"{text}."
+    return (
+        f"{text}; at rho = {order_words(first.rho)} the worst pair has {fraction_words(first.worst_ratio)}."
+    )
+
+
+def _proof(plans: Sequence[Plan]) -> str:
+    gap = max(plan.gap for plan in plans)
+    return f"It is proved that no policy comes closer to what was asked by more than {_at_most(gap)} nats."
+
+
+def _at_most(gap: float) -> str:
+    return small_words(gap).removeprefix("< ")
+
+
+def _numbers(plans: Sequence[Plan], seen: Visits) -> tuple[KeyNumber, ...]:
+    main = plans[-1]
+    gap = max(plan.gap for plan in plans)
+    at = f" at rho = {order_words(main.rho)}" if len(plans) > 1 else ""
+    return (
+        KeyNumber(
+            ratio_words(main.worst_ratio), f"worst ratio{at}",
+            f"The worst-served pair gets 1/{ratio_words(main.worst_ratio)} of its share. 1 is all of it.",
+        ),
+        KeyNumber(small_words(main.divergence), f"divergence{at}",
+                  "Distance from what was asked for to what is possible, in nats; 0 is a perfect match."),
+        KeyNumber(small_words(gap), "certified gap",
+                  "Proved: no policy has a smaller divergence by more than this many nats."),
+        KeyNumber(f"{len(seen.order):,}", "pairs", "State-action pairs that matter: they have a weight."),
+    )  # fmt: skip
+
+
+def _mapped(plans: Sequence[Plan]) -> Sequence[Plan]:
+    """Returns the plans to map: all of them, or a few evenly among them with the first and the last."""
+    kept = np.unique(np.linspace(0, len(plans) - 1, min(len(plans), MOST_MAPS)).round().astype(int))
+    return [plans[k] for k in kept]
+
+
+def _frontier_section(plans: Sequence[Plan]) -> Section | None:
+    if len(plans) == 1:
+        return None
+    points = _points(plans)
+    picture = None
+    if len(points) >= LEAST_FRONTIER:
+        rho, divergence, worst_ratio = points.T
+        picture = Picture(frontier_figure(rho, divergence, worst_ratio), FRONTIER, _frontier_alt(plans))
+    return section("What rho buys", picture, _table(plans))
+
+
+FRONTIER = (
+    "From left to right the worst-served pair counts more and more. The plan pays with divergence (blue) for "
+    "a better worst pair (orange)."
+)
+
+
+def _frontier_alt(plans: Sequence[Plan]) -> str:
+    first, last = plans[0], plans[-1]
+    return (
+        f"Two curves against rho. From rho = {order_words(first.rho)} to {order_words(last.rho)} the worst "
+        f"ratio goes from {ratio_words(first.worst_ratio)} to {ratio_words(last.worst_ratio)}, and the "
+        f"divergence to {small_words(last.divergence)}. The table below has all values."
+    )
+
+
+def _points(plans: Sequence[Plan]) -> FloatArray:
+    """Returns rho, divergence and worst ratio of each plan with finite ones; D_0 is 0, its own limit."""
+    found = [(plan.rho, plan.divergence if plan.rho > 0 else 0.0, plan.worst_ratio) for plan in plans]
+    return np.array([point for point in found if np.isfinite(point[1:]).all()])
+
+
+def _table(plans: Sequence[Plan]) -> Table:
+    note = " At rho = 0 the divergence is measured from the visits to the weights." * (plans[0].rho == 0)
+    rows = tuple(
+        (order_words(plan.rho), f"{plan.divergence:.6f}", f"{plan.gap:.1e}", f"{plan.worst_ratio:.4f}",
+         plan.status.name.lower().replace("_", " "))
+        for plan in plans
+    )  # fmt: skip
+    headings = ("rho", "divergence, nats", "certified gap", "worst ratio", "status")
+    return Table(f"The plans, one for each rho.{note}", headings, rows, words=(4,))

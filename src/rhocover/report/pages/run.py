@@ -1,0 +1,261 @@
+"""The page of a run: what was visited, how close that is to the best, and how it got there.
+
+With a model that had to be learned, three gaps to the best are told apart: the true one, which only someone
+who knows the model can compute; the explorer's own estimate; and the one that it can be sure of.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from rhocover.exploring import Run
+from rhocover.exploring.certificates import Certificate
+from rhocover.exploring.trace import regret_column
+from rhocover.learning.evidence import Evidence
+from rhocover.report.figures.lines import curves_of_runs
+from rhocover.report.figures.over_time import regret_figure, run_figure
+from rhocover.report.pages import (
+    KeyNumber,
+    Page,
+    Picture,
+    Section,
+    Table,
+    Verdict,
+    certified_words,
+    fraction_words,
+    glossary_section,
+    model_entries,
+    order_words,
+    plain_settings,
+    ratio_words,
+    section,
+    sections,
+    settings_section,
+    small_words,
+    weights_words,
+)
+from rhocover.report.pages.visits import Visits, discovery_figure, least_section, visits_section
+
+CLOSE, NEAR = 0.01, 0.1  # nats: pairs fall about 1 and 10 percent shorter than they must
+KNOWN = "known"
+KNOWLEDGE = {
+    KNOWN: "all of it",
+    "learned": "its states and actions; where they lead, it had to learn",
+    "posterior": "its states and actions; where they lead, it had to learn, from draws of the posterior",
+    "from_scratch": "nothing, not even how many states there are",
+}
+PROVED = "Proved: the divergence is at most this many nats above the best possible."
+PROVED_OUTSIDE = (
+    "At most this many nats above the best: proved with the model that the explorer did not know."
+)
+
+
+def page_of_run(
+    run: Run, *, command: str = "", certificate: Certificate | None = None, evidence: Evidence | None = None
+) -> Page:
+    """Returns the page of a run; what its explorer knows is shown where it is given."""
+    seen = visits_of_run(run)
+    name = run.mdp.name or "the model"
+    best = seen.best if run.is_comparable else None  # a plan for other pairs is not to be compared with
+    seen = replace(seen, best=best)
+    shares = {f"after {run.num_steps:,} steps": run.occupancy, "best plan": best}
+    return Page(
+        "A run that explores",
+        f"{run.explorer} on {name}, rho = {order_words(run.rho)}",
+        verdict_of_run(run, seen),
+        _numbers(run),
+        sections(
+            visits_section(
+                "Where the visits went, and where they should be", seen,
+                {key: table for key, table in shares.items() if table is not None},
+            ),
+            least_section(seen),
+            _time_section(run),
+            _knowledge_section(run, certificate, evidence),
+            section("What the figures do not mean", *run.remarks) if run.remarks else None,
+            settings_section(_entries(run), command),
+            glossary_section("pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap",
+                             "regret", "limit", "plan", "seed"),
+        ),
+    )  # fmt: skip
+
+
+def visits_of_run(run: Run) -> Visits:
+    """Returns what was asked for, what was visited, and what the best plan gives."""
+    table = run.problem.table
+    target, best = table(run.coverage.mu_bar), table(run.problem.d_star)
+    return Visits(run.mdp, target, run.occupancy, run.counts, best)
+
+
+def verdict_of_run(run: Run, seen: Visits) -> Verdict:
+    """Returns how good the visits are, in words."""
+    if run.num_missing:
+        missing, number = run.num_missing, run.trace.num_weighted
+        were = "was" if missing == 1 else "were"
+        return Verdict(
+            f"{missing:,} of the {number:,} pairs that matter {were} never visited. Until each of them has a "
+            f"visit, there is no number for how close the visits are to the best.{_told(run)}",
+            "Coverage is incomplete", "poor",
+        )  # fmt: skip
+    if run.is_open or not run.is_comparable or not run.has_truth:
+        return _as_far_as_seen(run)
+    worst = (
+        f"The worst-served pair, {seen.least_covered}, has {fraction_words(run.worst_ratio)}; the best plan "
+        f"for this rho leaves its worst pair with {fraction_words(run.best.worst_ratio)}."
+    )
+    if run.gap <= CLOSE:
+        return Verdict(
+            f"The visits are practically the best coverage that is possible. {worst}", "Covered", "good"
+        )
+    if run.gap <= NEAR:
+        return Verdict(
+            f"The visits are close to the best coverage that is possible. {worst}", "Nearly there", "fair"
+        )
+    return Verdict(
+        f"Every pair was visited, but better coverage is possible. {worst} More steps, or another explorer, "
+        "would bring the visits closer.",
+        "Room for improvement", "fair",
+    )  # fmt: skip
+
+
+def _as_far_as_seen(run: Run) -> Verdict:
+    """Returns how good the visits are where nobody knows the model, and perhaps not even its states."""
+    what = "of the states met so far " if run.is_open else ""
+    others = " Whether there are other states is not known, so this is no complete coverage." * run.is_open
+    best = ""
+    if run.is_comparable:
+        excess = small_words(float(run.trace["excess"][-1]))
+        best = f" By the model that was seen, the divergence is {excess} nats above the best."
+    text = f"Every pair {what}was visited.{others}{best} Nothing is certified.{_told(run)}"
+    return Verdict(text, "Covered, as far as was seen" if run.is_open else "Covered", "fair")
+
+
+def _told(run: Run) -> str:
+    """Returns how much is covered of what, where it takes more than a number of pairs to say."""
+    return "" if run.has_truth else f" Covered: {run.coverage_text}."
+
+
+def _numbers(run: Run) -> tuple[KeyNumber, ...]:
+    number, visited = run.trace.num_weighted, int(run.trace["visited"][-1])
+    (pair, count), best = run.least_visited, ratio_words(run.best.worst_ratio)
+    steps = KeyNumber(f"{run.num_steps:,}", "steps", f"Actions taken. All chance comes from seed {run.seed}.")
+    if not run.has_truth:
+        return *_seen_numbers(run), steps
+    if not run.is_complete:
+        return (
+            KeyNumber(f"{visited:,} of {number:,}", "pairs visited", "Of those that matter, at least once."),
+            KeyNumber(best, "worst ratio of the best plan",
+                      f"What is possible in the long run: 1/{best} of its share for every pair, or more."),
+            steps,
+        )  # fmt: skip
+    times = "once" if count == 1 else f"{count:,} times"
+    return (
+        KeyNumber("complete", "coverage",
+                  f"Each of the {number:,} pairs that matter was visited, {pair} least: {times}."),
+        KeyNumber(ratio_words(run.worst_ratio), "worst ratio",
+                  f"The worst-served pair has 1/{ratio_words(run.worst_ratio)} of its share. The best plan: "
+                  f"1/{best}."),
+        KeyNumber(small_words(run.gap), "certified gap", PROVED if run.model == KNOWN else PROVED_OUTSIDE),
+        steps,
+    )  # fmt: skip
+
+
+def _seen_numbers(run: Run) -> tuple[KeyNumber, ...]:
+    """Returns what was visited of what is known of, and the worst ratio: of all of it, or of a part."""
+    number, visited = run.trace.num_weighted, run.trace.num_weighted - run.num_missing
+    known = "Of the states met so far; there may be others." if run.is_open else "Of those that matter."
+    covered = KeyNumber(f"{visited:,} of {number:,}", "pairs visited", known)
+    if run.num_missing:
+        means = "The factor by which the worst-served pair falls short, pairs without a visit left out."
+        worst = ratio_words(run.visited_worst_ratio)
+        return covered, KeyNumber(worst, "worst ratio of the visited", means)
+    worst = ratio_words(run.worst_ratio)
+    best = f" The best plan of the model that was seen: 1/{ratio_words(run.best.worst_ratio)}."
+    means = f"The worst-served pair has 1/{worst} of its share.{best * run.is_comparable}"
+    return covered, KeyNumber(worst, "worst ratio", means)
+
+
+def _time_section(run: Run) -> Section:
+    heading, trace = "Over time, against the limit", run.trace
+    if run.num_missing or not run.is_comparable:
+        figure = discovery_figure(trace["steps"], trace["visited"], trace.num_weighted)
+        caption = "How many of the pairs that matter had been visited at all by each step."
+        alt = f"A curve that rises to {int(trace['visited'][-1])} of {trace.num_weighted} pairs."
+        return section(heading, Picture(figure, caption, alt))
+    return section(heading, Picture(run_figure(run, " "), JOURNEY, _journey_alt(run)), _regret_picture(run))
+
+
+JOURNEY = (
+    "The run (coloured lines) against the best that any policy reaches in the long run (dashed). Divergence "
+    "and worst ratio should come down to their dashed lines. The suboptimality should end inside the grey "
+    "band: that much is chance, whatever one does, and a lucky run may even be below zero."
+)
+
+
+def _journey_alt(run: Run) -> str:
+    best, last = run.best, float(run.trace["suboptimality"][-1])
+    return (
+        f"Three curves over {run.num_steps:,} steps. The divergence ends at {small_words(run.divergence)} "
+        f"(long-run best {small_words(best.divergence)}), the worst ratio at {ratio_words(run.worst_ratio)} "
+        f"(best plan {ratio_words(best.worst_ratio)}), the suboptimality at {small_words(last)}."
+    )
+
+
+def _regret_picture(run: Run) -> Picture | None:
+    column = regret_column(run.rho)
+    curves = curves_of_runs([run], column)
+    values, limit = run.trace[column], run.trace.kappa_min
+    if not (np.isfinite(values) & (values > 0)).any():
+        return None
+    in_nats = column != "regret"
+    limit = math.nan if in_nats else limit
+    figure = regret_figure(curves, kappa_min=limit, unit="nats" if in_nats else "U")
+    caption = "Regret: what better acting could have saved with the same luck."
+    if math.isfinite(limit):
+        caption += " Below the dashed line it is smaller than what chance alone costs anyone."
+    alt = f"A falling curve of the regret over the steps, which ends at {small_words(float(values[-1]))}."
+    return Picture(figure, caption, alt)
+
+
+def _knowledge_section(
+    run: Run, certificate: Certificate | None, evidence: Evidence | None
+) -> Section | None:
+    """Returns what the explorer knows of its own success, where the model had to be learned."""
+    if run.model == KNOWN:
+        return None
+    whose = "true, from the model itself" if run.has_truth else "to the best of the model that was seen"
+    rows = [(whose, small_words(float(run.trace["excess"][-1])))]
+    if certificate is not None:
+        sure = f"certain with probability {1 - certificate.delta:g}: at most"
+        rows += [("estimated by the explorer", small_words(certificate.plug_in_gap)),
+                 (sure, certified_words(certificate))]  # fmt: skip
+    caption = "How far the divergence is above that of the best, in nats: three views of the same visits."
+    error = ""
+    if run.has_truth:
+        error = (
+            f"Its estimate of where an action leads is off by {small_words(run.model_error().l1_mean)} on "
+            "average (0 is exact, 2 is entirely wrong)."
+        )
+    return section(
+        "What the explorer knows",
+        "The explorer did not know the transitions. It had to estimate them from what it saw.",
+        Table(caption, ("gap to the best", "nats"), tuple(rows)),
+        error,
+        str(evidence) if evidence is not None else "",
+    )
+
+
+def _entries(run: Run) -> list[tuple[str, str]]:
+    settings = run.explorer_settings if isinstance(run.explorer_settings, dict) else {}
+    return [
+        *model_entries(run.mdp), ("rho", order_words(run.rho)),
+        ("weights mu", weights_words(run.coverage.mu)),
+        ("explorer", run.explorer), ("its settings", plain_settings(settings.get("settings"))),
+        ("what it knew of the model", KNOWLEDGE.get(run.model, run.model)),
+        ("steps", f"{run.num_steps:,}"), ("seed", str(run.seed)), ("dropped", run.restriction),
+        ("stopped early", "yes, because its stopping rule was met" if run.is_enough else ""),
+        ("fingerprint of the model", run.mdp.fingerprint[:16]),
+    ]  # fmt: skip

@@ -1,0 +1,282 @@
+"""Where the visits went against where they should be: what pages of plans, runs and data sets share.
+
+`Visits` holds for each pair the share that was asked for, the share it got, and where they are known the
+number of visits and the best share possible. From it come the maps, and the table of the least covered
+pairs. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from rhocover.checks import FloatArray, IntArray
+from rhocover.coverage import thinnest_first
+from rhocover.mdp import MDP
+from rhocover.report.figures import BLUE, summary_figure
+from rhocover.report.figures.drawing import drawing
+from rhocover.report.figures.lines import GREY, Ending, one_panel, time_axis, write_endings
+from rhocover.report.pages import (
+    Cell,
+    Fold,
+    Picture,
+    Section,
+    Share,
+    Table,
+    fraction_words,
+    ratio_words,
+    section,
+    share_words,
+)
+
+# Two curves for pages: the shares of all pairs in order, and how many pairs were visited over time.
+#
+# The first stands where a map would tell nothing: states that lie nowhere, or too many of them. The second
+# stands where coverage is incomplete and there is nothing else to draw over time.
+
+MOST_POINTS = 2_000  # on a curve
+MOST_TICKS = 8
+HEADROOM = 1.15
+BELOW = 2.0  # so far below the least share lie pairs without a visit: clear of it, and off its ticks
+
+
+def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
+    """Returns the shares 1/ratio of all pairs in increasing order, and those of the best plan.
+
+    A pair without a visit is drawn below all others, at a line of its own that is called "none".
+    """
+    lines = {"visited": (1 / ratio, BLUE)} | ({} if best is None else {"best plan": (1 / best, GREY)})
+    shares = np.concatenate([share for share, _ in lines.values()])
+    least, has_none = float(shares[shares > 0].min(initial=1.0)), bool((shares == 0).any())
+    lowest = least / BELOW if has_none else least
+    with drawing():
+        figure, axes = one_panel("")
+        axes.axhline(1, color=GREY, linestyle="--", linewidth=1, gid="due", zorder=1.5)
+        endings = [Ending("its share", 1.0, GREY)]
+        for name, (share, colour) in lines.items():
+            place, height = _thinned(np.maximum(np.sort(share), lowest))
+            axes.plot(place, height, color=colour, linewidth=1.8, gid=name)
+            endings.append(Ending(name, float(height[-1]), colour))
+        _share_axes(axes, lowest / HEADROOM, HEADROOM * float(shares.max()), len(ratio))
+        if has_none:
+            _name_none(axes, lowest, least)
+        write_endings(axes, endings)
+    return figure
+
+
+def discovery_figure(steps: IntArray, visited: IntArray, number: int) -> Figure:
+    """Returns how many of `number` pairs were visited by each of `steps`."""
+    last = int(visited[-1])
+    with drawing():
+        figure, axes = one_panel("")
+        time_axis(axes, int(steps[-1]), int(steps[0]))
+        axes.plot(steps, visited, color=BLUE, linewidth=1.8, gid="visited")
+        axes.axhline(number, color=GREY, linestyle="--", linewidth=1, gid="all", zorder=1.5)
+        axes.set_ylim(0, 1.06 * number)
+        axes.set_ylabel("pairs visited")
+        endings = [Ending(f"visited: {last:,}", last, BLUE), Ending(f"all: {number:,}", number, GREY)]
+        write_endings(axes, endings)
+    return figure
+
+
+def _share_axes(axes: Axes, low: float, high: float, number: int) -> None:
+    axes.set_yscale("log")
+    axes.set_ylim(low, max(high, HEADROOM))
+    axes.yaxis.set_major_locator(FixedLocator(_ticks(low, max(high, HEADROOM))))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: share_words(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.set_xlim(0, number)
+    axes.set_xlabel("pairs, the least covered first")
+    axes.set_ylabel("visits, as a share of what was asked")
+    axes.grid(color="0.92", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _name_none(axes: Axes, lowest: float, least: float) -> None:
+    """Calls the line of pairs without a visit by its name: it is no share."""
+    shares = _ticks(least / HEADROOM, axes.get_ylim()[1])
+    axes.yaxis.set_major_locator(FixedLocator([lowest, *shares]))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: share_words(value) if value > lowest else "none")
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Returns round shares within the axis, 100% among them, few enough to be read."""
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    for mantissas in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [m * 10.0**power for power in powers for m in mantissas if low <= m * 10.0**power <= high]
+        if len(ticks) <= MOST_TICKS:
+            return ticks
+    return [tick for tick in ticks if round(np.log10(tick)) % (len(ticks) // MOST_TICKS + 1) == 0]
+
+
+def _thinned(share: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Returns places and heights of at most `MOST_POINTS` points, the first and the last among them."""
+    kept = np.unique(np.linspace(0, len(share) - 1, min(len(share), MOST_POINTS)).astype(np.int64))
+    return kept.astype(float) + 0.5, share[kept]
+
+
+# Where the visits went against where they should be: what pages of plans, runs and data sets share.
+
+SHOWN, ALL, LONGEST = 10, 16, 100  # pairs in a table, in one that is whole, behind the fold
+SHARES = (
+    "Each cell is a state, divided among its actions. Bright pairs have many visits, dark ones few, white "
+    "ones none; all maps have one logarithmic scale."
+)
+MISSING = (
+    "What each pair was to get, divided by what it got. Red pairs have too few visits, blue ones more than "
+    "they were to get, white ones their share."
+)
+CURVE = (
+    "All pairs in order, the least covered first. A pair on the dashed line has exactly its share, a pair at "
+    "10% a tenth of it."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Visits:
+    """What each pair was to get, `target`, and got, `share`; both sum to 1."""
+
+    mdp: MDP
+    target: FloatArray
+    share: FloatArray
+    counts: IntArray | None = None  # None: a plan, which has not acted
+    best: FloatArray | None = None  # the share of the best plan, nan where that is not known
+
+    @cached_property
+    def ratio(self) -> FloatArray:
+        """Target share / share: inf where never visited, 0 where there is no weight."""
+        return _ratio(self.target, self.share)
+
+    @cached_property
+    def best_ratio(self) -> FloatArray | None:
+        """The same of the best plan, where that is known."""
+        return None if self.best is None else _ratio(self.target, self.best)
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The pairs with a weight, as positions in the flat table, the least covered first."""
+        return thinnest_first(self.target, self.share)
+
+    @property
+    def num_unvisited(self) -> int:
+        """How many pairs with a weight have no visit."""
+        return int(np.isinf(self.ratio).sum())
+
+    @property
+    def least_covered(self) -> str:
+        """The name of the pair that falls shortest."""
+        return self.name(int(self.order[0]))
+
+    def name(self, position: int) -> str:
+        """Returns the name of a pair by its position in the flat table, with its step where it has one."""
+        *step, state, action = (int(k) for k in np.unravel_index(position, self.target.shape))
+        s = self.mdp.state_labels[state] if self.mdp.state_labels else state
+        a = self.mdp.action_labels[action] if self.mdp.action_labels else action
+        return f"({s}, {a})" + (f" at step {step[0]}" if step else "")
+
+
+def visits_section(heading: str, visits: Visits, shares: Mapping[str, FloatArray]) -> Section:
+    """Returns maps of `shares`, tables by the name of what has them, and of what each of them misses.
+
+    What was asked for comes first, as a map of its own. Where states lie nowhere there is a curve instead.
+    """
+    if not has_map(visits.mdp):
+        best = None if visits.best_ratio is None else visits.best_ratio.ravel()[visits.order]
+        best = None if best is not None and np.isnan(best).any() else best
+        figure = shares_figure(visits.ratio.ravel()[visits.order], best)
+        unseen = f" {visits.num_unvisited:,} pairs at the left were never visited."
+        caption = CURVE + unseen * bool(visits.num_unvisited)
+        return section(heading, Picture(figure, caption, _missing_alt(visits, "A curve of")))
+    asked = {"asked for": visits.target} | dict(shares)
+    flat = {name: _over_steps(table) for name, table in asked.items()}
+    missing = {name: _worst_step(_ratio(visits.target, table)) for name, table in shares.items()}
+    note = " Black ones were never visited." if visits.num_unvisited else ""
+    note += _grey(visits.mdp)
+    note += " Of the steps of an episode the worst one is shown." if visits.target.ndim == 3 else ""
+    return section(
+        heading,
+        Picture(summary_figure(visits.mdp, flat), SHARES, _shares_alt(asked)),
+        Picture(
+            summary_figure(visits.mdp, missing, quantity="ratio"), MISSING + note,
+            _missing_alt(visits, "Maps of"),
+        ),
+    )  # fmt: skip
+
+
+def _grey(mdp: MDP) -> str:
+    """Returns what places of a grid of bins are that are no states; "" where all of them are."""
+    rulers = mdp.layout.rulers if mdp.layout is not None else ()
+    number = math.prod(len(ruler.edges) - 1 for ruler in rulers)
+    return " Grey bins were never acted in, and nothing is asked of them." if mdp.num_states < number else ""
+
+
+def _shares_alt(tables: Mapping[str, FloatArray]) -> str:
+    names = ", ".join(f"“{name}”" for name in tables)
+    return f"Maps of the share of the visits that each pair has, side by side: {names}."
+
+
+def _missing_alt(visits: Visits, what: str) -> str:
+    worst = float(visits.ratio.ravel()[visits.order[0]])
+    return (
+        f"{what} what each pair was to get against what it got. The pair that falls shortest, "
+        f"{visits.least_covered}, has {fraction_words(worst)}. The table of the least covered pairs has the "
+        "numbers."
+    )
+
+
+def least_section(visits: Visits, where: str = "") -> Section:
+    """Returns the table of the least covered pairs, and behind a fold the pairs that come next."""
+    heading, number = f"Least covered pairs{where}", len(visits.order)
+    if number <= ALL:
+        return section(heading, _table(visits, visits.order, "All pairs, in the order of what they miss."))
+    caption = f"The {SHOWN} of {number:,} pairs that fall shortest of what was asked for."
+    others = f"The other {number - SHOWN} pairs" if number <= LONGEST else f"The next {LONGEST - SHOWN} pairs"
+    behind = _table(visits, visits.order[SHOWN:LONGEST], f"{others}, in the order of what they miss.")
+    return section(heading, _table(visits, visits.order[:SHOWN], caption), Fold(others, (behind,)))
+
+
+def _table(visits: Visits, positions: IntArray, caption: str) -> Table:
+    amount = "visits per 1,000 steps" if visits.counts is None else "visits"
+    headings = ("pair", amount, "share of what was asked", "missing factor")
+    if visits.best is not None:
+        headings = (*headings, "factor in the best plan")
+    return Table(caption, headings, tuple(_row(visits, int(k)) for k in positions))
+
+
+def _row(visits: Visits, position: int) -> tuple[Cell, ...]:
+    ratio = float(visits.ratio.ravel()[position])
+    part = 1 / ratio if ratio > 0 else 0.0
+    amount = f"{1000 * float(visits.share.ravel()[position]):.3g}"
+    if visits.counts is not None:
+        amount = f"{int(visits.counts.ravel()[position]):,}"
+    best = [] if visits.best_ratio is None else [ratio_words(float(visits.best_ratio.ravel()[position]))]
+    return visits.name(position), amount, Share(part, share_words(part)), ratio_words(ratio), *best
+
+
+def has_map(mdp: MDP) -> bool:
+    """Whether there is a map of this model: without a layout its states lie nowhere."""
+    return mdp.layout is not None
+
+
+def _ratio(target: FloatArray, share: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(target > 0, target / share, 0.0)
+
+
+def _over_steps(table: FloatArray) -> FloatArray:
+    return table if table.ndim == 2 else table.sum(axis=0)
+
+
+def _worst_step(ratio: FloatArray) -> FloatArray:
+    return ratio if ratio.ndim == 2 else ratio.max(axis=0)

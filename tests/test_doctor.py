@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from rhocover import envs, files
-from rhocover.diagnosis import FAILED, NOTE, OK, diagnose, packages
+from rhocover.diagnosis import FAILED, NOTE, OK, packages
 from rhocover.diagnosis.diagnose import diagnose, run_trial, run_trials
 from rhocover.diagnosis.packages import loading_failure
 from rhocover.experiments.reproducing import reference_values

@@ -30,9 +30,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 # A module may import what stands above its room in this list, and its own room.
 ROOMS = (
-    "_version", "printing", "ownership", "errors", "compiling", "plugins", "checks", "plain_files", "locks", "temporary", "tensor_bytes", "files", "layout", "transitions", "mdp", "chains", "structure",
-    "coverage", "weights", "linear_program", "occupancy", "oracles", "planning", "theory", "learning",
-    "exploring", "baselines", "envs", "adapters", "data", "report", "collecting", "experiments", "diagnosis", "cli", "__main__",
+    "_version", "printing", "errors", "compiling", "plugins", "checks", "folders", "files", "layout", "transitions",
+    "mdp", "linalg", "chains", "coverage", "weights", "linear_program", "occupancy", "oracles",
+    "planning", "theory", "learning", "exploring", "baselines", "envs", "environments", "datasets", "report",
+    "collecting", "experiments", "diagnosis", "cli", "__main__",
 )  # fmt: skip
 HEAVY = {
     "numba", "highspy", "matplotlib", "typer", "rich", "safetensors", "scipy.sparse.linalg", "gymnasium",

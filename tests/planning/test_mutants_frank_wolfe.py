@@ -8,8 +8,9 @@ import pytest
 import rhocover as rc
 from rhocover import MDP, Coverage, Occupancies, envs
 from rhocover.oracles import make_oracle
+from rhocover.oracles.response import certified_gap, gradient_reward
 from rhocover.planning import frank_wolfe as module
-from rhocover.planning.frank_wolfe import _Mixture, _slope, certified_gap, gradient_reward, line_search
+from rhocover.planning.frank_wolfe import _Mixture, _slope, line_search
 from small_models import random_model
 
 RHOS = [0.0, 0.5, 1.0, 2.0, 8.0]

@@ -117,7 +117,8 @@ def describe(name: str) -> dict[str, Any]:
         schedule, numbers = settings["schedule"]
         summary += f" Here with --schedule {schedule}:{','.join(f'{number:g}' for number in numbers)}."
     return {
-        "name": name, "kind": kind, "summary": summary, "settings": settings, "details": _explorer_details(chapter),
+        "name": name, "kind": kind, "summary": summary, "settings": settings,
+        "details": _explorer_details(chapter),
         "axis": "" if kind == OWN else axis_sentence(chapter),
     }  # fmt: skip
 

@@ -43,7 +43,8 @@ class Lines:
             self.letters += len(line)
             if self.letters > MOST_LETTERS:  # a quoted field may run over many lines
                 raise InvalidDataError(
-                    f"it has a row of more than {MOST_LETTERS} letters. Are its lines ended, its quotes closed?"
+                    f"it has a row of more than {MOST_LETTERS} letters. "
+                    "Are its lines ended, its quotes closed?"
                 )
             yield line
 

@@ -32,7 +32,7 @@ from rhocover.coverage import Coverage
 from rhocover.errors import unknown_name
 from rhocover.exploring.problem import Problem
 from rhocover.oracles import make_oracle
-from rhocover.planning.frank_wolfe import certified_gap, gradient_reward
+from rhocover.oracles.response import certified_gap, gradient_reward
 
 COLUMNS = (
     "steps", "visited", "divergence", "gap", "oracle_gap", "excess", "pathwise_excess", "pathwise_gap",

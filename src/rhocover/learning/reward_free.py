@@ -133,7 +133,7 @@ def _check_communicating(truth: MDP) -> None:
 # costs at most g <= 1 a step, so h(s') - h(s) <= T(s, s'). With a and b the positive and the negative part
 # of P_i - P_hat_i, and m = sum a = sum b = |P_i - P_hat_i|_1 / 2, pairing their states independently gives
 #
-#     (P_i - P_hat_i) h <= sum_{s, s'} b(s) a(s') T(s, s') / m =: forth_i,   and back_i with a and b exchanged,
+#     (P_i - P_hat_i) h <= sum_{s, s'} b(s) a(s') T(s, s') / m =: forth_i, and back_i with a and b exchanged,
 #
 # so that sup_r regret(r) <= max_d <forth, d> + max_d <back, d> over the true model's occupancies: two best
 # responses, whose certified upper bounds are used. Both are at most m_i times the estimate's diameter D, so

@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import csgraph
 
-from rhocover.chains.classes import depths
 from rhocover.checks import BoolArray, IntArray, Matrix
 from rhocover.compiling import compiled
 
@@ -252,3 +251,20 @@ def _separators(graph: Matrix, part: IntArray) -> BoolArray:
     depth = depths(graph, by_depth[np.cumsum(size) - 1])
     middle = np.lexsort((depth, part))[np.cumsum(size) - 1 - size // 2]
     return (depth == depth[middle][part]) | (size <= LEAF_STATES)[part]
+
+
+def depths(graph: Matrix, roots: IntArray) -> IntArray:
+    """Returns how many steps each state is from the nearest root, shape `[S]`; -1 out of reach.
+
+    A state S that leads to every root makes it one search; its tree is then walked by pointer doubling.
+    """
+    num_states = graph.shape[0]
+    indices = np.concatenate([graph.indices, roots.astype(graph.indices.dtype)])
+    indptr = np.append(graph.indptr, indices.size)
+    rooted = sp.csr_array((np.ones(indices.size), indices, indptr), shape=(num_states + 1, num_states + 1))
+    _, before = csgraph.breadth_first_order(rooted, num_states)
+    jump = np.where(before < 0, num_states, before)
+    depth = (np.arange(num_states + 1) != num_states).astype(np.int64)
+    while (jump != num_states).any():
+        depth, jump = depth + depth[jump], jump[jump]
+    return np.where(before < 0, -1, depth - 1)[:num_states]

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rhocover.checks import FloatArray, IntArray, Matrix, frozen
+from rhocover.coverage import Coverage
 from rhocover.errors import InvalidArgumentError
 from rhocover.occupancy import Occupancies
 
@@ -187,3 +188,14 @@ def check_warm(members: Occupancies, warm: Response | None) -> None:
             f"`warm` must be a response over the same set, of {members.num_pairs} entries, got one of "
             f"{warm.policy.size}."
         )
+
+
+def gradient_reward(coverage: Coverage, d: FloatArray) -> FloatArray:
+    """Returns p/d, so that <reward, d> = 1; log(mubar/d) at rho = 0."""
+    reward = coverage.reward(d)
+    return reward if coverage.rho == 0 else reward / float(reward @ d)
+
+
+def certified_gap(rho: float, reward: FloatArray, d: FloatArray, answer: Response) -> float:
+    """Returns the certified distance of D_rho(d) from the smallest."""
+    return answer.upper_bound - float(reward @ d) if rho == 0 else float(np.log(answer.upper_bound))

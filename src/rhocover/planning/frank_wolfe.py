@@ -38,6 +38,7 @@ from rhocover.coverage import Coverage
 from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import Oracle, Response, make_oracle
+from rhocover.oracles.response import certified_gap, gradient_reward
 
 VARIANTS = ("away", "line_search", "plain")
 PATIENCE = 0.1  # part of the oracle's promise below which moving weight about is not worth it
@@ -106,17 +107,6 @@ def frank_wolfe(
             report(Step(steps, time.perf_counter() - began, divergence - lower))
         moved = _advance(mixture, coverage, reward, answer.occupancy, variant, steps)
     return FrankWolfeResult(frozen(mixture.d), divergence, lower, steps, divergence - lower <= tol)
-
-
-def gradient_reward(coverage: Coverage, d: FloatArray) -> FloatArray:
-    """Returns p/d, so that <reward, d> = 1; log(mubar/d) at rho = 0."""
-    reward = coverage.reward(d)
-    return reward if coverage.rho == 0 else reward / float(reward @ d)
-
-
-def certified_gap(rho: float, reward: FloatArray, d: FloatArray, answer: Response) -> float:
-    """Returns the certified distance of D_rho(d) from the smallest."""
-    return answer.upper_bound - float(reward @ d) if rho == 0 else float(np.log(answer.upper_bound))
 
 
 # Steps.

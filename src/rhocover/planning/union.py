@@ -25,7 +25,7 @@ from rhocover.linalg.normal_equations import Borders, NormalEquations, one_blas_
 from rhocover.linear_program import LinearProgram
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import Oracle, make_oracle
-from rhocover.planning.frank_wolfe import gradient_reward
+from rhocover.oracles.response import gradient_reward
 from rhocover.planning.program import Program, make_program
 
 # The best addition to visits that are there, by Newton steps along a barrier.

@@ -1,6 +1,6 @@
 """The code of a space's actions, by the kind of the space.
 
-Discrete spaces need no choice; what to take of a Box is the user's choice (`rhocover.environments.encoding.actions`).
+Discrete spaces need no choice; what to take of a Box is the user's choice.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ _KNOWN: dict[str, Defaults] = {
     tarbouriech2020.NAME: (
         tarbouriech2020.tarbouriech2020, tarbouriech2020.SEEDS, tarbouriech2020.NUM_STEPS
     ),
-    paper_statements.NAME: (paper_statements.special_cases, paper_statements.SEEDS, paper_statements.NUM_STEPS),
+    paper_statements.NAME: (
+        paper_statements.special_cases, paper_statements.SEEDS, paper_statements.NUM_STEPS
+    ),
     peers.NAME: (peers.peers_worst_ratio, peers.SEEDS, peers.NUM_STEPS),
     reference_values.NAME: (reference_values.reference_values, 0, 0),
 }  # fmt: skip

@@ -388,8 +388,8 @@ def test_a_defect_is_not_hidden(monkeypatch):
 def test_the_signal_of_ctrl_c_exits_with_130():
     code = (
         "import os, signal, time\n"
-        "from rhocover.cli import main, request\n"
-        "request.plan = lambda *_, **__: (os.kill(os.getpid(), signal.SIGINT), time.sleep(60))\n"
+        "from rhocover.cli import main, plan as command\n"
+        "command.make_plan = lambda *_, **__: (os.kill(os.getpid(), signal.SIGINT), time.sleep(60))\n"
         "main(['plan', 'river_swim', '--rho', '2'])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)

@@ -257,11 +257,11 @@ def stopped_at_its_first_report(line: str) -> subprocess.CompletedProcess:
     code = (
         "import os, signal, sys\n"
         "from rhocover.cli import main\n"
-        "from rhocover.cli import runs\n"
-        "original = runs.explore\n"
+        "from rhocover.cli import explore as command\n"
+        "original = command.explore_model\n"
         "def explore(*args, report, **given):\n"
         "    return original(*args, report=lambda *_: os.kill(os.getpid(), signal.SIGINT), **given)\n"
-        "runs.explore = explore\n"
+        "command.explore_model = explore\n"
         "main(sys.argv[1:])"
     )
     command = [sys.executable, "-c", code, *line.split()]

@@ -61,7 +61,7 @@ def test_ctrl_c_at_any_moment_of_the_start_ends_with_130_and_one_word():
         assert (result.returncode, result.stderr) == (INTERRUPTED, "interrupted\n"), (last, result.stderr)
 
 
-AFTERWARDS = "import atexit, os, signal, time\nfrom rhocover.cli import main, request\n"
+AFTERWARDS = "import atexit, os, signal, time\nfrom rhocover.cli import main, plan as command\n"
 PRESS = "(os.kill(os.getpid(), signal.SIGINT), time.sleep(60))"
 
 
@@ -70,12 +70,12 @@ PRESS = "(os.kill(os.getpid(), signal.SIGINT), time.sleep(60))"
     [
         f"import sys\natexit.register(lambda: {PRESS})\nsys.argv[1:] = ['--version']\nmain()",
         f"class Late:\n    def __del__(self):\n        {PRESS}\n"
-        "request.plan = lambda *_, **__: (Late() and None, time.sleep(60))\n"
+        "command.make_plan = lambda *_, **__: (Late() and None, time.sleep(60))\n"
         "main(['plan', 'river_swim', '--rho', '2'])",
         "def fail(*_, **__):\n"
         f"    try:\n        {PRESS}\n"
         "    except BaseException:\n        raise ValueError('a package could not begin')\n"
-        "request.plan = fail\n"
+        "command.make_plan = fail\n"
         "main(['plan', 'river_swim', '--rho', '2'])",
     ],
     ids=["when the command is done", "in a destructor, which cannot raise", "turned into another error"],
@@ -88,8 +88,9 @@ def test_ctrl_c_is_not_lost_in_foreign_code(code):
 def test_a_command_that_is_to_ignore_ctrl_c_does():
     code = (
         "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from rhocover.cli import main, request\nplan = request.plan\n"
-        "request.plan = lambda *args, **given: (os.kill(os.getpid(), signal.SIGINT), plan(*args, **given))[1]\n"
+        "from rhocover.cli import main, plan as command\nmake_plan = command.make_plan\n"
+        "press = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+        "command.make_plan = lambda *args, **given: (press(), make_plan(*args, **given))[1]\n"
         "main(['plan', 'river_swim', '--rho', '2'])"
     )
     result = python(code)
@@ -190,11 +191,11 @@ def test_a_disk_that_is_full_is_told_and_a_reader_that_left_is_not():
 )
 def test_a_letter_that_the_terminal_lacks_is_replaced(setting):
     code = r"""
-from rhocover.cli import process, tables
+from rhocover.cli import output, process
 process._prepare()
-tables.show("1 \xb1 2 \xb7 3", tables.empty_table("\u221e"))
-tables.tell("\u03b7")
-tables.say("\u03b7")
+output.show("1 \xb1 2 \xb7 3", output.empty_table("\u221e"))
+output.tell("\u03b7")
+output.say("\u03b7")
 """
     result = python(code, env=os.environ | setting)
     assert result.returncode == 0, result.stderr
@@ -229,11 +230,11 @@ def test_a_screen_that_matplotlib_does_not_know_is_not_needed(tmp_path):
 
 def test_a_warning_is_one_line_and_a_defect_commands_no_terminal():
     code = (
-        "import warnings\nfrom rhocover.cli import main, request\n"
+        "import warnings\nfrom rhocover.cli import main, plan as command\n"
         "def plan(*_, **__):\n"
         "    warnings.warn('a name\\x1b[2J\\nof two lines')\n"
         "    raise ZeroDivisionError('at \\x1b[2J')\n"
-        "request.plan = plan\nmain(['plan', 'river_swim', '--rho', '2'])"
+        "command.make_plan = plan\nmain(['plan', 'river_swim', '--rho', '2'])"
     )
     result = python(code)
     first, rest = result.stderr.split("\n", 1)

@@ -44,6 +44,7 @@ def run(args: Sequence[str] | None) -> NoReturn:
     except BaseException as error:
         _answer(before)
         if not _came and not isinstance(error, KeyboardInterrupt):
+            sys.excepthook = _show_defect  # the parser has put its own there
             raise
         if not (isinstance(error, SystemExit) and error.code == INTERRUPTED):  # it has been said, then
             put(sys.stderr, WORD)

@@ -120,6 +120,6 @@ def visits(name: str, explorer: str, seed: int) -> dict[Any, float]:
     run = rc.explore(
         gym.make(name), 2, BIN_STEPS, model="learned", explorer=explorer, seed=seed, **BINNED[name]
     )
-    counts = run.tally.visits  # type: ignore[attr-defined]
+    counts = run.tally.counts  # type: ignore[attr-defined]
     where = np.argwhere(counts > 0)
     return {(run.tally.keys[s], a): counts[s, a] / run.num_steps for s, a in where.tolist()}  # type: ignore

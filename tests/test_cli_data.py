@@ -136,11 +136,11 @@ def test_json_holds_the_collection_of_the_python_api(rhocover, line, make, argum
     assert counts.sum() == found.num_steps
 
 
-def test_quantiles_are_those_of_a_pilot_run_with_the_same_seed(rhocover):
-    from rhocover.environments.stepping import pilot_observations
+def test_quantiles_are_those_of_a_random_rollout_with_the_same_seed(rhocover):
+    from rhocover.environments.stepping import random_rollout
 
     env = gym.make("MountainCar-v0")
-    code = rc.QuantileBins((4, 3)).fit(pilot_observations(env, 10_000, 5))
+    code = rc.QuantileBins((4, 3)).fit(random_rollout(env, 10_000, 5))
     line = "collect MountainCar-v0 --rho 2 --model learned --states quantiles:4,3 --seed 5 --steps 500 --out o --json"
     stored = read(rhocover(line).out)["collection"]["settings"]["states"]
     assert stored["edges"] == [list(axis.inner) for axis in code.axes]

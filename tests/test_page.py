@@ -53,7 +53,7 @@ from rhocover.report.pages.html import (
 )
 from rhocover.report.pages.plan import page_of_plans
 from rhocover.report.pages.run import page_of_run
-from rhocover.report.pages.visits import SHOWN, Visits, discovery_figure, least_section, shares_figure
+from rhocover.report.pages.visits import SHOWN, PairShares, discovery_figure, least_section, shares_figure
 from test_figures import is_legible
 
 EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)>\'"&--><style>*{display:none}</style>'
@@ -257,7 +257,7 @@ def test_the_least_covered_pairs_are_in_order_and_shares_are_inverse_factors():
     rng = np.random.default_rng(0)
     target, share = rng.dirichlet(np.ones(40)).reshape(20, 2), rng.dirichlet(np.ones(40)).reshape(20, 2)
     target[3, 0] = share[5, 1] = 0.0
-    visits = Visits(rc.envs.river_swim(num_states=20), target, share)
+    visits = PairShares(rc.envs.river_swim(num_states=20), target, share)
     table, fold = least_section(visits).parts
     assert isinstance(table, Table)
     assert isinstance(fold, Fold)

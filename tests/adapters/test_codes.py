@@ -18,7 +18,7 @@ from rhocover.environments.encoding import (
     OutsideSpaceError,
     QuantileBins,
     StateCode,
-    pilot_observations,
+    random_rollout,
     read_action_code,
     read_state_code,
     state_code_from_document,
@@ -143,7 +143,7 @@ def test_a_rounding_of_the_bound_is_inside_and_more_is_not() -> None:
         code.key(np.array([0.7001]))
 
 
-def test_quantile_bins_hold_equally_many_of_the_pilots_observations() -> None:
+def test_quantile_bins_hold_equally_many_of_the_rollouts_observations() -> None:
     observations = np.random.default_rng(3).exponential(size=(10_000, 2))
     code = QuantileBins((4, 5)).fit(observations)
     x, y = np.divmod(code.keys(observations), 5)
@@ -522,30 +522,30 @@ def test_what_cannot_be_numbered_is_refused_with_the_way_out(actions, space, mes
 # Pilot runs.
 
 
-def test_a_pilot_run_is_the_same_for_the_same_seed_and_another_for_another() -> None:
+def test_a_random_rollout_is_the_same_for_the_same_seed_and_another_for_another() -> None:
     env = gym.make("MountainCar-v0", max_episode_steps=50)
-    first, second, other = (pilot_observations(env, 200, seed) for seed in (7, 7, 8))
+    first, second, other = (random_rollout(env, 200, seed) for seed in (7, 7, 8))
     assert first.shape == (200 + 1 + 4, 2)  # four episodes of 50 steps, a fifth begun
     assert np.array_equal(first, second)
     assert not np.array_equal(first, other)
     assert all(env.observation_space.contains(observation) for observation in first)
 
 
-def test_a_pilot_run_of_dictionaries_feeds_bins_with_a_function() -> None:
+def test_a_random_rollout_of_dictionaries_feeds_bins_with_a_function() -> None:
     class Named(gym.ObservationWrapper):
         observation_space = spaces.Dict(place=BOX)
 
         def observation(self, observation):
             return {"place": observation}
 
-    seen = pilot_observations(Named(gym.make("MountainCar-v0")), 100, 0)
+    seen = random_rollout(Named(gym.make("MountainCar-v0")), 100, 0)
     assert seen.shape == (101,)
     code = QuantileBins((3, 3), of=lambda o: o["place"]).fit(seen)
     keys = read_state_code(code, Named.observation_space).keys(seen)
     assert keys.tolist() == [code.key(observation) for observation in seen]
 
 
-def test_an_environment_that_fails_in_the_pilot_run_is_named() -> None:
+def test_an_environment_that_fails_in_the_random_rollout_is_named() -> None:
     class Broken(gym.Env):
         observation_space, action_space = BOX, spaces.Discrete(2)
 
@@ -556,11 +556,11 @@ def test_an_environment_that_fails_in_the_pilot_run_is_named() -> None:
             raise RuntimeError("the motor is hot")
 
     with pytest.raises(EnvironmentFailedError, match=r"Broken failed.*the motor is hot"):
-        pilot_observations(Broken(), 10, 0)
+        random_rollout(Broken(), 10, 0)
     with pytest.raises(InvalidArgumentError, match="`env` must be an environment"):
-        pilot_observations("MountainCar-v0", 10, 0)
+        random_rollout("MountainCar-v0", 10, 0)
     with pytest.raises(InvalidArgumentError, match="`num_steps`"):
-        pilot_observations(Broken(), 0, 0)
+        random_rollout(Broken(), 0, 0)
 
 
 def test_eight_by_eight_bins_of_the_pendulums_angle_and_speed_hold_its_observations() -> None:
@@ -568,7 +568,7 @@ def test_eight_by_eight_bins_of_the_pendulums_angle_and_speed_hold_its_observati
     bins = Bins((8, 8), low=(-math.pi, -8), high=(math.pi, 8), names=("angle", "speed"),
                 of=lambda o: (math.atan2(o[1], o[0]), o[2]))  # fmt: skip
     code = read_state_code(bins, env.observation_space)
-    observations = pilot_observations(env, 500, 0)
+    observations = random_rollout(env, 500, 0)
     angle, speed = np.divmod(code.keys(observations), 8)
     exact = np.arctan2(observations[:, 1].astype(float), observations[:, 0].astype(float))
     assert (angle == np.clip((exact + math.pi) // (math.pi / 4), 0, 7)).all()

@@ -74,8 +74,7 @@ def test_every_visit_went_on_or_ended():
     env = CountVisits(limited())
     walk(env, 2_000)
     visits = env.visits
-    went_on = visits.moves.sum(axis=1).reshape(visits.counts.shape)
-    assert np.array_equal(visits.counts, went_on + visits.ends)
+    assert np.array_equal(visits.counts.ravel(), visits.moves.sum(axis=1) + visits.ends)
     assert visits.num_steps == 2_000
     assert visits.num_episodes == visits.ends.sum() + visits.num_truncated + 1  # the last one is under way
     assert visits.num_truncated > 0
@@ -114,7 +113,7 @@ def test_a_time_limit_is_not_an_end():
     assert visits.keys == (0, 1, 2)  # what was returned at the end is never acted in: no state
     assert visits.num_truncated == 1  # the last step ended, so it was not cut
     assert visits.moves.toarray()[1 * NUM_ACTIONS + 1, 2] == 1
-    assert visits.ends[0, 2] == visits.ends.sum() == 1
+    assert visits.ends[2] == visits.ends.sum() == 1
 
 
 @pytest.mark.parametrize("wrapper", [CountVisits, CoverageReward])
@@ -164,7 +163,7 @@ def test_environments_that_end_at_once_and_never():
         at_once.step(1)
     assert at_once.visits.keys == (2,)
     assert at_once.visits.moves.shape == (NUM_ACTIONS, 1)
-    assert at_once.visits.ends.tolist() == [[0, 3, 0]]
+    assert at_once.visits.ends.tolist() == [0, 3, 0]
     never = CountVisits(Scripted(2, [(2, False, False)] * 3))
     never.reset()
     for _ in range(3):
@@ -381,7 +380,7 @@ def test_who_goes_on_as_before_earns_nothing_on_average(rho):
     walk(env, 3_000)
     visits, counter = env.visits, env._counter
     pairs = {pair: counter.state(pair[0]) * NUM_ACTIONS + pair[1] for pair in visits.as_dict()}
-    total = sum(count * env._worth.reward(pairs[pair]) for pair, count in visits.as_dict().items())
+    total = sum(count * env._reward.of(pairs[pair]) for pair, count in visits.as_dict().items())
     assert total / visits.num_steps * 1e4 == pytest.approx(0, abs=1e-6)
 
 

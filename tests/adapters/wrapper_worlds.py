@@ -90,7 +90,7 @@ class ByHand:
             ((keys[r // A], r % A), keys[c]): int(n)
             for r, c, n in zip(rows, columns, moves.data, strict=True)
         }
-        ends = {(keys[s], int(a)): int(visits.ends[s, a]) for s, a in np.argwhere(visits.ends)}
+        ends = {(keys[r // A], r % A): int(visits.ends[r]) for r in np.flatnonzero(visits.ends).tolist()}
         starts = {keys[s]: int(visits.starts[s]) for s in np.flatnonzero(visits.starts)}
         ours = (self.counts, self.moves, self.ends, self.starts, self.num_truncated)
         return ours == (visits.as_dict(), found_moves, ends, starts, visits.num_truncated)

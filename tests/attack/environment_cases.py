@@ -181,7 +181,7 @@ def judged_command(code: Any, said: str, *, is_done: bool) -> dict[str, str]:
 
 def _wrong_result(way: str, env: Any, found: Any, out: Path) -> str | None:
     if way == "explore":
-        seen = found.tally.visits.sum()  # `counts` leaves out what can be visited only once
+        seen = found.tally.counts.sum()  # `counts` leaves out what can be visited only once
         return None if found.num_steps == STEPS == seen else f"{found.num_steps} steps, {seen} counted"
     if way == "vector":
         return None

@@ -256,7 +256,7 @@ def test_going_on_may_take_longer_than_one_step(tmp_path, monkeypatch):
     collect(Slow(limited(6)), tmp_path / "out", resume=True, step_timeout=SOON)
 
 
-def test_explore_and_pilot_runs_and_top_ups_have_the_same_limit(tmp_path, capsys):
+def test_explore_and_random_rollouts_and_top_ups_have_the_same_limit(tmp_path, capsys):
     late = pytest.raises(EnvironmentFailedError, match=r"did not come back within 0.3 s \(`step_timeout`\)")
     with late:
         rc.explore(hanging("sleep"), 2.0, NUM_STEPS, model="learned", step_timeout=SOON)

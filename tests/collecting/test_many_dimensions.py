@@ -62,7 +62,7 @@ def test_a_grid_of_any_size_is_collected_and_gone_on_with_and_audited(name, tmp_
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     audit = rc.audit(tmp_path / "whole", 2.0)  # by the bins that the datasheet holds
     assert visits_of_tally(audit.tally) == visits_of_tally(found.tally)
-    assert sorted(found.tally.visits.sum(axis=1)) == sorted(plain_ring_visits().sum(axis=1))
+    assert sorted(found.tally.counts.sum(axis=1)) == sorted(plain_ring_visits().sum(axis=1))
     audit.save(tmp_path / "audit.safetensors")
     json.loads((tmp_path / "whole" / "datasheet.json").read_text())
 
@@ -74,7 +74,7 @@ def test_the_page_of_a_large_grid_does_not_list_its_edges(tmp_path, real_pages):
 
 
 def plain_ring_visits() -> np.ndarray:
-    return rc.explore(Ring(), 2.0, 150, **LEARNED).tally.visits
+    return rc.explore(Ring(), 2.0, 150, **LEARNED).tally.counts
 
 
 def test_more_bins_than_can_be_numbered_are_met_so_far(tmp_path):
@@ -203,7 +203,9 @@ def test_weights_of_a_grid_that_nobody_can_list_are_refused_at_the_door():
         rc.explore(make(), 2.0, 10, mu=np.ones((2, 3)), states=states, **LEARNED)
 
 
-def test_a_pilot_run_that_would_fill_the_memory_is_refused_before_its_first_step():
+def test_a_random_rollout_that_would_fill_the_memory_is_refused_before_its_first_step():
     env = Failing(Ring(space=spaces.Box(0, 255, (210, 160, 3), np.uint8)), 1)
-    with pytest.raises(InvalidArgumentError, match=r"would hold 8.06 GB.*pilot_steps=.*function as `states`"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"would hold 8.06 GB.*rollout_steps=.*function as `states`"
+    ):
         rc.explore(env, 2.0, 10, states=rc.QuantileBins(3), **LEARNED)

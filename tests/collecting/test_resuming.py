@@ -468,7 +468,7 @@ def test_observations_finer_than_their_space_are_the_same_after_an_interruption(
         warnings.simplefilter("ignore")
         found = rc.collect(Failing(fine()), 2.0, 260, out=tmp_path / "whole", **settings)
         again = rc.audit(found.path, 2.0, states=FINE)
-        assert np.array_equal(again.counts, found.run.tally.over(again.tally.keys).visits)
+        assert np.array_equal(again.counts, found.run.tally.over(again.tally.keys).counts)
         with pytest.raises(EnvironmentFailedError, match="the simulator is gone"):
             rc.collect(Failing(fine(), 150), 2.0, 260, out=tmp_path / "out", **settings)
         rc.collect(Failing(fine()), 2.0, 260, out=tmp_path / "out", resume=True, **settings)

@@ -213,7 +213,7 @@ def test_a_path_says_how_its_observations_were_counted_as_its_collection_does(tm
     by_object = rc.top_up(old, env, 200, out=tmp_path / "a")
     by_path = rc.top_up(str(path), env, 200, out=tmp_path / "b")
     assert by_path.after is not None
-    np.testing.assert_array_equal(by_path.after.tally.visits, by_object.after.tally.visits)
+    np.testing.assert_array_equal(by_path.after.tally.counts, by_object.after.tally.counts)
 
 
 def test_weights_move_the_policy_to_where_they_are(walked):
@@ -507,15 +507,15 @@ def test_a_collection_is_topped_up_in_its_environment_and_stays_as_it_is(name, t
     assert found.collection.num_steps == 240
     assert found.after.num_steps == 540
     both = old.tally + found.collection.tally
-    assert found.after.counts.sum() == both.visits.sum() == 540
+    assert found.after.counts.sum() == both.counts.sum() == 540
     assert sorted(found.after.counts.ravel()[found.after.counts.ravel() > 0].tolist()) == sorted(
-        both.visits[both.visits > 0].tolist()
+        both.counts[both.counts > 0].tolist()
     )
     again = read_tally(found.collection.path, **{k: v for k, v in settings.items() if k == "states"})
     assert again.num_steps == 240
     assert np.array_equal(
-        again.over(sorted(again.keys, key=str)).visits,
-        found.collection.tally.over(sorted(again.keys, key=str)).visits,
+        again.over(sorted(again.keys, key=str)).counts,
+        found.collection.tally.over(sorted(again.keys, key=str)).counts,
     )
     assert is_a_sentence(found.verdict)
     json.dumps(found.summary(), allow_nan=False)

@@ -53,7 +53,7 @@ def test_bins_that_were_not_met_count_as_not_visited():
     run = car(bins=CAR)
     num_bins, num_met = 12 * 11, run.num_states_met
     assert num_met == len(run.tally.keys) < num_bins
-    tried = int((run.tally.visits > 0).sum())
+    tried = int((run.tally.counts > 0).sum())
     assert run.coverage_text == (
         f"incomplete ({tried} of {3 * num_bins} pairs; {num_met} of {num_bins} bins met)"
     )
@@ -66,7 +66,7 @@ def test_bins_that_were_not_met_count_as_not_visited():
 def test_where_nobody_knows_the_states_coverage_is_of_those_met_and_never_complete():
     """All pairs of seven states have many visits, and a function may always show an eighth state."""
     run = rc.explore(Ring(), 2.0, 4000, states=int, model="learned")
-    assert run.tally.visits.min() > 0
+    assert run.tally.counts.min() > 0
     assert run.is_open
     assert not run.is_complete
     assert run.coverage_text == (
@@ -115,7 +115,7 @@ def test_figures_are_over_all_pairs_with_a_weight_met_or_not(rho):
     """By hand: nine bins of three actions, equal weights, those never met with no visit."""
     run = car(rho=rho, num_steps=1500)
     counts = np.zeros((9, 3))
-    counts[list(run.tally.keys)] = run.tally.visits
+    counts[list(run.tally.keys)] = run.tally.counts
     shares, coverage = counts / 1500, rc.Coverage(rho, np.ones((9, 3)))
     assert run.divergence == pytest.approx(coverage.divergence(shares), rel=1e-12)
     assert (run.divergence == INF) == (rho >= 1)
@@ -238,7 +238,7 @@ def test_evidence_names_states_and_actions_and_says_nothing_empty():
     text, found = str(run.evidence()), run.evidence()
     assert found.unvisited
     assert found.unvisited_names == tuple(run.tally.pair_name(pair) for pair in found.unvisited)
-    assert all(run.tally.visits.ravel()[pair] == 0 for pair in found.unvisited)
+    assert all(run.tally.counts.ravel()[pair] == 0 for pair in found.unvisited)
     assert "(place -" in text
     assert "0 times" not in text
     river = rc.explore(rc.envs.river_swim(), 2.0, 6, model="learned").evidence()
@@ -346,7 +346,7 @@ def test_a_datasheet_says_what_was_not_met_and_that_states_are_not_markov(tmp_pa
     met = found.run.num_states_met
     assert met < 9
     assert found.audit.num_pairs == 27
-    assert found.audit.num_missing == found.run.num_missing == 27 - (found.tally.visits > 0).sum()
+    assert found.audit.num_missing == found.run.num_missing == 27 - (found.tally.counts > 0).sum()
     assert found.verdict == sheet["verdict"]
     assert f"{met} of 9 bins were met" in sheet["verdict"]
     assert sheet["coverage"]["worst_ratio"] == sheet["scope"]["worst_ratio"] == "inf"
@@ -364,9 +364,9 @@ def test_shares_of_thin_pairs_are_of_all_that_was_to_be_covered(tmp_path):
     found = collect_car(tmp_path / "car")
     shares = {pair.name: pair.share for pair in found.audit.thin if pair.count}
     assert shares
-    names = [found.tally.pair_name(pair) for pair in range(found.tally.visits.size)]
+    names = [found.tally.pair_name(pair) for pair in range(found.tally.counts.size)]
     for name, share in shares.items():
-        assert share == pytest.approx(found.tally.visits.ravel()[names.index(name)] / 6000 * 27)
+        assert share == pytest.approx(found.tally.counts.ravel()[names.index(name)] / 6000 * 27)
 
 
 def test_a_verdict_where_states_are_unknown_is_of_those_met(tmp_path):

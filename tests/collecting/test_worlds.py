@@ -268,7 +268,7 @@ def test_weights_by_key_say_where_to_go():
     weights[4] = 1.0
     aimed = rc.explore(Ring(), 2.0, 4000, mu=weights, model="learned")
     plain = rc.explore(Ring(), 2.0, 4000, model="learned")
-    share = [r.tally.visits[r.tally.number_of[4]].sum() / 4000 for r in (aimed, plain)]
+    share = [r.tally.counts[r.tally.number_of[4]].sum() / 4000 for r in (aimed, plain)]
     assert share[0] > share[1] + 0.05
     assert aimed.trace.num_weighted == NUM_ACTIONS
 
@@ -398,7 +398,7 @@ def test_a_function_of_the_users_names_the_states(name, explorer):
 def test_keys_that_are_equal_are_one_state():
     run = rc.explore(Ring(), 2.0, 300, states=lambda o: 0, model="learned")
     assert run.tally.keys == (0,)
-    assert run.tally.visits.sum() == 300
+    assert run.tally.counts.sum() == 300
 
 
 # --- what has no meaning here -----------------------------------------------------------------------------

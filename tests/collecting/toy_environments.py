@@ -155,7 +155,7 @@ def visits_of(moves: Counter) -> Counter:
 
 def visits_of_tally(tally: Any) -> Counter:
     """Returns how often each (state, action) is in a tally."""
-    table = tally.visits
+    table = tally.counts
     return Counter({(tally.keys[s], int(a)): int(table[s, a]) for s, a in np.argwhere(table)})
 
 

@@ -81,7 +81,7 @@ def test_real_observations_are_read_by_bins_or_a_function(tmp_path: Path) -> Non
     assert len(bins.layout.positions) == bins.num_states
     side = read_tally(path, states=lambda x: "left" if x[0] < -0.5 else "right")
     assert set(side.keys) == {"left", "right"}
-    assert side.visits.sum() == 250
+    assert side.counts.sum() == 250
     found = audit(path, states=Bins((12, 11)))
     assert found.counts.sum() == 250
     assert "position" in found.verdict or "x0" in found.verdict
@@ -115,7 +115,7 @@ def test_a_datasheet_says_which_actions_there_were(actions, tmp_path: Path) -> N
             action_space=env.action_space, metadata={"rhocover": {"settings": {"actions": document}}},
         )  # fmt: skip
     tally = read_tally(tmp_path / "own", states=lambda x: 0)
-    assert tally.visits.tolist() == [np.bincount(np.arange(20) % len(said.values)).tolist()]
+    assert tally.counts.tolist() == [np.bincount(np.arange(20) % len(said.values)).tolist()]
     with pytest.raises(InvalidDataError, match="not those of its action space"):
         read_tally(tmp_path / "wrong", states=lambda x: 0)
 
@@ -133,7 +133,7 @@ def test_numbers_that_do_not_begin_at_zero_keep_their_names(tmp_path: Path) -> N
     write_minari(tmp_path / "set", "test/set/own-v0", [episode], **spaces, metadata={})
     tally = read_tally(tmp_path / "set")
     assert tally.keys == (5, 7)
-    assert tally.visits.tolist() == [[1, 1], [0, 1]]
+    assert tally.counts.tolist() == [[1, 1], [0, 1]]
     assert tally.pair_name(3).startswith("(7, ")
 
 

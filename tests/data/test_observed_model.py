@@ -82,7 +82,7 @@ def test_an_observed_model_is_communicating_and_holds_only_what_was_tried(
     tally = tally_of(random_stream(seed, rows, states))
     seen = observed_model(tally)
     assert is_communicating(seen.mdp)
-    assert (tally.visits.ravel()[seen.pairs] > 0).all()
+    assert (tally.counts.ravel()[seen.pairs] > 0).all()
     assert [tally.pair_name(pair) for pair in seen.pairs] == [
         seen.mdp.pair_name(i) for i in range(seen.pairs.size)
     ]
@@ -96,7 +96,7 @@ def test_long_data_shows_the_model_itself() -> None:
     tally = tally_of(walk(mdp, uniform, 40_000, seed=5), num_actions=3)
     seen = observed_model(tally)
     assert seen.mdp.num_pairs == mdp.num_pairs
-    visits = tally.visits.ravel()[seen.pairs]
+    visits = tally.counts.ravel()[seen.pairs]
     error = np.abs(seen.mdp.transitions.toarray() - mdp.transitions.toarray())
     assert (error <= 4 / np.sqrt(visits)[:, None]).all()
 

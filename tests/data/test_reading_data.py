@@ -34,7 +34,7 @@ def write(path: Path, columns: dict) -> Path:
 
 def check_same(a: Tally, b: Tally) -> None:
     assert a.keys == b.keys
-    assert np.array_equal(a.visits, b.visits)
+    assert np.array_equal(a.counts, b.counts)
     assert np.array_equal(a.moves.toarray(), b.moves.toarray())
     assert np.array_equal(a.starts, b.starts)
     assert np.array_equal(a.batches.toarray(), b.batches.toarray())
@@ -138,7 +138,7 @@ def test_states_and_actions_may_be_real_numbers_with_a_code() -> None:
     s, s_next = np.array([[0.1], [0.6]]), np.array([[0.6], [0.9]])
     rows = {"s": s, "a": [[-0.9], [1.0]], "s_next": s_next, "done": [False, False]}
     tally = read_tally(rows, states=Bins(2, low=0, high=1), actions=[[-1.0], [1.0]])
-    assert tally.visits.tolist() == [[1, 0], [0, 1]]
+    assert tally.counts.tolist() == [[1, 0], [0, 1]]
     assert tally.keys == (0, 1)
     assert "from 0.5" in tally.state_name(1)
     named = read_tally(rows | {"a": [0, 1]}, states=lambda x: "low" if x[0] < 0.5 else "high")
@@ -258,7 +258,7 @@ def test_ids_beyond_what_there_is_are_refused() -> None:
         read_tally(STREAM.columns, num_states=3)
     with pytest.raises(InvalidDataError, match="`a` must be whole numbers from 0 to 1, got 2 in row"):
         read_tally(STREAM.columns, num_actions=2)
-    assert read_tally(STREAM.columns, num_actions=5).visits.shape == (4, 5)
+    assert read_tally(STREAM.columns, num_actions=5).counts.shape == (4, 5)
     tally = read_tally(STREAM.columns)
     with pytest.raises(InvalidDataError, match="states are 0 to 2; the data has 3"):
         read_tally(tally, num_states=3)

@@ -23,7 +23,7 @@ def tally_of(stream: Stream, cuts: list[int] = [], **options) -> Tally:  # noqa:
 
 def same(a: Tally, b: Tally) -> bool:
     numbers = ("keys", "num_actions", "num_steps", "num_episodes", "num_truncated", "num_jumps", "end_keys")
-    arrays = ("ends", "starts", "visits")
+    arrays = ("ends", "starts", "counts")
     return (
         all(getattr(a, name) == getattr(b, name) for name in (*numbers, "batch_length"))
         and all(np.array_equal(getattr(a, name), getattr(b, name)) for name in arrays)
@@ -51,11 +51,11 @@ def test_a_tally_is_what_counting_by_hand_gives(stream: Stream) -> None:
     for state, key in enumerate(tally.keys):
         assert tally.starts[state] == hand.starts[key]
         for action in range(A):
-            assert tally.visits[state, action] == hand.visits[key, action]
+            assert tally.counts[state, action] == hand.visits[key, action]
             assert tally.ends[state * A + action] == hand.ends[key, action]
             for after, next_key in enumerate(tally.keys):
                 assert moves[state * A + action, after] == hand.moves[key, action, next_key]
-    assert tally.num_steps == stream.s.size == tally.visits.sum()
+    assert tally.num_steps == stream.s.size == tally.counts.sum()
     assert tally.num_episodes == sum(hand.starts.values())
     assert (tally.num_truncated, tally.num_jumps) == (hand.num_truncated, hand.num_jumps)
 
@@ -77,7 +77,7 @@ def test_tallies_add_up_like_their_streams(a: Stream, b: Stream) -> None:
     both = Stream(*(np.concatenate(pair) for pair in zip(a[:], b[:], strict=True)))
     added, whole = tally_of(a, num_actions=A) + tally_of(b, num_actions=A), tally_of(both, num_actions=A)
     added = added.over(whole.keys)
-    for name in ("visits", "ends", "starts"):
+    for name in ("counts", "ends", "starts"):
         assert np.array_equal(getattr(added, name), getattr(whole, name))
     assert np.array_equal(added.moves.toarray(), whole.moves.toarray())
     assert (added.num_steps, added.num_episodes) == (whole.num_steps, whole.num_episodes)
@@ -132,17 +132,17 @@ def test_a_state_that_only_ended_episodes_is_no_state() -> None:
 def test_a_state_reached_at_a_time_limit_is_a_state_that_nobody_tried() -> None:
     tally = tally_of(Stream(*map(np.array, ([0, 1], [0, 0], [1, 9], [False, False], [False, True]))))
     assert tally.keys == (0, 1, 9)
-    assert tally.visits[2].sum() == 0
+    assert tally.counts[2].sum() == 0
     assert tally.num_truncated == 1
 
 
 def test_over_more_keys_changes_nothing_but_the_numbers() -> None:
     tally = tally_of(random_stream(3, 200))
     wide = tally.over([8, 2, 0, 1, 3, 7])
-    assert wide.visits.sum() == tally.num_steps
+    assert wide.counts.sum() == tally.num_steps
     for key in tally.keys:
-        assert np.array_equal(wide.visits[wide.number_of[key]], tally.visits[tally.number_of[key]])
-    assert np.array_equal(wide.over(wide.keys).visits, wide.visits)
+        assert np.array_equal(wide.counts[wide.number_of[key]], tally.counts[tally.number_of[key]])
+    assert np.array_equal(wide.over(wide.keys).counts, wide.counts)
     with pytest.raises(InvalidArgumentError, match="missing: 1"):
         tally.over([0, 2, 3])
 
@@ -163,7 +163,7 @@ def test_counts_at_hand_make_a_tally() -> None:
 
 def test_arrays_of_a_tally_cannot_be_written_to() -> None:
     tally = tally_of(random_stream(1, 50))
-    for array in (tally.visits, tally.ends, tally.starts, tally.moves.data, tally.batches.data):
+    for array in (tally.counts, tally.ends, tally.starts, tally.moves.data, tally.batches.data):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 

@@ -13,7 +13,7 @@ from test_project import ROOMS
 dataflow = extension("dataflow")
 SOURCE = ROOT / "src" / "rhocover"
 PAGE = (ROOT / "docs" / "inside.md").read_text("utf-8")
-ROWS = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\|$", PAGE, re.MULTILINE)
+ROWS = re.findall(r"^\| `([\w.]+)` \| (.+?) \| (.*?) ?\|$", PAGE, re.MULTILINE)
 
 
 def test_the_rooms_are_those_that_the_layers_are_tested_by() -> None:

@@ -456,7 +456,7 @@ States = Annotated[
         metavar="SPEC",
         help="How observations of real numbers become states: bins:12,11 (so many equal parts a dimension), "
         "bins:12,11@-1.2:0.6,-0.07:0.07 (between these bounds, if not the space's own) or quantiles:12,11 "
-        "(parts that a pilot run of random actions visits equally often).",
+        "(parts that a rollout of random actions visits equally often).",
         rich_help_panel=READ,
     ),
 ]

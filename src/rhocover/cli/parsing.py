@@ -312,7 +312,7 @@ STATES_SPEC = "bins:12,11, bins:12,11@-1.2:0.6,-0.07:0.07 or quantiles:12,11"
 
 
 def read_states(text: str | None, make_env: Callable[[], Any] | None, seed: int = 0) -> Any:
-    """Returns what `states` is in Python; quantiles are those of a pilot run in an environment of its own."""
+    """Returns what `states` is in Python; quantiles are of a random rollout in an environment of its own."""
     if text is None:
         return None
     from rhocover.environments.encoding.bins import Bins, QuantileBins
@@ -327,16 +327,16 @@ def read_states(text: str | None, make_env: Callable[[], Any] | None, seed: int 
         return Bins(numbers, low, high)
     if make_env is None:
         raise InvalidArgumentError(
-            "--states quantiles:... needs an environment for its pilot run. Pass bins:..."
+            "--states quantiles:... needs an environment for its random rollout. Pass bins:..."
         )
     return _fitted(QuantileBins(numbers), make_env(), seed)
 
 
 def _fitted(bins: Any, env: Any, seed: int) -> Any:
-    from rhocover.environments.stepping import pilot_observations
+    from rhocover.environments.stepping import random_rollout
 
     try:
-        return bins.fit(pilot_observations(env, bins.pilot_steps, seed))
+        return bins.fit(random_rollout(env, bins.rollout_steps, seed))
     finally:
         close(env)
 

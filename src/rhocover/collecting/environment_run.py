@@ -184,7 +184,7 @@ class EnvironmentRun(TalliedRun):
         """
         assert isinstance(self.belief, LearnedModel)
         delta = checks.probability(delta, "delta", open_ends=True)
-        unvisited = np.flatnonzero(self.tally.visits.ravel() == 0).tolist()
+        unvisited = np.flatnonzero(self.tally.counts.ravel() == 0).tolist()
         names = {
             "noun": self.scope.noun, "unvisited": tuple(unvisited),
             "unvisited_names": tuple(self.tally.pair_name(pair) for pair in unvisited),
@@ -226,11 +226,11 @@ def judged_run(
     mdp = replace_note(seen)
     problem = make_problem(mdp, settings.rho, _some(weights[seen.pairs]))
     tally, own = true_tally(trip, wired, index, trail), np.repeat(met_states(wired), wired.num_actions)
-    scope = make_scope(trip, tally.keys, tally.end_keys, weights[own], wired.visits.ravel()[own])
-    visits = wired.visits.ravel()[seen.pairs]
+    scope = make_scope(trip, tally.keys, tally.end_keys, weights[own], wired.counts.ravel()[own])
+    visits = wired.counts.ravel()[seen.pairs]
     needed = scope.num_weighted if _is_whole(weights, seen) else NEVER
     rows = [_row(problem, counts, step, seen, weights, needed) for step, counts in shots]
-    acted = np.flatnonzero(wired.visits.sum(axis=1) > 0)
+    acted = np.flatnonzero(wired.counts.sum(axis=1) > 0)
     return EnvironmentRun(
         mdp=mdp,
         problem=problem,
@@ -254,7 +254,7 @@ def judged_run(
         wired=wired,
         scope=scope,
         num_outside=int(wired.num_steps - visits.sum()),
-        untried=int((wired.visits[acted] == 0).sum()),
+        untried=int((wired.counts[acted] == 0).sum()),
         knows_states=trip.told_states is not None,
     )
 

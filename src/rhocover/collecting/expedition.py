@@ -24,7 +24,7 @@ from rhocover.coverage import Coverage
 from rhocover.environments.encoding import (
     ActionCode,
     StateCode,
-    pilot_observations,
+    random_rollout,
     read_action_code,
     read_state_code,
 )
@@ -46,7 +46,7 @@ from rhocover.learning.rules import Rule, read_rule, weights_in_the_end
 from rhocover.mdp import MDP
 
 FEW_KEYS = 100_000  # states that an explorer from a paper is told of beforehand
-MOST_PILOT = 2**31  # bytes of a pilot run's observations, each number as a float64
+MOST_ROLLOUT = 2**31  # bytes of a rollout's observations, each number as a float64
 NOBODY = MDP(np.ones((1, 1, 1)))  # in the place of a model where there is none
 
 
@@ -173,23 +173,23 @@ def read_expedition(
 
 
 def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
-    """Returns the bins with edges from a pilot run in the environment, which is reset afterwards."""
+    """Returns the bins with edges from a random rollout in the environment, which is reset afterwards."""
     if is_vector:
         raise InvalidArgumentError(
             "`states=QuantileBins(...)` takes its edges from a run in a single environment. Fit it first: "
-            "bins.fit(rhocover.environments.encoding.pilot_observations(env, 10_000, seed=0))."
+            "bins.fit(rhocover.environments.encoding.random_rollout(env, 10_000, seed=0))."
         )
-    size = 8 * bins.pilot_steps * math.prod(getattr(env.observation_space, "shape", None) or ())
-    if size > MOST_PILOT:
+    size = 8 * bins.rollout_steps * math.prod(getattr(env.observation_space, "shape", None) or ())
+    if size > MOST_ROLLOUT:
         raise InvalidArgumentError(
-            f"`states=QuantileBins(...)` would hold {size / 1e9:.3g} GB of observations of a pilot run of "
-            f"{bins.pilot_steps} steps, at most {MOST_PILOT / 1e9:.3g} GB. Shorten it (pilot_steps=...), "
-            "or name what matters of an observation by a function as `states`."
+            f"`states=QuantileBins(...)` would hold {size / 1e9:.3g} GB of observations of a rollout of "
+            f"{bins.rollout_steps} steps, at most {MOST_ROLLOUT / 1e9:.3g} GB. Shorten it "
+            "(rollout_steps=...), or name what matters of an observation by a function as `states`."
         )
     if seconds is None:
-        return bins.fit(pilot_observations(env, bins.pilot_steps, seed))
+        return bins.fit(random_rollout(env, bins.rollout_steps, seed))
     with Alarm(seconds) as alarm:
-        seen = pilot_observations(Timed(env, alarm), bins.pilot_steps, seed)
+        seen = random_rollout(Timed(env, alarm), bins.rollout_steps, seed)
     return bins.fit(seen)
 
 

@@ -96,6 +96,6 @@ def _begun(trip: Expedition, chart: Map, before: Tally, actor: Explorer, moves: 
     index = chart.index
     number = np.array([chart.numbers[key] for key in before.keys], np.int64)
     table = np.zeros((index.num_states, index.num_actions), np.int64)
-    table[number] = before.visits
+    table[number] = before.counts
     counts = table[index.pair_state, index.pair_action]
     return dataclasses.replace(actor.init(belief), counts=counts, num_steps=int(counts.sum()))

@@ -124,7 +124,7 @@ def true_tally(trip: Expedition, wired: Tally, index: Index, trail: Trail) -> Ta
 def met_states(wired: Tally) -> BoolArray:
     """Returns which states were met: acted in, led to, or begun in."""
     led_to = np.asarray(wired.moves.sum(axis=0)).ravel()
-    return (wired.visits.sum(axis=1) > 0) | (led_to > 0) | (wired.starts > 0)
+    return (wired.counts.sum(axis=1) > 0) | (led_to > 0) | (wired.starts > 0)
 
 
 def restarts_of(trail: Trail, rows: IntArray, shape: tuple[int, ...]) -> tuple[sp.csr_array, IntArray]:

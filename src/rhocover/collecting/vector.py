@@ -1,13 +1,8 @@
 """A world made from a vector environment: many copies that step together and share the counts.
 
 Actions of a round are chosen one copy after the other, as each choice counts at once. What the round did is
-then handed out step by step, so that a run may pause, turn to a new plan or end between two copies.
-
-Gymnasium has three ways to begin anew, told apart by `metadata["autoreset_mode"]`:
-
-- next step: after an end the next call ignores the action and only resets; that is no visit;
-- same step: the call that ends an episode already shows the next one; the last observation is in the infos;
-- disabled: the caller resets the copies that have ended.
+then handed out step by step, so that a run may pause, turn to a new plan or end between two copies. Which
+calls are visits, and what they show of the episodes before and after, is read in `adapters.autoreset`.
 """
 
 from __future__ import annotations
@@ -19,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from rhocover.checks import BoolArray
 from rhocover.collecting.choosing import Chooser
 from rhocover.collecting.environment_world import EnvironmentWorld
 from rhocover.collecting.naming import RAISED, Naming, failed, read_ends, read_reward
 from rhocover.collecting.records import Recorder, Reset
 from rhocover.collecting.seeding import first_seed
 from rhocover.collecting.stretch import Stretch
-from rhocover.errors import InvalidArgumentError, RhocoverError
+from rhocover.environments.autoreset import DISABLED, NEXT_STEP, NOT_SHOWN, autoreset_mode, sub_steps
+from rhocover.errors import RhocoverError
 from rhocover.exploring.simulator import Position
-
-NEXT_STEP, SAME_STEP, DISABLED = MODES = ("next_step", "same_step", "disabled")
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,23 +94,21 @@ class VectorWorld(EnvironmentWorld):
             ends = [read_ends(*flags) for flags in zip(terminated, truncated, strict=True)]
             terminated, truncated = (np.array(flags, bool) for flags in zip(*ends, strict=True))
             paid = [read_reward(reward) for reward in rewards]
-            begins = self._begins(observations, terminated, truncated)
+            held = np.isin(np.arange(len(chosen)), list(self._held))
+            steps = sub_steps(self._mode, held, shown, terminated | truncated, infos)
+            reset = self._reset(terminated | truncated)
         except RhocoverError:
             raise
         except RAISED as error:
             raise failed("raised while stepping", self._num_steps, error) from error
-        for env, pair in enumerate(chosen):
-            if env in self._held:  # this call has only begun its next episode
-                self._queue.append(replace(self._held.pop(env), begins=shown[env]))
+        for env, (pair, step) in enumerate(zip(chosen, steps, strict=True)):
+            if not step.is_visit:  # this call has only begun its next episode
+                self._queue.append(replace(self._held.pop(env), begins=step.begins))
                 continue
-            over = bool(terminated[env] or truncated[env])
-            is_next = over and self._mode == SAME_STEP
-            last = final_observation(infos, env) if is_next else shown[env]
-            event = Event(
-                env, pair, last, paid[env], bool(terminated[env]), bool(truncated[env]),
-                begins.get(env),
-            )  # fmt: skip
-            if over and self._mode == NEXT_STEP:
+            begins = reset.get(env) if step.begins is NOT_SHOWN else step.begins
+            ends = bool(terminated[env]), bool(truncated[env])
+            event = Event(env, pair, step.last, paid[env], *ends, begins)
+            if any(ends) and self._mode == NEXT_STEP:
                 self._held[env] = event
             else:
                 self._queue.append(event)
@@ -130,13 +123,11 @@ class VectorWorld(EnvironmentWorld):
                 act.visits[pair] -= 1
         return chosen
 
-    def _begins(self, observations: Any, terminated: Any, truncated: Any) -> dict[int, Any]:
-        """Returns the first observations of the episodes that have begun with this call already."""
-        if self._mode == NEXT_STEP:
+    def _reset(self, over: BoolArray) -> dict[int, Any]:
+        """Resets the copies that are over, where nobody else does, and returns what they show."""
+        if self._mode != DISABLED or not over.any():
             return {}
-        over = np.asarray(terminated | truncated, bool)
-        if self._mode == DISABLED and over.any():
-            observations, _ = self._env.reset(options={"reset_mask": over})
+        observations, _ = self._env.reset(options={"reset_mask": over})
         return {int(env): one(observations, int(env)) for env in np.flatnonzero(over)}
 
     def _take(self, event: Event, position: Position, act: Chooser, stretch: Stretch) -> None:
@@ -160,7 +151,7 @@ class VectorWorld(EnvironmentWorld):
         stretch.nexts.append(state if cut is None else cut)
         position.states[event.env] = state
 
-    _callers = (begin.__code__, _round.__code__, _begins.__code__)
+    _callers = (begin.__code__, _round.__code__, _reset.__code__)
 
 
 def one(observations: Any, env: int) -> Any:
@@ -170,23 +161,3 @@ def one(observations: Any, env: int) -> Any:
     if isinstance(observations, tuple):
         return tuple(one(part, env) for part in observations)
     return copy.copy(observations[env])
-
-
-def autoreset_mode(env: Any) -> str:
-    """Returns how a vector environment begins its episodes anew: next_step, same_step or disabled."""
-    mode = env.metadata.get("autoreset_mode", NEXT_STEP)
-    text = str(getattr(mode, "value", mode)).replace("-", "_").lower()
-    text = {"nextstep": NEXT_STEP, "samestep": SAME_STEP}.get(text, text)
-    if text not in MODES:
-        raise InvalidArgumentError(
-            f'`env.metadata["autoreset_mode"]` must be one of {", ".join(MODES)}, got {mode!r}.'
-        )
-    return text
-
-
-def final_observation(infos: Any, env: int) -> Any:
-    """Returns the last observation of an episode that ended in a call which shows the next one already."""
-    for name in ("final_obs", "final_observation"):
-        if name in infos:
-            return copy.deepcopy(infos[name][env])
-    raise KeyError("final_obs is not among the infos of an environment that resets within the same step")

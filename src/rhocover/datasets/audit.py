@@ -27,7 +27,7 @@ from rhocover.datasets.reading import read_tally
 from rhocover.datasets.result import Audit, Met, ThinPair, sentence, suspicion, unmet_words
 from rhocover.datasets.states import declared_of, num_unmet, unmet_pairs
 from rhocover.datasets.tally import Tally
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.exploring.certificates import OF_NOW, Certificate
 
 NUM_THIN = 20
@@ -51,9 +51,9 @@ def audit(
     """Returns what a data set covers, against the best achievable.
 
     `data` is a Minari data set (id, folder or opened), a Parquet, NPZ or CSV file of (s, a, s_next, done),
-    such columns themselves, or a `Tally`. `rho` in [0, inf] says how much the worst pair counts. `mu` are
-    weights `[S, A]` by state number, a rule's name or function as in `explore`; None is one for every pair
-    of every state.
+    such columns themselves, or a `Tally`, such as the `visits` of `CountVisits`. `rho` in [0, inf] says how
+    much the worst pair counts. `mu` are weights `[S, A]` by state number, a rule's name or function as in
+    `explore`; None is one for every pair of every state.
 
     With `model`, an MDP or a Gymnasium environment with a table, the states and the best are the model's,
     exactly; otherwise the best is that of what the data shows. `states` and `actions` make numbers of
@@ -95,11 +95,13 @@ def audit_tally(
         raise InvalidArgumentError(
             f"`tally` must be a Tally, got {type(tally).__name__}. `audit` reads data."
         )
+    if not tally.num_steps:
+        raise InvalidDataError(f"{tally.source} holds no transition: there is nothing to judge.")
     delta = checks.probability(delta, "delta", open_ends=True)
     target = read_target(tally, mu, read_model(model), met_only=met_only)
     tally = target.tally
     coverage = Coverage(rho, target.weights.ravel())
-    d_hat = tally.visits.ravel() / tally.num_steps
+    d_hat = tally.counts.ravel() / tally.num_steps
     found = find_best(target, coverage, _wanted_best(best, certificate))
     thin = _thin(target, coverage, d_hat, found)
     num_pairs = int(np.count_nonzero(coverage.support)) + target.num_unlisted
@@ -111,14 +113,14 @@ def audit_tally(
         tally=tally,
         rho=coverage.rho,
         weights=target.weights,
-        counts=tally.visits,
-        occupancy=frozen(d_hat.reshape(tally.visits.shape)),
+        counts=tally.counts,
+        occupancy=frozen(d_hat.reshape(tally.counts.shape)),
         divergence=divergence,
         worst_ratio=worst_ratio,
         visited_divergence=visited[0],
         visited_worst_ratio=visited[1],
         best=found.plan,
-        best_occupancy=None if found.occupancy is None else found.occupancy.reshape(tally.visits.shape),
+        best_occupancy=None if found.occupancy is None else found.occupancy.reshape(tally.counts.shape),
         gap=gap,
         certificate=_certificate(target, coverage, d_hat, found, delta, certificate),
         met=met,
@@ -209,11 +211,11 @@ def _certificate(
 def _thin(target: Target, coverage: Coverage, d_hat: FloatArray, best: Best) -> tuple[ThinPair, ...]:
     """Returns the pairs with the smallest share of their due, thinnest first."""
     tally = target.tally
-    table = tally.visits.shape
+    table = tally.counts.shape
     pairs = thinnest_first(coverage.mu_bar.reshape(table), d_hat.reshape(table))[:NUM_THIN]
     share, possible = d_hat[pairs] / coverage.mu_bar[pairs], best.shares(coverage.mu_bar)
     listed = [
-        ThinPair(tally.pair_name(pair), int(tally.visits.ravel()[pair]), float(part), float(possible[pair]))
+        ThinPair(tally.pair_name(pair), int(tally.counts.ravel()[pair]), float(part), float(possible[pair]))
         for pair, part in zip(pairs.tolist(), share.tolist(), strict=True)
     ]
     if not target.num_unlisted:

@@ -70,7 +70,7 @@ def certify_data(
 
     Where that takes long, it is found only if it `is_wanted`.
     """
-    visits = tally.visits.ravel()
+    visits = tally.counts.ravel()
     if not (visits[coverage.support] > 0).all():
         return Certificate(np.inf, np.inf, np.inf, 0.0, delta)
     divergence = coverage.divergence(visits / visits.sum())
@@ -147,7 +147,7 @@ def read_target(tally: Tally, mu: Any, known: KnownModel | None, *, met_only: bo
     tally, num_unlisted = (tally, 0) if met_only else over_declared(tally)
     num_unlisted *= tally.num_actions
     if mu is None:
-        return Target(tally, frozen(np.ones(tally.visits.shape)), num_unlisted=num_unlisted)
+        return Target(tally, frozen(np.ones(tally.counts.shape)), num_unlisted=num_unlisted)
     estimate = estimate_of(tally)
     weights = estimate.table(evaluated(read_rule(mu), estimate))
     return Target(tally, frozen(weights), is_rule=True, num_unlisted=num_unlisted)
@@ -228,7 +228,7 @@ class Best:
 def find_best(target: Target, coverage: Coverage, wanted: bool | None) -> Best:
     """Returns the best for these weights `[S*A]`; `wanted=None` leaves very large models out."""
     tally, model = target.tally, target.model
-    num_pairs = int(np.count_nonzero(tally.visits)) if model is None else model.num_pairs
+    num_pairs = int(np.count_nonzero(tally.counts)) if model is None else model.num_pairs
     if wanted is False:
         return _none("")
     if wanted is None and num_pairs > LARGEST_PLAN:
@@ -302,7 +302,7 @@ class Mixing:
 
 def find_mixing(tally: Tally, level: float = 0.95) -> Mixing:
     """Returns error bars of d_hat and whether they can be trusted."""
-    K, L, T, shape = tally.batches.shape[0], tally.batch_length, tally.num_steps, tally.visits.shape
+    K, L, T, shape = tally.batches.shape[0], tally.batch_length, tally.num_steps, tally.counts.shape
     if K < FEWEST:
         nothing = frozen(np.full(shape, np.nan))
         text = (

@@ -190,7 +190,7 @@ class Tallier:
 
     >>> tallier = Tallier()
     >>> tallier.add([0, 1, 0], [1, 0, 0], [1, 0, 1], [False, False, True])
-    >>> tallier.tally().visits.tolist()
+    >>> tallier.tally().counts.tolist()
     [[1, 1], [1, 0]]
     """
 

@@ -44,7 +44,7 @@ class Observed:
 
 def observed_model(tally: Tally) -> Observed:
     """Returns the empirical model of what was tried, on its end component with the most visits."""
-    visits = tally.visits.ravel()
+    visits = tally.counts.ravel()
     tried = np.flatnonzero(visits)
     if not tried.size:
         raise InvalidDataError(f"{tally.source} holds no transition, so it shows no model.")
@@ -76,7 +76,7 @@ def _start(tally: Tally, states: IntArray) -> FloatArray:
     """Returns the empirical start distribution over the tried states; where none is known, all visits'."""
     starts = tally.starts[states].astype(float)
     if not starts.any():
-        starts = tally.visits[states].sum(axis=1).astype(float)
+        starts = tally.counts[states].sum(axis=1).astype(float)
     return starts / starts.sum()
 
 
@@ -91,7 +91,7 @@ def _rows(tally: Tally, tried: IntArray, number: IntArray, start: FloatArray) ->
     restarts = tally.ends[tried] + lost
     check_restarts(tally, restarts, start)
     again = sp.csr_array(restarts[:, None]) @ sp.csr_array(start[None, :])
-    visits = tally.visits.ravel()[tried].astype(float)
+    visits = tally.counts.ravel()[tried].astype(float)
     return sp.csr_array(sp.diags_array(1 / visits) @ (inside + again))
 
 
@@ -124,7 +124,7 @@ def _note(tally: Tally, states: IntArray, tried: IntArray, kept: BoolArray) -> s
             f"{_names(unknown, tally.state_name)}; what led there leads to a new start."
         )
     if dropped.size:
-        share = tally.visits.ravel()[dropped].sum() / tally.num_steps
+        share = tally.counts.ravel()[dropped].sum() / tally.num_steps
         sentences.append(
             f"{_count(dropped.size, 'tried pair')} with {share:.3g} of the visits cannot be visited for ever "
             f"in what was seen: {_names(dropped, tally.pair_name)}."
@@ -211,7 +211,7 @@ def _placed(tally: Tally, names: list[Any], whole: Sequence[Any]) -> Tally:
 
 def _check_pairs(tally: Tally, model: MDP) -> None:
     """Refuses visits to pairs that the model lacks."""
-    absent = (tally.visits > 0) & (model.table(np.ones(model.num_pairs)) == 0)
+    absent = (tally.counts > 0) & (model.table(np.ones(model.num_pairs)) == 0)
     if absent.any():
         name = tally.pair_name(int(np.flatnonzero(absent)[0]))
         raise InvalidDataError(f"{tally.source} visits {name}, which `model` does not allow. {IMPOSSIBLE}")

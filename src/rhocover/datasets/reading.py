@@ -5,7 +5,8 @@
 - a mapping or a data frame of columns, or a tuple (s, a, s_next, done) or (s, a, s_next, terminated,
 truncated); - the path of an NPZ, CSV or Parquet file with such columns (their usual names: see `columns`);
 - the folder of a Minari data set or of a collection, an id, or the opened data set itself;
-- a `Tally`, or anything with an attribute `tally`, such as what `collect` returns.
+- a `Tally`, such as the `visits` of a wrapper that counts, or anything with an attribute `tally`, such as
+  what `collect` returns.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Protocol
@@ -47,6 +47,15 @@ class Declared:
     def noun(self) -> str:
         """What the states are called: bins, or states."""
         return "bins" if hasattr(self.code, "axes") else "states"
+
+
+def named_by(code: Any, tally: Tally) -> Tally:
+    """Returns a tally of the keys of a state code (of `adapters.codes`) with its names, places and states."""
+    declared = None
+    if code.every_key is not None:  # without the user's function: names need none, and some cannot be pickled
+        declared = Declared(code.every_key, replace(code, of=None) if hasattr(code, "axes") else code)
+    names = tuple(code.name(key) for key in tally.keys)
+    return replace(tally, state_names=names, layout=code.layout(tally.keys), declared=declared)
 
 
 def declared_of(tally: Tally) -> Declared | None:
@@ -157,9 +166,8 @@ class CodedStates:
 
     def named(self, tally: Tally) -> Tally:
         """Returns the tally by the code's keys."""
-        start = self.code.every_key.start
-        ends = tuple(int(number) + start for number in _integers(tally.end_keys))
-        return _called(tally, [number + start for number in _integers(tally.keys)], self.code, ends)
+        every = self.code.every_key
+        return named_by(self.code, _keyed(tally, every.__getitem__))
 
 
 @dataclass(frozen=True)
@@ -179,19 +187,12 @@ class ListedStates:
     def named(self, tally: Tally) -> Tally:
         """Returns the tally by the function's keys."""
         keys = list(self.number_of)
-        ends = tuple(keys[number] for number in _integers(tally.end_keys))
-        return _called(tally, [keys[number] for number in _integers(tally.keys)], self.code, ends)
+        return named_by(self.code, _keyed(tally, keys.__getitem__))
 
 
-def _integers(keys: tuple[Hashable, ...]) -> list[int]:
-    return [int(key) for key in keys]  # type: ignore[call-overload]
-
-
-def _called(tally: Tally, keys: list[Any], code: Any, end_keys: tuple[Hashable, ...]) -> Tally:
-    names = tuple(code.name(key) for key in keys)
-    declared = None if code.every_key is None else Declared(code.every_key, code)
-    tally = replace(tally, keys=tuple(keys), end_keys=end_keys, state_names=names, declared=declared)
-    return replace(tally, layout=code.layout(keys))
+def _keyed(tally: Tally, key: Callable[[Any], Hashable]) -> Tally:
+    """Returns a tally of numbers with the key of each number."""
+    return replace(tally, keys=tuple(map(key, tally.keys)), end_keys=tuple(map(key, tally.end_keys)))
 
 
 def make_state_numbers(code: Any) -> StateNumbers:

@@ -1,16 +1,20 @@
-"""What a data set says, in numbers: which states, which actions, and how often what followed.
+"""Counts of a data set, a run or an environment: which states, which actions, how often what followed.
 
 A tally is all that an audit needs, whatever was collected by whom: transitions that went on, episodes that
-ended, where episodes began. A time limit is no end: the state after it is one from which the world would have
-gone on, so the transition counts as any other. The state after a true end is only an end: no action is ever
-taken there, so it is no state of the tally unless it was met elsewhere.
+ended, where episodes began. With A actions, pair (s, a) has row s*A + a, and was visited
+
+    counts[s, a] = sum_s' moves[s*A + a, s'] + ends[s*A + a]
+
+times. A time limit is no end: the state after it is one from which the world would have gone on, so the
+transition counts as any other. The state after a true end is only an end: no action is ever taken there, so
+it is no state of the tally unless it was met elsewhere.
 
 Tallies of the same world add up; states are matched by their keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +23,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from rhocover import checks
-from rhocover.checks import IntArray, Matrix, frozen, frozen_matrix
+from rhocover.checks import FloatArray, IntArray, Matrix, frozen, frozen_matrix
+from rhocover.coverage import Coverage
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.layout import Layout
 
@@ -165,7 +170,7 @@ def _halved(batches: Matrix) -> Matrix:
     return sp.csr_array(pairs @ batches)
 
 
-# What a data set says, in numbers: which states, which actions, and how often what followed.
+# Counts of a data set, a run or an environment: which states, which actions, how often what followed.
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,15 +241,47 @@ class Tally:
     @cached_property
     def met_keys(self) -> tuple[Hashable, ...]:
         """The states that were met, as a place to act in, a start or where a move led."""
-        is_met = self.visits.any(axis=1) | (self.starts > 0)
+        is_met = self.counts.any(axis=1) | (self.starts > 0)
         is_met[self.moves.indices] = True
         return tuple(self.keys[state] for state in np.flatnonzero(is_met))
 
     @cached_property
-    def visits(self) -> IntArray:
+    def counts(self) -> IntArray:
         """How often each pair was visited, `[S, A]`."""
         total = np.asarray(self.moves.sum(axis=1)).ravel().astype(np.int64) + self.ends
         return frozen(total.reshape(self.num_states, self.num_actions))
+
+    @property
+    def num_pairs(self) -> int:
+        """Pairs that were visited at least once."""
+        return int(np.count_nonzero(self.counts))
+
+    def as_dict(self) -> dict[tuple[Hashable, int], int]:
+        """Returns `{(key, action): count}` of the pairs that were visited."""
+        pairs = zip(*(place.tolist() for place in np.nonzero(self.counts)), strict=True)
+        return {(self.keys[s], a): int(self.counts[s, a]) for s, a in pairs}
+
+    def divergence(self, rho: float = 2.0, mu: Any = None) -> float:
+        """Returns D_rho(mubar || d_hat) over the pairs visited so far; see `worst_ratio`."""
+        coverage, d_hat = self._coverage(rho, mu)
+        return coverage.divergence(d_hat)
+
+    def worst_ratio(self, mu: Any = None) -> float:
+        """Returns max mubar/d_hat over the pairs visited so far, mubar being shared among them.
+
+        A pair that was never visited is in neither number, so both may rise when new pairs join; `audit`
+        also judges what is missing. `mu` is `[S, A]`, row by row for `keys`; None is uniform.
+        """
+        coverage, d_hat = self._coverage(np.inf, mu)
+        return coverage.worst_ratio(d_hat)
+
+    def _coverage(self, rho: float, mu: Any) -> tuple[Coverage, FloatArray]:
+        visited = self.counts > 0
+        if not visited.any():
+            raise InvalidArgumentError("nothing was visited yet: step the environment first.")
+        mu = np.ones(self.counts.shape) if mu is None else np.asarray(mu)
+        checks.check_shape(mu.shape, "mu", self.counts.shape)
+        return Coverage(rho, mu[visited]), self.counts[visited] / self.num_steps
 
     @cached_property
     def number_of(self) -> dict[Hashable, int]:
@@ -306,21 +343,37 @@ class Tally:
 
 
 def _over_the_same_keys(a: Tally, b: Tally) -> tuple[Tally, Tally]:
-    """Returns both over the keys of the first, followed by those that only the second has."""
+    """Returns both over the keys of both: rising if theirs are, otherwise those of the first come first."""
     if a.keys == b.keys:
         return a, b
     fresh = [number for number, key in enumerate(b.keys) if key not in a.number_of]
-    keys = (*a.keys, *(b.keys[number] for number in fresh))
+    joined = (*a.keys, *(b.keys[number] for number in fresh))
+    is_rising = a.keys == rising(a.keys) and b.keys == rising(b.keys)
+    keys = rising(joined) if is_rising else joined
+    place = {key: number for number, key in enumerate(joined)}
+    order = [place[key] for key in keys]
     names = None
     if a.state_names is not None and b.state_names is not None:
-        names = (*a.state_names, *(b.state_names[number] for number in fresh))
-    layout = a.layout
-    if a.layout is not None and b.layout is not None and fresh:
-        places = np.vstack([a.layout.positions, b.layout.positions[fresh]])
-        layout = Layout(places, a.layout.directions, a.layout.rulers)
-    elif fresh:
-        layout = None
-    return replace(a.over(keys, names), layout=layout), b.over(keys, names)
+        both = (*a.state_names, *(b.state_names[number] for number in fresh))
+        names = [both[number] for number in order]
+    return replace(a.over(keys, names), layout=_joined_layout(a, b, fresh, order)), b.over(keys, names)
+
+
+def _joined_layout(a: Tally, b: Tally, fresh: list[int], order: list[int]) -> Layout | None:
+    """Returns the places of the states of `a` and the `fresh` ones of `b`, in this order; None if unknown."""
+    if a.layout is None or (b.layout is None and fresh):
+        return None
+    positions = a.layout.positions
+    if b.layout is not None:
+        positions = np.vstack([positions, b.layout.positions[fresh]])
+    return Layout(positions[order], a.layout.directions, a.layout.rulers)
+
+
+def rising(keys: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    """Returns whole numbers in rising order; other keys as they come."""
+    keys = tuple(keys)
+    is_number = all(isinstance(key, int | np.integer) for key in keys)
+    return tuple(sorted(keys)) if is_number else keys  # type: ignore[type-var]
 
 
 def _larger(a: Any, b: Any) -> Any:

@@ -1,9 +1,9 @@
-"""What a visit is worth: the gradient of U_rho at the current counts, relative to the average visit.
+"""The gradient of U_rho at the current counts, relative to the average visit.
 
 The gradient of U_rho at the empirical occupancy d_hat = T/t is g_i = (mu_i/d_hat_i)^rho: a policy that
 earns more of it on average improves the coverage. Only its proportions matter, and as it stands it is no
-reward for a learner: it grows like t^rho, and leaves float64 early. Divided by what the visits so far were
-worth on average it is
+reward for a learner: it grows like t^rho, and leaves float64 early. Divided by its average over the visits so
+far it is
 
     r_i = g_i / sum_j d_hat_j g_j = p_i/d_hat_i,    p = softmax(rho log mu + (1-rho) log d_hat),
 
@@ -15,8 +15,8 @@ The sums run over the pairs visited so far. A weighted pair that was never visit
 a pair of zero weight none (r = 0).
 
 At rho = 0, where D is KL(d || mubar), the same expansion holds with r_i = 1 + log(mu_i/d_i) minus its mean
-over the visits so far (of weighted pairs); it is cut off at 0. At rho = inf the worst pairs have an infinite
-worth here and all others none: the reward then only says which pairs are the worst.
+over the visits so far (of weighted pairs); it is cut off at 0. At rho = inf r is infinite for the worst pairs
+and 0 for all others: the reward then only says which pairs are the worst.
 
 Sums are kept up to date from visit to visit, in logs relative to a reference, and computed anew when
 rounding errors could have grown beyond 1e-9 of them.
@@ -26,23 +26,21 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from rhocover import checks
 from rhocover.checks import FloatArray
-from rhocover.environments.counts import VisitCounter, WeightRow
-from rhocover.errors import InvalidArgumentError
+from rhocover.environments.counts import VisitCounter
 
 ROUNDING = 2.0**-52
 TRUSTED = 1e-9  # relative error at which a running sum is computed anew
 
 
-class GradientRule(Protocol):
-    """Worth of visits at the counts of a counter; it is told of each visit after it was counted."""
+class RelativeGradient(Protocol):
+    """r at the counts of a counter; it is told of each visit after it was counted."""
 
-    def worth(self, pair: int) -> float:
+    def at(self, pair: int) -> float:
         """Returns r of a pair that was visited before and has positive weight."""
         ...
 
@@ -58,7 +56,7 @@ class PowerGradient:
         self._rho, self._counter, self._log_mu = rho, counter, log_mu
         self._top, self._sum, self._error = -math.inf, 0.0, 0.0  # W = sum e^top, its error in units of e^top
 
-    def worth(self, pair: int) -> float:
+    def at(self, pair: int) -> float:
         """Returns r of a visited, weighted pair."""
         log_t, log_T = math.log(self._counter.num_steps), math.log(self._counter.counts[pair])
         exponent = log_t + self._rho * (self._log_mu[pair] - log_T) - self._top - math.log(self._sum)
@@ -98,7 +96,7 @@ class LogGradient:
         self._counter, self._log_mu = counter, log_mu
         self._num, self._sum = 0, 0.0
 
-    def worth(self, pair: int) -> float:
+    def at(self, pair: int) -> float:
         """Returns r of a visited, weighted pair."""
         u = self._log_mu[pair] - math.log(self._counter.counts[pair])
         return max(1 + u - self._sum / self._num, 0.0)
@@ -118,7 +116,7 @@ class WorstPairs:
         self._counter, self._log_mu = counter, log_mu
         self._heap: list[tuple[float, int]] = []  # counts only grow, so an old entry is never too high
 
-    def worth(self, pair: int) -> float:
+    def at(self, pair: int) -> float:
         """Returns r of a visited, weighted pair."""
         while (now := self._level(self._heap[0][1])) > self._heap[0][0]:
             heapq.heapreplace(self._heap, (now, self._heap[0][1]))
@@ -133,68 +131,10 @@ class WorstPairs:
         return math.log(self._counter.counts[pair]) - self._log_mu[pair]
 
 
-def gradient_rule(rho: float, counter: VisitCounter, log_mu: list[float]) -> GradientRule:
-    """Returns the rule for `rho` in [0, inf]; `log_mu` is per pair and may grow with the counter."""
+def relative_gradient(rho: float, counter: VisitCounter, log_mu: list[float]) -> RelativeGradient:
+    """Returns r for `rho` in [0, inf]; `log_mu` is per pair and may grow with the counter."""
     if rho == 0:
         return LogGradient(counter, log_mu)
     if rho == math.inf:
         return WorstPairs(counter, log_mu)
     return PowerGradient(rho, counter, log_mu)
-
-
-# The coverage reward of a visit, for counts that grow.
-#
-# With r the worth of a visit at the counts before it (`gradients`) the reward is
-#
-#     (min(r, cap) - 1) / (cap - 1),    between -1/(cap - 1) and 1.
-#
-# - 0 is "as useful as what you did so far": up to the cap the rewards of a behaviour that goes on as before
-#     have mean 0, so an episode's end is neither sought nor shunned, and a value function starts where it
-#   should.
-# - It is linear in the gradient up to `cap` times the average. Above, where a handful of visits decide and
-#   one
-#     reward would drown thousands, all are paid 1; so is a weighted pair that was never visited.
-# - Its range does not depend on rho, mu, or how long the counts have been running.
-#
-# A step that is no visit is paid 0.
-
-
-class VisitWorth:
-    """Rewards in [-1/(cap-1), 1] at the counts of `counter`, to which it listens."""
-
-    def __init__(self, rho: Any, weights: WeightRow, cap: Any, counter: VisitCounter) -> None:
-        self.rho = checks.number(rho, "rho")
-        if self.rho < 0:
-            raise InvalidArgumentError(f"`rho` must be in [0, inf], got {self.rho:g}.")
-        self.cap = checks.positive(cap, "cap")
-        if self.cap <= 1:
-            raise InvalidArgumentError(
-                f"`cap` must be above 1, the worth of an average visit, got {self.cap:g}."
-            )
-        self._counter, self._weights = counter, weights
-        self._log_mu: list[float] = []  # per pair, grows with the counter
-        self._rule = gradient_rule(self.rho, counter, self._log_mu)
-        counter.listener = self._visited
-
-    def reward(self, pair: int | None) -> float:
-        """Returns what a visit of `pair` is worth at the counts before it; 0 for None, no visit."""
-        if pair is None:
-            return 0.0
-        return (min(self._worth(pair), self.cap) - 1) / (self.cap - 1)
-
-    def _worth(self, pair: int) -> float:
-        """Returns r: 0 for zero weight, infinite where a weighted pair was never visited."""
-        if self._log_weight(pair) == -math.inf:
-            return 0.0
-        return self._rule.worth(pair) if self._counter.counts[pair] else math.inf
-
-    def _visited(self, pair: int) -> None:
-        if self._log_weight(pair) > -math.inf:
-            self._rule.visited(pair)
-
-    def _log_weight(self, pair: int) -> float:
-        A = self._counter.num_actions
-        while len(self._log_mu) <= pair:
-            row = self._weights(self._counter.keys[len(self._log_mu) // A])
-            self._log_mu += [math.log(weight) if weight > 0 else -math.inf for weight in row.tolist()]
-        return self._log_mu[pair]

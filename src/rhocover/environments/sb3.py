@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rhocover import checks
-from rhocover.environments.counts import Visits
+from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError, missing_extra
 
 REWARDS = ("task_reward", "coverage_reward")  # parts of the reward that CoverageReward leaves in `info`
@@ -32,7 +32,7 @@ def CoverageCallback(rho: float | None = None, *, log_every: int = 2_048, verbos
     - `pairs_visited`, `states_met`: how many so far;
     - `divergence`, `worst_ratio`: D_rho and max mubar/d_hat over the pairs visited so far, with the weights
       of `CoverageReward` (uniform for `CountVisits`); both may rise when new pairs join;
-    - `task_reward`, `coverage_reward`: means a step since the last record, for `CoverageReward`.
+    - `task_reward`, `coverage_reward`: means per step since the last record, for `CoverageReward`.
 
     `rho` None is that of `CoverageReward`, 2 for `CountVisits`. `callback.history` holds the same numbers, a
     dictionary with `steps` for each record; `callback.visits` the visits at the last one.
@@ -42,7 +42,7 @@ def CoverageCallback(rho: float | None = None, *, log_every: int = 2_048, verbos
     return _callback_class()(rho, log_every, verbose)
 
 
-def coverage_numbers(visits: Visits, rho: float, weights: Any) -> dict[str, float]:
+def coverage_numbers(visits: Tally, rho: float, weights: Any) -> dict[str, float]:
     """Returns what is logged of the visits; `weights` is `[S, A]` for the keys of the visits."""
     numbers: dict[str, float] = {"pairs_visited": visits.num_pairs, "states_met": len(visits.keys)}
     if weights[visits.counts > 0].any():  # without a weighted pair there is no coverage to speak of
@@ -64,7 +64,7 @@ def _callback_class() -> type:
         def __init__(self, rho: float | None, log_every: int, verbose: int) -> None:
             super().__init__(verbose)
             self.history: list[dict[str, float]] = []
-            self.visits: Visits | None = None
+            self.visits: Tally | None = None
             self._rho, self._log_every, self._last = rho, log_every, 0
             self._sums, self._num = np.zeros(len(REWARDS)), 0
 

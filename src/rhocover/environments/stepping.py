@@ -121,10 +121,10 @@ class Timed:
             self._alarm.stop()
 
 
-# A pilot run: what a uniformly random policy sees, to find out where the bins should go.
+# A rollout of random actions: what a uniformly random policy sees, to find out where the bins should go.
 
 
-def pilot_observations(env: Any, num_steps: int, seed: int | None = None) -> NDArray[Any]:
+def random_rollout(env: Any, num_steps: int, seed: int | None = None) -> NDArray[Any]:
     """Returns the observations of a run of uniformly random actions, `[num_steps + num_episodes, ...]`.
 
     The first observation of each episode counts too. Environment and actions are seeded, so the same seed
@@ -136,16 +136,16 @@ def pilot_observations(env: Any, num_steps: int, seed: int | None = None) -> NDA
         raise InvalidArgumentError(f"`env` must be an environment of Gymnasium, got {type(env).__name__}.")
     seen: list[Any] = []
     try:
-        _wander(env, num_steps, seed, seen)
+        _roll_out(env, num_steps, seed, seen)
     except (Exception, TookTooLongError, SystemExit, GeneratorExit) as error:
         raise EnvironmentFailedError(
-            f"{type(env.unwrapped).__name__} failed in the pilot run, after {len(seen)} observations: "
+            f"{type(env.unwrapped).__name__} failed in the random rollout, after {len(seen)} observations: "
             f"{type(error).__name__}: {error}"
         ) from error
     return _stacked(seen)
 
 
-def _wander(env: Any, num_steps: int, seed: int | None, seen: list[Any]) -> None:
+def _roll_out(env: Any, num_steps: int, seed: int | None, seen: list[Any]) -> None:
     """Adds what a run of uniformly random actions observes to `seen`."""
     env.action_space.seed(seed)
     seen.append(_copied(env.reset(seed=seed)[0]))

@@ -9,6 +9,7 @@ wrapper starts from nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import Any, SupportsFloat
 
@@ -17,20 +18,37 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.vector.utils import iterate
 
 from rhocover import checks
-from rhocover.checks import FloatArray
-from rhocover.environments.autoreset import Lanes, reset_mask
-from rhocover.environments.counts import Trajectory, VisitCounter, Visits, plain, read_weights
+from rhocover.checks import BoolArray, FloatArray
+from rhocover.datasets.tally import Tally
+from rhocover.environments.autoreset import NOT_SHOWN, SubStep, autoreset_mode, reset_mask, sub_steps
+from rhocover.environments.counts import Trajectory, VisitCounter, WeightRow, plain, read_weights
 from rhocover.environments.encoding import read_action_code, read_state_code
-from rhocover.environments.reward import VisitWorth
+from rhocover.environments.reward import relative_gradient
 from rhocover.errors import InvalidArgumentError
 
 StepResult = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 
 
-class CountVisits(gym.Wrapper, RecordConstructorArgs):
-    """An environment whose visits are counted: `.visits` holds counts, moves, ends and starts.
+class CountingWrapper(RecordConstructorArgs):
+    """What wrappers of one environment and of a vector of them share: a counter, and what it has counted."""
+
+    _counter: VisitCounter
+
+    @property
+    def visits(self) -> Tally:
+        """What was visited so far, as a value that later steps do not change; `audit` reads it."""
+        return self._counter.tally()
+
+    def weights_of(self, keys: Sequence[Hashable]) -> FloatArray:
+        """Returns the weights mu of the pairs of these states, shape `[len(keys), A]`: all 1."""
+        return np.ones((len(keys), self._counter.num_actions))
+
+
+class CountVisits(CountingWrapper, gym.Wrapper):
+    """An environment whose visits are counted: `.visits` is a `Tally` of counts, moves, ends and starts.
 
     `states` says which observations are the same state (None for Discrete and MultiDiscrete spaces,
     `Bins(...)`, or a function), `actions` which actions there are (None for Discrete ones, otherwise the
@@ -46,19 +64,8 @@ class CountVisits(gym.Wrapper, RecordConstructorArgs):
     def __init__(self, env: gym.Env, states: Any = None, actions: Any = None) -> None:
         RecordConstructorArgs.__init__(self, states=plain(states), actions=plain(actions))
         gym.Wrapper.__init__(self, checked_environment(env))
-        self._code = read_state_code(states, env.observation_space)
-        self._actions = read_action_code(actions, env.action_space)
-        self._counter = VisitCounter(len(self._actions.values))
+        self._counter = make_counter(env, states, actions, (env.observation_space, env.action_space))
         self._trajectory = Trajectory(self._counter)
-
-    @property
-    def visits(self) -> Visits:
-        """What was visited so far, as a value that later steps do not change."""
-        return self._counter.visits()
-
-    def weights_of(self, keys: Sequence[Hashable]) -> FloatArray:
-        """Returns the weights mu of the pairs of these states, shape `[len(keys), A]`: all 1."""
-        return np.ones((len(keys), self._counter.num_actions))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -66,15 +73,18 @@ class CountVisits(gym.Wrapper, RecordConstructorArgs):
         """Resets the environment; its observation is a start."""
         self._trajectory.state = None  # so that a reset that raises leaves no state behind
         observation, info = self.env.reset(seed=seed, options=options)
-        self._trajectory.start(self._code.key(observation))
+        self._trajectory.start(self._counter.code.key(observation))
         return observation, info
 
     def step(self, action: Any) -> StepResult:
         """Steps the environment, and counts it."""
-        pair = self._trajectory.pair(self._actions.number(action))
+        pair = self._pairs(action)
         result = self.env.step(action)
         self._count(pair, result)
         return result
+
+    def _pairs(self, action: Any) -> int | None:
+        return self._trajectory.pair(self._counter.actions.number(action))
 
     def _count(self, pair: int | None, result: StepResult) -> None:
         observation, _, terminated, truncated, _ = result
@@ -82,9 +92,17 @@ class CountVisits(gym.Wrapper, RecordConstructorArgs):
             return
         if terminated:
             self._trajectory.end(pair)
+            self._counter.end_at(observation)
             return
         self._trajectory.state = None  # if this observation cannot be read, nobody knows where we are
-        self._trajectory.move(pair, self._code.key(observation), is_cut=bool(truncated))
+        self._trajectory.move(pair, self._counter.code.key(observation), is_cut=bool(truncated))
+
+
+def make_counter(env: Any, states: Any, actions: Any, spaces: tuple[Any, Any]) -> VisitCounter:
+    """Returns an empty counter of what happens in `env`, whose single environments have these spaces."""
+    spec = getattr(env.unwrapped, "spec", None)
+    name = type(env.unwrapped).__name__ if spec is None else spec.id
+    return VisitCounter(read_state_code(states, spaces[0]), read_action_code(actions, spaces[1]), name)
 
 
 def checked_environment(env: Any) -> gym.Env:
@@ -103,38 +121,81 @@ def checked_environment(env: Any) -> gym.Env:
 #
 #     env = rc.CoverageReward(gym.make("FrozenLake-v1"), rho=2.0)
 #
-# replaces the reward by what the visit is worth for the coverage of everything visited so far: the gradient
-# of U_rho at the current counts, relative to its average over all visits so far (`gradients`), brought to a
-# range that a learner can use (`worth`). With `task_share` w the learner gets
+# replaces the reward by what the visit does for the coverage of everything visited so far. With r the
+# gradient of U_rho at the counts before the visit, relative to its average over all visits so far
+# (`gradients`), it is
+#
+#     (min(r, cap) - 1) / (cap - 1),    between -1/(cap - 1) and 1.
+#
+# - 0 is "as useful as what you did so far": up to the cap the rewards of a learner that keeps its behaviour
+#     have mean 0, so an episode's end is neither sought nor shunned, and a value function starts where it
+#   should.
+# - It is linear in the gradient up to `cap` times the average. Above, where a few visits decide and one
+#   reward
+#     would drown thousands, all are paid 1; so is a weighted pair that was never visited.
+# - Its range does not depend on rho, mu, or how long the counts have been running.
+#
+# A step that is no visit is paid 0. With `task_share` w the learner gets
 #
 #     (1 - w) coverage reward + w task reward,
 #
-# and `info` holds both parts. A learner that maximises it chases the coverage: what it visits becomes worth
-# less. Were there no cap, a policy that earns more than 0 on average would exist exactly as long as the
-# coverage of the pairs visited so far can be improved.
+# and `info` holds both parts. A learner that maximises it chases the coverage: what it visits is paid less
+# the next time. Were there no cap, a policy that earns more than 0 on average would exist exactly as long
+# as the coverage of the pairs visited so far can be improved.
 #
 # The reward depends on the whole past, not on the state alone, so the environment's spec says
 # `nondeterministic`: the same seed and actions give other rewards the second time.
 
 
-class CoverageReward(CountVisits):
-    """An environment that pays for coverage; the task's own reward is kept in `info["task_reward"]`.
+class VisitReward:
+    """Coverage rewards in [-1/(cap-1), 1] at the counts of `counter`, to which it listens."""
 
-    `rho` in [0, inf] says how much the worst pair counts, `mu` which pairs matter: None (all pairs alike; new
-    ones join as they are met), an array `[num_keys, A]`, or a function of (key, action). A visit that is
-    worth `cap` times the average visit so far, or more, is paid 1. `states` and `actions` are those of
-    `CountVisits`.
+    def __init__(self, rho: Any, weights: WeightRow, cap: Any, counter: VisitCounter) -> None:
+        self.rho = checks.number(rho, "rho")
+        if self.rho < 0:
+            raise InvalidArgumentError(f"`rho` must be in [0, inf], got {self.rho:g}.")
+        self.cap = checks.positive(cap, "cap")
+        if self.cap <= 1:
+            raise InvalidArgumentError(
+                f"`cap` must be above 1, the gradient of an average visit, got {self.cap:g}."
+            )
+        self._counter, self._weights = counter, weights
+        self._log_mu: list[float] = []  # per pair, grows with the counter
+        self._gradient = relative_gradient(self.rho, counter, self._log_mu)
+        counter.listener = self._visited
 
-    >>> import gymnasium as gym, rhocover as rc
-    >>> env = rc.CoverageReward(gym.make("CliffWalking-v1"))
-    >>> _ = env.reset(seed=0)
-    >>> [round(env.step(action)[1], 3) for action in (3, 3, 3, 3, 0)]
-    [1.0, 0.0, 0.0, 0.0, 1.0]
-    """
+    def of(self, pair: int | None) -> float:
+        """Returns the reward of a visit of `pair` at the counts before it; 0 for None, no visit."""
+        return 0.0 if pair is None else (min(self._relative(pair), self.cap) - 1) / (self.cap - 1)
+
+    def weights_of(self, keys: Sequence[Hashable]) -> FloatArray:
+        """Returns the weights mu of the pairs of these states, shape `[len(keys), A]`."""
+        return np.array([self._weights(key) for key in keys]).reshape(len(keys), self._counter.num_actions)
+
+    def _relative(self, pair: int) -> float:
+        """Returns r: 0 for zero weight, infinite where a weighted pair was never visited."""
+        if self._log_weight(pair) == -math.inf:
+            return 0.0
+        return self._gradient.at(pair) if self._counter.counts[pair] else math.inf
+
+    def _visited(self, pair: int) -> None:
+        if self._log_weight(pair) > -math.inf:
+            self._gradient.visited(pair)
+
+    def _log_weight(self, pair: int) -> float:
+        A = self._counter.num_actions
+        while len(self._log_mu) <= pair:
+            row = self._weights(self._counter.keys[len(self._log_mu) // A])
+            self._log_mu += [math.log(weight) if weight > 0 else -math.inf for weight in row.tolist()]
+        return self._log_mu[pair]
+
+
+class RewardingWrapper(CountingWrapper):
+    """What makes a counting wrapper pay for coverage; it comes before that wrapper among the base classes."""
 
     def __init__(
         self,
-        env: gym.Env,
+        env: Any,
         rho: float = 2.0,
         mu: Any = None,
         states: Any = None,
@@ -145,19 +206,58 @@ class CoverageReward(CountVisits):
     ) -> None:
         settings = {"states": plain(states), "actions": plain(actions), "cap": cap, "task_share": task_share}
         RecordConstructorArgs.__init__(self, rho=rho, mu=plain(mu), **settings)
-        CountVisits.__init__(self, env, states, actions)
-        self._weights = read_weights(mu, self._code, self._counter.num_actions)
-        self._worth = VisitWorth(rho, self._weights, cap, self._counter)
+        super().__init__(env, states, actions)  # type: ignore[call-arg]  # of the wrapper that counts
+        weights = read_weights(mu, self._counter.code, self._counter.num_actions)
+        self._reward = VisitReward(rho, weights, cap, self._counter)
         self._task_share = checks.probability(task_share, "task_share")
 
     @property
     def coverage_rho(self) -> float:
         """The order of the objective whose gradient is paid."""
-        return self._worth.rho
+        return self._reward.rho
 
     def weights_of(self, keys: Sequence[Hashable]) -> FloatArray:
         """Returns the weights mu of the pairs of these states, shape `[len(keys), A]`."""
-        return np.array([self._weights(key) for key in keys]).reshape(len(keys), self._counter.num_actions)
+        return self._reward.weights_of(keys)
+
+    def _rewarded_step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Steps the environment, counts, and returns the mix of coverage and task as the reward."""
+        wrapper: Any = self
+        pairs = wrapper._pairs(action)
+        bonus = self._bonus(pairs)  # before the step: a weight that is refused leaves all as it was
+        observation, task, terminated, truncated, info = result = wrapper.env.step(action)
+        wrapper._count(pairs, result)
+        parts = self._parts(task, bonus)
+        mixed = (1 - self._task_share) * bonus + self._task_share * parts["task_reward"]
+        return observation, mixed, terminated, truncated, {**info, **parts}
+
+    def _bonus(self, pairs: Any) -> Any:
+        """Returns the coverage reward, or those of all sub-environments."""
+        return self._reward.of(pairs)
+
+    def _parts(self, task: Any, bonus: Any) -> dict[str, Any]:
+        """Returns both parts of the reward, as `info` says them."""
+        return {"task_reward": float(task), "coverage_reward": bonus}
+
+
+class CoverageReward(RewardingWrapper, CountVisits):
+    """An environment that pays for coverage; the task's own reward is kept in `info["task_reward"]`.
+
+    `rho` in [0, inf] says how much the worst pair counts, `mu` which pairs matter: None (all pairs alike; new
+    ones join as they are met), an array `[num_keys, A]`, or a function of (key, action). A visit whose
+    gradient is `cap` times that of the average visit so far, or more, is paid 1. `states` and `actions` are
+    those of `CountVisits`.
+
+    >>> import gymnasium as gym, rhocover as rc
+    >>> env = rc.CoverageReward(gym.make("CliffWalking-v1"))
+    >>> _ = env.reset(seed=0)
+    >>> [round(env.step(action)[1], 3) for action in (3, 3, 3, 3, 0)]
+    [1.0, 0.0, 0.0, 0.0, 1.0]
+    """
+
+    def step(self, action: Any) -> StepResult:
+        """Steps the environment; the reward is the mix of coverage and task."""
+        return self._rewarded_step(action)
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -167,92 +267,114 @@ class CoverageReward(CountVisits):
             spec.nondeterministic = True
         return spec
 
-    def step(self, action: Any) -> StepResult:
-        """Steps the environment; the reward is the mix of coverage and task."""
-        pair = self._trajectory.pair(self._actions.number(action))
-        bonus = self._worth.reward(pair)  # before the step: a weight that is refused leaves all as it was
-        observation, task, terminated, truncated, info = result = self.env.step(action)
-        self._count(pair, result)
-        parts = {"task_reward": float(task), "coverage_reward": bonus}
-        mixed = (1 - self._task_share) * bonus + self._task_share * float(task)
-        return observation, mixed, terminated, truncated, {**info, **parts}
-
 
 # The counting and the rewarding wrapper for vector environments; their sub-environments share the counts.
 #
 #     envs = rc.CoverageRewardVector(gym.make_vec("FrozenLake-v1", num_envs=8), rho=2.0)
 #
-# Which steps are visits in which autoreset mode is told in `lanes`. A step that only resets is paid
-# nothing. All rewards of one step are those of the counts before it, so they do not depend on the order of
-# the sub-environments.
+# Which steps are visits in which mode is read in `autoreset`. A step that only resets is paid nothing. All
+# rewards of one step are those of the counts before it, so they do not depend on the order of the
+# sub-environments.
 
 VectorResult = tuple[Any, Any, Any, Any, dict[str, Any]]
 
 
-class CountVisitsVector(VectorWrapper, RecordConstructorArgs):
+class CountVisitsVector(CountingWrapper, VectorWrapper):
     """A vector environment whose visits are counted; arguments are those of `CountVisits`."""
 
     def __init__(self, env: VectorEnv, states: Any = None, actions: Any = None) -> None:
         RecordConstructorArgs.__init__(self, states=plain(states), actions=plain(actions))
-        self._lanes = Lanes(env, states, actions)
+        self._mode = autoreset_mode(checked_vector(env))
         VectorWrapper.__init__(self, env)
-
-    @property
-    def visits(self) -> Visits:
-        """What all sub-environments visited so far, as a value that later steps do not change."""
-        return self._lanes.counter.visits()
+        spaces = env.single_observation_space, env.single_action_space
+        self._counter = make_counter(env, states, actions, spaces)
+        self._trajectories = [Trajectory(self._counter) for _ in range(env.num_envs)]
+        self._was_over = np.zeros(env.num_envs, bool)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Resets the sub-environments, or those in `options["reset_mask"]`; each begins an episode."""
         mask = reset_mask(options, self.num_envs)
-        self._lanes.forget(mask)
+        self._forget(mask)
         observations, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
-        self._lanes.start(observations, mask)
+        each = zip(self._trajectories, iterate(self.env.observation_space, observations), mask, strict=True)
+        begun = [
+            (trajectory, self._counter.code.key(shown)) for trajectory, shown, is_reset in each if is_reset
+        ]
+        for trajectory, key in begun:
+            trajectory.start(key)
         return observations, infos
 
     def step(self, actions: Any) -> VectorResult:
         """Steps the sub-environments, and counts the steps that are visits."""
-        pairs = self._lanes.pairs(actions)
+        pairs = self._pairs(actions)
         result = self.env.step(actions)
-        self._lanes.step(pairs, result)
+        self._count(pairs, result)
         return result
 
+    def _pairs(self, actions: Any) -> list[int | None]:
+        """Returns the pairs that a step with these actions would visit; None where it would visit none."""
+        each = zip(self._trajectories, iterate(self.env.action_space, actions), strict=True)
+        number = self._counter.actions.number
+        return [None if one.state is None else one.pair(number(action)) for one, action in each]
 
-class CoverageRewardVector(CountVisitsVector):
+    def _count(self, pairs: Sequence[int | None], result: VectorResult) -> None:
+        """Counts what a step did, and begins the episodes that it began."""
+        observations, _, terminated, truncated, infos = result
+        over, was_over = np.logical_or(terminated, truncated), self._was_over
+        self._forget(np.ones_like(over))  # if an observation cannot be read, nobody knows where we are
+        shown = list(iterate(self.env.observation_space, observations))
+        steps = sub_steps(self._mode, was_over, shown, over, infos)
+        keys = [self._keys(*each) for each in zip(pairs, steps, terminated, strict=True)]
+        for k, (trajectory, pair) in enumerate(zip(self._trajectories, pairs, strict=True)):
+            last, first = keys[k]
+            if pair is not None and terminated[k]:
+                trajectory.end(pair)
+                self._counter.end_at(steps[k].led_to)
+            elif pair is not None:
+                trajectory.move(pair, last, is_cut=bool(truncated[k]))
+            if first is not NOT_SHOWN:
+                trajectory.start(first)
+        self._was_over = over
+
+    def _keys(self, pair: int | None, step: SubStep, terminated: bool) -> tuple[Hashable, Hashable]:
+        """Returns the states to which a step led and in which it began an episode, where they count."""
+        key = self._counter.code.key
+        last = NOT_SHOWN if pair is None or terminated else key(step.last)
+        return last, NOT_SHOWN if step.begins is NOT_SHOWN else key(step.begins)
+
+    def _forget(self, mask: BoolArray) -> None:
+        """Leaves the masked sub-environments without a state, until they are started."""
+        for k in np.flatnonzero(mask):
+            self._trajectories[k].state = None
+        self._was_over = self._was_over & ~mask
+
+
+class CoverageRewardVector(RewardingWrapper, CountVisitsVector):
     """A vector environment that pays for coverage; arguments are those of `CoverageReward`.
 
     `infos["task_reward"]` and `infos["coverage_reward"]` hold both parts, an entry for each sub-environment.
     """
 
-    def __init__(
-        self,
-        env: VectorEnv,
-        rho: float = 2.0,
-        mu: Any = None,
-        states: Any = None,
-        actions: Any = None,
-        *,
-        cap: float = 10.0,
-        task_share: float = 0.0,
-    ) -> None:
-        settings = {"states": plain(states), "actions": plain(actions), "cap": cap, "task_share": task_share}
-        RecordConstructorArgs.__init__(self, rho=rho, mu=plain(mu), **settings)
-        CountVisitsVector.__init__(self, env, states, actions)
-        weights = read_weights(mu, self._lanes.code, self._lanes.counter.num_actions)
-        self._worth = VisitWorth(rho, weights, cap, self._lanes.counter)
-        self._task_share = checks.probability(task_share, "task_share")
-
     def step(self, actions: Any) -> VectorResult:
         """Steps the sub-environments; the rewards are the mix of coverage and task."""
-        pairs = self._lanes.pairs(actions)
-        bonus = np.array([self._worth.reward(pair) for pair in pairs])
-        observations, tasks, terminated, truncated, infos = result = self.env.step(actions)
-        self._lanes.step(pairs, result)
-        task = np.array(tasks, float)
+        return self._rewarded_step(actions)
+
+    def _bonus(self, pairs: Sequence[int | None]) -> FloatArray:
+        return np.array([self._reward.of(pair) for pair in pairs])
+
+    def _parts(self, task: Any, bonus: FloatArray) -> dict[str, Any]:
         everyone = np.ones(self.num_envs, bool)
-        parts = {"task_reward": task, "_task_reward": everyone}
-        parts |= {"coverage_reward": bonus, "_coverage_reward": everyone.copy()}
-        mixed = (1 - self._task_share) * bonus + self._task_share * task
-        return observations, mixed, terminated, truncated, {**infos, **parts}
+        parts = {"task_reward": np.array(task, float), "_task_reward": everyone}
+        return parts | {"coverage_reward": bonus, "_coverage_reward": everyone.copy()}
+
+
+def checked_vector(env: Any) -> VectorEnv:
+    """Returns `env` if it is a vector environment."""
+    if not isinstance(env, VectorEnv):
+        raise InvalidArgumentError(
+            f"`env` must be a gymnasium.vector.VectorEnv, got {type(env).__name__}. "
+            "For a single environment use the wrapper of the same name without `Vector`."
+        )
+    return env

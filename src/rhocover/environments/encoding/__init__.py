@@ -28,7 +28,7 @@ from rhocover.environments.encoding.base import (
 from rhocover.environments.encoding.bins import BinCode, Bins, QuantileBins, space_bounds
 from rhocover.environments.encoding.discrete import WholeNumber, WholeNumbers
 from rhocover.environments.encoding.functions import FunctionCode
-from rhocover.environments.stepping import pilot_observations
+from rhocover.environments.stepping import random_rollout
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 
 # A state code from what a file says of it. Files are data: none makes a function run.
@@ -112,7 +112,7 @@ __all__ = [
     "StateCode",
     "WholeNumber",
     "WholeNumbers",
-    "pilot_observations",
+    "random_rollout",
     "read_action_code",
     "read_state_code",
     "state_code_from_document",
@@ -135,7 +135,7 @@ def read_state_code(states: Any, space: Any) -> StateCode:
     if isinstance(states, QuantileBins):
         raise InvalidArgumentError(
             "`states=QuantileBins(...)` has no edges yet: call its .fit(observations) with observations of a "
-            "pilot run, for example pilot_observations(env, num_steps=10_000, seed=0), and pass the result."
+            "random rollout, for example random_rollout(env, num_steps=10_000, seed=0), and pass the result."
         )
     if callable(states):
         return FunctionCode(states)

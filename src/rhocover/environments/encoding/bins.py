@@ -1,6 +1,6 @@
 """Observations of real numbers as states: the cells of a grid.
 
-`Bins` cuts every dimension into equal parts, `QuantileBins` at the quantiles of observations of a pilot run,
+`Bins` cuts every dimension into equal parts, `QuantileBins` at quantiles of what a random rollout observed,
 so that each part holds about as many of them. Bin k of a dimension holds e_k <= x < e_{k+1}; the last one
 also holds its upper end. `of` says what of an observation is cut: component numbers, or a function from an
 observation to a few numbers, such as the angle that Pendulum gives as a cosine and a sine.
@@ -233,17 +233,17 @@ class Bins:
 
 @dataclass(frozen=True)
 class QuantileBins:
-    """Bins that held equally many observations of a pilot run; `fit` finds their edges.
+    """Bins that held equally many observations of a random rollout; `fit` finds their edges.
 
     `counts`, `of` and `names` are those of `Bins`. The outer bins are open: they hold whatever lies
-    beyond the pilot's observations. Where many observations are one value, quantiles coincide and there
-    are fewer bins than asked for. `pilot_steps` is how long a pilot run is where one is made for you.
+    beyond its observations. Where many observations are one value, quantiles coincide and there
+    are fewer bins than asked for. `rollout_steps` is how long a random rollout is where one is made for you.
     """
 
     counts: int | Sequence[int]
     of: Features = None
     names: Sequence[str] | None = None
-    pilot_steps: int = 10_000
+    rollout_steps: int = 10_000
 
     def fit(self, observations: Any) -> BinCode:
         """Returns the code whose edges are the quantiles of `observations`, `[T, ...]`."""

@@ -39,7 +39,7 @@ from rhocover.report.pages import (
     small_words,
     weights_words,
 )
-from rhocover.report.pages.visits import Visits, discovery_figure, least_section, visits_section
+from rhocover.report.pages.visits import PairShares, discovery_figure, least_section, visits_section
 
 NEAR = 1.1  # a worst ratio within this factor of the best plan's is as good as it gets
 FEWEST = 3  # stretches that make a curve
@@ -72,12 +72,12 @@ def page_of_audit(audit: Audit, *, command: str = "") -> Page:
     )  # fmt: skip
 
 
-def visits_of_audit(audit: Audit) -> Visits:
+def visits_of_audit(audit: Audit) -> PairShares:
     """Returns what was to be in the data, what is, and what the best plan would give."""
     target = audit.weights / audit.weights.max()
     target = target / target.sum()
     canvas = canvas_of(audit.tally, audit.layout, (target > 0) | (audit.counts > 0))
-    return Visits(canvas, target, audit.occupancy, audit.counts, _known_best(audit))
+    return PairShares(canvas, target, audit.occupancy, audit.counts, _known_best(audit))
 
 
 def _known_best(audit: Audit) -> FloatArray | None:
@@ -170,12 +170,12 @@ def _progress(audit: Audit) -> tuple[IntArray, IntArray, FloatArray]:
 
 def _stretches(tally: Tally) -> Iterator[IntArray]:
     """Yields the visits of each pair by the end of each stretch `[S*A]`, and by the end of the data."""
-    counts = np.zeros(tally.visits.size, np.int64)
+    counts = np.zeros(tally.counts.size, np.int64)
     for number in range(tally.batches.shape[0]):
         batch = tally.batches[[number]]
         counts[batch.indices] += batch.data
         yield counts
-    yield tally.visits.ravel()
+    yield tally.counts.ravel()
 
 
 def _ratio_picture(audit: Audit, steps: IntArray, worst: FloatArray) -> Picture | None:

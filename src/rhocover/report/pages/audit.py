@@ -39,7 +39,7 @@ from rhocover.report.pages import (
     small_words,
     weights_words,
 )
-from rhocover.report.pages.visits import Visits, discovery_figure, least_section, visits_section
+from rhocover.report.pages.visits import VisitShares, discovery_figure, least_section, visits_section
 
 NEAR = 1.1  # a worst ratio within this factor of the best plan's is as good as it gets
 FEWEST = 3  # stretches that make a curve
@@ -72,12 +72,12 @@ def page_of_audit(audit: Audit, *, command: str = "") -> Page:
     )  # fmt: skip
 
 
-def visits_of_audit(audit: Audit) -> Visits:
+def visits_of_audit(audit: Audit) -> VisitShares:
     """Returns what was to be in the data, what is, and what the best plan would give."""
     target = audit.weights / audit.weights.max()
     target = target / target.sum()
     canvas = canvas_of(audit.tally, audit.layout, (target > 0) | (audit.counts > 0))
-    return Visits(canvas, target, audit.occupancy, audit.counts, _known_best(audit))
+    return VisitShares(canvas, target, audit.occupancy, audit.counts, _known_best(audit))
 
 
 def _known_best(audit: Audit) -> FloatArray | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.planning import Plan
+from rhocover.planning.planner import Plan, missed_plans
 from rhocover.report.figures import frontier_figure
 from rhocover.report.pages import (
     KeyNumber,
@@ -32,7 +32,7 @@ from rhocover.report.pages import (
     small_words,
     weights_words,
 )
-from rhocover.report.pages.visits import Visits, least_section, visits_section
+from rhocover.report.pages.visits import VisitShares, least_section, visits_section
 
 MOST_MAPS = 5  # of plans; with what was asked for there are six
 LEAST_FRONTIER = 3  # fewer points are not a curve
@@ -71,10 +71,10 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", com
     )
 
 
-def visits_of_plan(plan: Plan) -> Visits:
+def visits_of_plan(plan: Plan) -> VisitShares:
     """Returns what was asked for and what the plan gives."""
     weights = plan.weights / plan.weights.max()
-    return Visits(plan.mdp, weights / weights.sum(), plan.occupancy)
+    return VisitShares(plan.mdp, weights / weights.sum(), plan.occupancy)
 
 
 def counted_visits(discount: float | None = None, horizon: int | None = None) -> str:
@@ -84,11 +84,10 @@ def counted_visits(discount: float | None = None, horizon: int | None = None) ->
     return "long-run visits" if discount is None else f"visits discounted by {discount:g}"
 
 
-def _verdict(plans: Sequence[Plan], seen: Visits) -> Verdict:
+def _verdict(plans: Sequence[Plan], seen: VisitShares) -> Verdict:
     main = plans[-1]
-    missed = [plan for plan in plans if not plan.is_good]
-    if missed:
-        worst = max(missed, key=lambda plan: plan.gap)
+    if missed := missed_plans(plans):
+        worst = missed[0]
         return Verdict(
             f"{len(missed)} of {len(plans)} plans missed the tolerance: at rho = {order_words(worst.rho)} "
             f"{worst.status.value}. What was reached is shown, and is at most {small_words(worst.gap)} nats "
@@ -102,7 +101,7 @@ def _verdict(plans: Sequence[Plan], seen: Visits) -> Verdict:
     return Verdict(f"{_shortfall(plans, seen)} {_proof(plans)}", "Solved, with proof", "good")
 
 
-def _shortfall(plans: Sequence[Plan], seen: Visits) -> str:
+def _shortfall(plans: Sequence[Plan], seen: VisitShares) -> str:
     first, main = plans[0], plans[-1]
     text = (
         "No way of acting gives every pair what was asked for. At rho = "
@@ -125,7 +124,7 @@ def _at_most(gap: float) -> str:
     return small_words(gap).removeprefix("< ")
 
 
-def _numbers(plans: Sequence[Plan], seen: Visits) -> tuple[KeyNumber, ...]:
+def _numbers(plans: Sequence[Plan], seen: VisitShares) -> tuple[KeyNumber, ...]:
     main = plans[-1]
     gap = max(plan.gap for plan in plans)
     at = f" at rho = {order_words(main.rho)}" if len(plans) > 1 else ""

@@ -37,7 +37,7 @@ from rhocover.report.pages import (
     small_words,
     weights_words,
 )
-from rhocover.report.pages.visits import Visits, discovery_figure, least_section, visits_section
+from rhocover.report.pages.visits import VisitShares, discovery_figure, least_section, visits_section
 
 CLOSE, NEAR = 0.01, 0.1  # nats: pairs fall about 1 and 10 percent shorter than they must
 KNOWN = "known"
@@ -83,14 +83,14 @@ def page_of_run(
     )  # fmt: skip
 
 
-def visits_of_run(run: Run) -> Visits:
+def visits_of_run(run: Run) -> VisitShares:
     """Returns what was asked for, what was visited, and what the best plan gives."""
     table = run.problem.table
     target, best = table(run.coverage.mu_bar), table(run.problem.d_star)
-    return Visits(run.mdp, target, run.occupancy, run.counts, best)
+    return VisitShares(run.mdp, target, run.occupancy, run.counts, best)
 
 
-def verdict_of_run(run: Run, seen: Visits) -> Verdict:
+def verdict_of_run(run: Run, seen: VisitShares) -> Verdict:
     """Returns how good the visits are, in words."""
     if run.num_missing:
         missing, number = run.num_missing, run.trace.num_weighted

@@ -1,6 +1,6 @@
 """Where the visits went against where they should be: what pages of plans, runs and data sets share.
 
-`Visits` holds for each pair the share that was asked for, the share it got, and where they are known the
+`VisitShares` holds for each pair the share that was asked for, the share it got, and where they are known the
 number of visits and the best share possible. From it come the maps, and the table of the least covered
 pairs. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
 """
@@ -144,7 +144,7 @@ CURVE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Visits:
+class VisitShares:
     """What each pair was to get, `target`, and got, `share`; both sum to 1."""
 
     mdp: MDP
@@ -186,7 +186,7 @@ class Visits:
         return f"({s}, {a})" + (f" at step {step[0]}" if step else "")
 
 
-def visits_section(heading: str, visits: Visits, shares: Mapping[str, FloatArray]) -> Section:
+def visits_section(heading: str, visits: VisitShares, shares: Mapping[str, FloatArray]) -> Section:
     """Returns maps of `shares`, tables by the name of what has them, and of what each of them misses.
 
     What was asked for comes first, as a map of its own. Where states lie nowhere there is a curve instead.
@@ -226,7 +226,7 @@ def _shares_alt(tables: Mapping[str, FloatArray]) -> str:
     return f"Maps of the share of the visits that each pair has, side by side: {names}."
 
 
-def _missing_alt(visits: Visits, what: str) -> str:
+def _missing_alt(visits: VisitShares, what: str) -> str:
     worst = float(visits.ratio.ravel()[visits.order[0]])
     return (
         f"{what} what each pair was to get against what it got. The pair that falls shortest, "
@@ -235,7 +235,7 @@ def _missing_alt(visits: Visits, what: str) -> str:
     )
 
 
-def least_section(visits: Visits, where: str = "") -> Section:
+def least_section(visits: VisitShares, where: str = "") -> Section:
     """Returns the table of the least covered pairs, and behind a fold the pairs that come next."""
     heading, number = f"Least covered pairs{where}", len(visits.order)
     if number <= ALL:
@@ -246,7 +246,7 @@ def least_section(visits: Visits, where: str = "") -> Section:
     return section(heading, _table(visits, visits.order[:SHOWN], caption), Fold(others, (behind,)))
 
 
-def _table(visits: Visits, positions: IntArray, caption: str) -> Table:
+def _table(visits: VisitShares, positions: IntArray, caption: str) -> Table:
     amount = "visits per 1,000 steps" if visits.counts is None else "visits"
     headings = ("pair", amount, "share of what was asked", "missing factor")
     if visits.best is not None:
@@ -254,7 +254,7 @@ def _table(visits: Visits, positions: IntArray, caption: str) -> Table:
     return Table(caption, headings, tuple(_row(visits, int(k)) for k in positions))
 
 
-def _row(visits: Visits, position: int) -> tuple[Cell, ...]:
+def _row(visits: VisitShares, position: int) -> tuple[Cell, ...]:
     ratio = float(visits.ratio.ravel()[position])
     part = 1 / ratio if ratio > 0 else 0.0
     amount = f"{1000 * float(visits.share.ravel()[position]):.3g}"

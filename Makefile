@@ -8,7 +8,7 @@ LOCK_FLAGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-sb3 test-release test-oldest test-kernels check coverage docs bench bench-short bars \
-	soak fuzz attack mutate dist sbom lock clean
+	soak fuzz attack mutate dist lock clean
 
 # Packages come from .venv alone, whatever the caller's shell adds.
 unexport PYTHONPATH
@@ -95,12 +95,10 @@ attack: .venv/.test  ## kill, break, race and feed everything with new seeds for
 mutate: .venv/.test  ## change the numerical core in random places, see which changes no test notices
 	.venv/bin/python -m mutation
 
-dist: .venv/.test  ## build archive and wheel into dist, the same bytes from the same commit
+dist: .venv/.test  ## build archive, wheel, licence list and bill of materials into dist, the same bytes from the same commit
 	.venv/bin/python -m release.build
-
-sbom: .venv/.test  ## write the licence list and the bill of materials from the locks
-	.venv/bin/python -m release.licences
-	.venv/bin/python -m release.sbom
+	.venv/bin/python -m release.licences dist
+	.venv/bin/python -m release.sbom dist
 
 clean:  ## remove the environments, the caches and the demonstration
 	rm -rf .venv .venv-bench .venv-oldest .venv-lock out/demo out/docs out/docs-cache build dist .pytest_cache .ruff_cache .hypothesis

@@ -1,6 +1,6 @@
-"""Writes release/licences.md: which licence every package has that comes with rhocover.
+"""Writes licences.md: which licence every package has that comes with rhocover.
 
-python -m release.licences [FOLDER]
+python -m release.licences FOLDER
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HEAD = """# Licences
 rhocover is Apache-2.0. What it needs has these licences; all are permissive, and a remark says where a
 package carries something under another one. Versions are those of the locks; torch and what it needs stand
 in none of them.
-This file is written by `make sbom`.
+This file is written by `make dist`.
 """
 
 
@@ -69,6 +69,10 @@ def _table(title: str, packages: dict[str, Package]) -> str:
     )
 
 
-if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
+def write(folder: Path) -> None:
+    """Writes the page to a folder."""
     (folder / NAME).write_text(page(), "utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

@@ -1,6 +1,6 @@
-"""Writes release/sbom.cdx.json: the components of rhocover as a CycloneDX 1.6 document.
+"""Writes sbom.cdx.json: the components of rhocover as a CycloneDX 1.6 document.
 
-    python -m release.sbom [FOLDER]
+    python -m release.sbom FOLDER
 
 Everything in it follows from the locks, so the same locks give the same bytes: there is no time, no random
 serial number and no word of where packages were fetched. The hashes of a component are those of the files
@@ -86,6 +86,10 @@ def _children(name: str, packages: Iterable[Package]) -> list[str]:
     ]
 
 
-if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent
+def write(folder: Path) -> None:
+    """Writes the document to a folder."""
     (folder / NAME).write_text(json.dumps(document(), indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

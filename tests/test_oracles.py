@@ -21,7 +21,7 @@ from rhocover import MDP, Coverage, Occupancies, chains, envs
 from rhocover.errors import InfeasibleFloorError, InvalidArgumentError, SolverError, UnknownNameError
 from rhocover.oracles import METHODS, Response, ValueIteration, best_response, make_oracle
 from rhocover.oracles.evaluation import best_class, evaluate
-from rhocover.oracles.response import Choices, Question
+from rhocover.oracles.response import Choices, ScaledReward
 
 reproducible = settings(max_examples=40, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)
@@ -322,7 +322,7 @@ def test_a_value_scales_with_its_reward(method, power):
 def test_any_potential_gives_an_upper_bound(criterion, seed):
     members = members_of(random_model(seed), criterion, seed)
     reward = random_reward(members, seed)
-    question = Question.of(Choices(members), reward)
+    question = ScaledReward.of(Choices(members), reward)
     h = np.random.default_rng(seed).normal(size=members.flow.shape[0]) * 10.0 ** (seed % 12)
     best = best_response(members, reward, method="lp").value
     assert size_of(reward) * question.upper_bound(h) >= best - 1e-12 * size_of(reward)
@@ -339,7 +339,7 @@ def test_the_bound_is_not_below_the_same_bound_in_exact_arithmetic(seed):
     for pair, row in enumerate(members.mdp.transitions.toarray()):
         onward = sum(Fraction(p) * Fraction(v) for p, v in zip(row.tolist(), h.tolist(), strict=True))
         exact.append(Fraction(reward[pair]) + onward - Fraction(h[members.node[pair]]))
-    assert Fraction(Question.of(Choices(members), reward).upper_bound(h)) >= max(exact)
+    assert Fraction(ScaledReward.of(Choices(members), reward).upper_bound(h)) >= max(exact)
 
 
 def test_the_bound_of_a_set_with_a_floor_counts_what_the_floor_gives_away():

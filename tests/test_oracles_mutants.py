@@ -34,7 +34,7 @@ from rhocover.oracles.evaluation import (
     visits_by_sweeps,
 )
 from rhocover.oracles.policy_iteration import first_look, improved, settled, swept
-from rhocover.oracles.response import EPSILON, Choices, Question, centred
+from rhocover.oracles.response import EPSILON, Choices, ScaledReward, centred
 from small_models import random_model
 
 CLOSE = {"rtol": 1e-11, "atol": 1e-12}
@@ -240,7 +240,7 @@ def test_sweeps_are_bellmans_operator_again_and_again():
 def test_an_advantage_is_what_the_flow_leaves_of_a_reward_and_its_rounding_counts_every_term(options):
     choices, rng = choices_of(2, **options), np.random.default_rng(5)
     members = choices.members
-    question = Question.of(choices, 8 * rng.normal(size=members.num_pairs))
+    question = ScaledReward.of(choices, 8 * rng.normal(size=members.num_pairs))
     assert np.abs(question.reward).max() == 1
     h = rng.normal(size=choices.num_nodes)
     advantage, error = question.advantage(h)
@@ -253,7 +253,7 @@ def test_an_advantage_is_what_the_flow_leaves_of_a_reward_and_its_rounding_count
 def test_a_bound_adds_the_rounding_of_its_sums(options):
     choices = Choices(Occupancies.of(random_model(2, 40), **options))
     members, rng = choices.members, np.random.default_rng(5)
-    question = Question.of(choices, rng.random(members.num_pairs))
+    question = ScaledReward.of(choices, rng.random(members.num_pairs))
     h = 1e6 * (rng.random(choices.num_nodes) + 0.5)
     wide = np.longdouble  # 11 bits more: what is left is the bound's own allowance
     most = wide(0) + sum(question.advantage(h))
@@ -289,7 +289,7 @@ def place(members: Occupancies, state: int) -> np.ndarray:
 def test_asked_the_same_again_one_evaluation_is_enough(grid, size):
     oracle = PolicyIteration(grid)
     reward = size * np.random.default_rng(0).random(grid.num_pairs)
-    assert policy_iteration._warm(Question.of(oracle.choices, reward), oracle.respond(reward)) is not None
+    assert policy_iteration._warm(ScaledReward.of(oracle.choices, reward), oracle.respond(reward)) is not None
     first = oracle.respond(reward)
     again = oracle.respond(reward, warm=first)
     assert first.iterations > again.iterations == 1
@@ -321,7 +321,7 @@ def test_far_is_relative_to_what_can_be_earned_at_all():
     assert there.value == pytest.approx(1 / 6, rel=1e-12)
     for share, is_far in ((0.0, True), (0.7, True), (0.8, False), (1.0, False)):
         reward = 1.0 * (members.mdp.pair_state == 8) + share * (members.mdp.pair_state == 3)
-        found = policy_iteration._warm(Question.of(oracle.choices, reward), there)
+        found = policy_iteration._warm(ScaledReward.of(oracle.choices, reward), there)
         assert (found is None) == is_far
 
 
@@ -329,7 +329,7 @@ def test_an_answer_to_losses_is_a_start_for_the_same_losses(grid):
     oracle, losses = PolicyIteration(grid), place(grid, 5) - 2.0
     answer = oracle.respond(losses)
     assert answer.value < 0
-    assert policy_iteration._warm(Question.of(oracle.choices, losses), answer) is not None
+    assert policy_iteration._warm(ScaledReward.of(oracle.choices, losses), answer) is not None
 
 
 def test_a_response_over_several_rooms_is_that_of_the_best_and_zero_outside():
@@ -354,7 +354,7 @@ def test_a_response_over_several_rooms_is_that_of_the_best_and_zero_outside():
 
 
 def test_howards_iteration_ends_where_nothing_is_better_with_a_certified_gap(grid):
-    question = Question.of(Choices(grid), place(grid, 5))
+    question = ScaledReward.of(Choices(grid), place(grid, 5))
     chosen, _ = first_look(question.choices, question.reward, 0.999)
     end = policy_iteration._howard(question, question.choices.first, 0, 50)
     assert 1 < end.iterations < 12
@@ -370,7 +370,7 @@ def test_howards_iteration_ends_where_nothing_is_better_with_a_certified_gap(gri
 
 def test_iterations_are_those_of_every_start(grid, monkeypatch):
     oracle, reward = PolicyIteration(grid), np.random.default_rng(0).random(grid.num_pairs)
-    question = Question.of(oracle.choices, reward)
+    question = ScaledReward.of(oracle.choices, reward)
     cold = policy_iteration._cold(question).iterations
     answer = oracle.respond(reward)
     assert answer.iterations == cold
@@ -390,7 +390,7 @@ def test_a_program_that_is_infeasible_for_another_reason_says_so(monkeypatch):
 
 
 def test_polishing_leaves_a_finished_stage_alone_and_repairs_a_potential(grid):
-    question = Question.of(Choices(grid), place(grid, 5))
+    question = ScaledReward.of(Choices(grid), place(grid, 5))
     end = policy_iteration._howard(question, question.choices.first, 0, 50)
     assert policy_iteration._polished(question, end) is end
     wrong = replace(end, potential=end.potential + 1e-3 * np.arange(end.potential.size) % 1.0, gap=1e-3)
@@ -446,7 +446,7 @@ def test_value_iteration_stops_at_the_first_sweep_whose_changes_are_even():
 
 
 def test_sweeps_alone_are_an_answer_where_they_prove_enough(crowd):
-    question = Question.of(crowd, np.random.default_rng(3).random(600))
+    question = ScaledReward.of(crowd, np.random.default_rng(3).random(600))
     stage = policy_iteration._swept(question, None)
     assert stage is not None
     assert stage.iterations == 1

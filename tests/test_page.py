@@ -21,7 +21,7 @@ import rhocover as rc
 from chromium import measured, needs_browser, print_to, rendered, screenshot
 from rhocover.datasets.audit import audit
 from rhocover.errors import InvalidArgumentError
-from rhocover.experiments.comparison import Estimate
+from rhocover.experiments.comparison import MeanEstimate
 from rhocover.report.figures import occupancy_figure
 from rhocover.report.pages import (
     Code,
@@ -40,17 +40,7 @@ from rhocover.report.pages import (
 )
 from rhocover.report.pages.audit import page_of_audit
 from rhocover.report.pages.comparison import is_ahead, leaders, page_of_comparison
-from rhocover.report.pages.html import (
-    DARK,
-    LIGHT,
-    LONGEST,
-    PAPER,
-    SCRIPT,
-    page_html,
-    picture_html,
-    svg_html,
-    write_page,
-)
+from rhocover.report.pages.html import LONGEST, SCRIPT, STYLE, page_html, picture_html, svg_html, write_page
 from rhocover.report.pages.plan import page_of_plans
 from rhocover.report.pages.run import page_of_run
 from rhocover.report.pages.visits import SHOWN, PairShares, discovery_figure, least_section, shares_figure
@@ -217,7 +207,7 @@ def test_a_comparison_calls_a_lead_within_chance_no_lead(comparison, pages):
     assert first.explorer == "feedback"
     assert not is_ahead(second, first)
     sure, near, alone = (
-        replace(second, regret=Estimate(*pair)) for pair in ((1.0, 0.1), (0.1, 0.05), (1.0, np.nan))
+        replace(second, regret=MeanEstimate(*pair)) for pair in ((1.0, 0.1), (0.1, 0.05), (1.0, np.nan))
     )
     assert is_ahead(first, sure)
     assert not is_ahead(first, near)  # 0.1 is less than 2 standard errors of 0.05 ahead
@@ -413,7 +403,15 @@ def luminance(colour: str) -> float:
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
-@pytest.mark.parametrize("colours", [LIGHT, DARK, PAPER])
+COLOURS = [dict(re.findall(r"--(\w+): (#\w{6});", rule)) for rule in re.findall(r":root \{(.*?)\}", STYLE)]
+
+
+def test_there_is_a_set_of_colours_for_light_for_dark_and_for_paper():
+    assert [len(colours) for colours in COLOURS] == [10, 10, 10]
+    assert COLOURS[0].keys() == COLOURS[1].keys() == COLOURS[2].keys()
+
+
+@pytest.mark.parametrize("colours", COLOURS, ids=["light", "dark", "paper"])
 @pytest.mark.parametrize("ground", ["ground", "card"])
 def test_text_stands_out_from_its_ground(colours, ground):
     for name in ("ink", "soft", "link", "good", "fair", "poor"):

@@ -135,6 +135,76 @@ def test_the_layer_test_sees_an_import_in_every_spelling(line: str, room: str) -
     assert "data" not in found
 
 
+# Shapes.
+
+MOST_ARGUMENTS = 7  # what one takes in at a glance; more of them are values that belong together
+NOT_YET = (
+    "exploring/",
+    "collecting/",
+    "planning/problem.py",
+    "environments/counts.py",
+    "datasets/reading.py",
+)
+
+
+def definitions() -> Iterator[tuple[Path, str, ast.ClassDef | ast.FunctionDef]]:
+    """Yields (path, class around it or "", definition) for each class, function and method."""
+    for path in MODULES:
+        if path.as_posix().startswith(NOT_YET):
+            continue
+        waiting = [("", node) for node in ast.parse((SOURCE / path).read_text("utf-8")).body]
+        while waiting:
+            around, node = waiting.pop()
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                yield path, around, node
+                name = node.name if isinstance(node, ast.ClassDef) else ""
+                waiting += [(name, child) for child in node.body]
+
+
+def flat_names() -> set[tuple[str, str]]:
+    """Returns (module, name) of what rhocover and its packages export, and of the commands."""
+    from rhocover.cli.app import app
+
+    packages = {path.parts[0] for path in MODULES if path.name == "__init__.py" and len(path.parts) > 1}
+    modules = [rhocover, *(importlib.import_module(f"rhocover.{name}") for name in sorted(packages))]
+    exported = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    commands = [command.callback for command in app.registered_commands]
+    return {(getattr(x, "__module__", ""), getattr(x, "__name__", "")) for x in [*exported, *commands]}
+
+
+def num_arguments(node: ast.FunctionDef) -> int:
+    names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def test_no_function_inside_takes_more_than_seven_arguments() -> None:
+    """Exported functions, public methods of exported classes, commands and compiled loops are flat."""
+    flat, wrong = flat_names(), []
+    for path, around, node in definitions():
+        if isinstance(node, ast.ClassDef) or num_arguments(node) <= MOST_ARGUMENTS:
+            continue
+        module = ".".join(("rhocover", *path.with_suffix("").parts))
+        is_private = around and re.match(r"_(?!_init__$)", node.name)
+        is_compiled = any(ast.unparse(d).startswith("compiled") for d in node.decorator_list)
+        if not is_compiled and (is_private or (module, around or node.name) not in flat):
+            wrong.append(f"{path}:{node.lineno}: {node.name} takes {num_arguments(node)} arguments")
+    assert not wrong, "make values of what belongs together:\n" + "\n".join(wrong)
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    places: dict[str, list[str]] = {}
+    for path, _, node in definitions():
+        if isinstance(node, ast.ClassDef):
+            places.setdefault(node.name, []).append(path.as_posix())
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_no_module_is_named_like_one_of_the_standard_library() -> None:
+    found = [path for path in MODULES if not path.as_posix().startswith(NOT_YET)]
+    shadows = sys.stdlib_module_names - {"__main__"}  # `python -m rhocover` needs that one
+    assert [str(path) for path in found if {path.stem, *path.parts[:-1]} & shadows] == []
+
+
 def test_nothing_is_unpickled_or_evaluated() -> None:
     """Files and texts are data: loading one can never run code."""
     wrong = [

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import rhocover as rc
-from rhocover.environments.table_model import Table, read_table
+from rhocover.environments.table_model import TabularModel, read_table
 from rhocover.exploring.behaviours import Sampled
 from rhocover.exploring.simulator import Simulator, Visits
 
@@ -77,7 +77,7 @@ def _table(mdp: rc.MDP, seen: np.ndarray) -> np.ndarray:
     return counts
 
 
-def gymnasium_loop(env: Any, table: Table | None, num_steps: int, seed: int) -> Played:
+def gymnasium_loop(env: Any, table: TabularModel | None, num_steps: int, seed: int) -> Played:
     """Plays an environment by its own methods; transitions are kept if `table` says what states are."""
     num_actions, visits = int(env.action_space.n), [0] * int(env.observation_space.n * env.action_space.n)
     actions = np.random.default_rng(seed).integers(num_actions, size=num_steps).tolist()
@@ -94,7 +94,7 @@ def gymnasium_loop(env: Any, table: Table | None, num_steps: int, seed: int) -> 
     return taken, np.zeros((0, 0)) if table is None else _counted(table, np.array(path), np.array(actions))
 
 
-def _counted(table: Table, path: np.ndarray, actions: np.ndarray) -> np.ndarray:
+def _counted(table: TabularModel, path: np.ndarray, actions: np.ndarray) -> np.ndarray:
     """Returns the transitions of a path in the environment's numbers."""
     mdp = table.model
     number = np.full(int(table.states.max()) + 1, -1)

@@ -77,15 +77,11 @@ class MDP:
         kept = np.flatnonzero(mask)
         rows = rows if mask.all() else rows[kept]
         rows = checked_rows(rows, kept // num_actions, kept % num_actions, tolerance)
-        self._fill(
-            rows, kept // num_actions, kept % num_actions, num_actions,
-            start, state_labels, action_labels, layout, name, note,
-        )  # fmt: skip
+        labels = (state_labels, action_labels, layout, name, note)
+        self._fill(rows, kept // num_actions, kept % num_actions, num_actions, start, labels)
 
-    def _fill(
-        self, rows: Any, states: Any, actions: Any, num_actions: int,
-        start: Any, state_labels: Any, action_labels: Any, layout: Layout | None, name: str, note: str,
-    ) -> None:  # fmt: skip
+    def _fill(self, rows: Any, states: Any, actions: Any, num_actions: int, start: Any, labels: Any) -> None:
+        state_labels, action_labels, layout, name, note = labels
         num_states = rows.shape[1]
         put = object.__setattr__
         put(self, "transitions", frozen_matrix(rows))
@@ -127,7 +123,8 @@ class MDP:
         check_each_state_once(states, actions, rows.shape[1])
         rows = checked_rows(rows, states, actions, tolerance)
         mdp = object.__new__(cls)
-        mdp._fill(rows, states, actions, num_actions, start, state_labels, action_labels, layout, name, note)
+        labels = (state_labels, action_labels, layout, name, note)
+        mdp._fill(rows, states, actions, num_actions, start, labels)
         return mdp
 
     @classmethod

@@ -89,7 +89,7 @@ def put(stream: Any, text: str) -> None:
 PATIENCE = 2.0  # seconds without a word
 
 
-class Standing(Protocol):
+class SolverProgress(Protocol):
     """What a method says of itself after a step."""
 
     @property
@@ -102,13 +102,13 @@ class Standing(Protocol):
     def gap(self) -> float: ...  # noqa: D102
 
 
-def progress_line(rho: float) -> tuple[Callable[[Standing], None] | None, Callable[[], None]]:
+def progress_line(rho: float) -> tuple[Callable[[SolverProgress], None] | None, Callable[[], None]]:
     """Returns (report, close): what to call after each step and at the end; silent where nobody looks."""
     if not is_watched(sys.stderr):
         return None, lambda: None
     width = [0]
 
-    def report(state: Standing) -> None:
+    def report(state: SolverProgress) -> None:
         if state.seconds > PATIENCE:
             _write(
                 f"planning rho = {rho:g}: step {state.steps}, gap {abs(state.gap):.1e}, "

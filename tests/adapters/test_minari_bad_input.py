@@ -16,8 +16,9 @@ from gymnasium.envs.registration import EnvSpec
 from minari_sets import GRID, assert_same, episodes_of, grid, write
 
 from rhocover.datasets.minari import folders, hdf5_writing
-from rhocover.datasets.minari.files import MinariWriter, open_minari, write_minari
+from rhocover.datasets.minari.files import MinariWriter, open_minari
 from rhocover.errors import InvalidArgumentError, InvalidDataError, MissingExtraError
+from written_sets import write_minari
 
 DATA = ("data", "main_data.hdf5")
 

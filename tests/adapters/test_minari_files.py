@@ -19,10 +19,11 @@ from minari.data_collector import EpisodeBuffer
 from minari_sets import GRID, assert_same, cut, episodes_of, grid, random_flat, write
 
 from rhocover.datasets.minari import hdf5_reading, hdf5_writing
-from rhocover.datasets.minari.files import MinariWriter, minari_path, open_minari, write_minari
-from rhocover.datasets.minari.hdf5_records import Column, type_bytes
+from rhocover.datasets.minari.files import MinariWriter, minari_path, open_minari
+from rhocover.datasets.minari.hdf5_records import EpisodeColumn, type_bytes
 from rhocover.datasets.minari.hdf5_writing import root_group
 from rhocover.datasets.minari.reading import source_leaves
+from written_sets import write_minari
 
 COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
 TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8")
@@ -335,7 +336,7 @@ def test_floats_finer_than_their_space_and_whole_numbers_of_other_sizes_keep_the
 
 
 def test_a_column_knows_its_name_and_size():
-    column = Column(("observations", "place"), np.dtype("<f4"), (2, 3), 1)
+    column = EpisodeColumn(("observations", "place"), np.dtype("<f4"), (2, 3), 1)
     assert (column.name, column.row_bytes) == ("observations/place", 24)
 
 

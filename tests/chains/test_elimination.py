@@ -35,7 +35,7 @@ def test_fronts_of_any_size_give_the_digits_of_gaussian_elimination(
 ) -> None:
     P = random_chain(seed, 4 + seed % 20, decades, density=0.15)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dissection, "LEAF_STATES", size)
+        patch.setattr(dissection, "LEAF_SIZE", size)
         patch.setattr(stationary, "PANEL", min(size, 5))
         patch.setattr(dissection, "HUB_DEGREE", 1.5)
         result = chains.stationary_distribution(P)

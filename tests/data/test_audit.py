@@ -14,7 +14,7 @@ from rhocover import envs
 from rhocover.coverage import Coverage
 from rhocover.datasets import Audit, Tallier, Tally, audit, audit_tally
 from rhocover.datasets.best import _lift, lower_bound
-from rhocover.datasets.result import ThinPair, first_to_collect, sentence
+from rhocover.datasets.result import Extent, ThinPair, first_to_collect, sentence
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.exploring.certificates import Certificate
 from rhocover.files import load_tensors
@@ -331,7 +331,7 @@ def test_pairs_that_have_what_the_best_gives_end_the_list_of_what_to_collect() -
     thin = [ThinPair(name, 1, share, best) for name, share, best in
             (("a", 0.1, 0.5), ("b", 0.2, math.nan), ("c", 0.3, 0.25), ("d", 0.4, 0.9))]  # fmt: skip
     assert first_to_collect(thin) == ["a", "b"]
-    said = sentence(4, 0, thin, 10.0, 4.0)
+    said = sentence(Extent(4), thin, 10.0, 4.0)
     assert said.endswith("(worst ratio 10, best achievable 4): collect more at a, b first.")
 
 

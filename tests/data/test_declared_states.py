@@ -12,11 +12,12 @@ import pytest
 
 from rhocover.datasets import audit, read_tally
 from rhocover.datasets import states as declared_module
-from rhocover.datasets.minari.files import EpisodeColumns, write_minari
+from rhocover.datasets.minari.files import EpisodeColumns
 from rhocover.environments.encoding import Bins
 from rhocover.errors import InvalidArgumentError
 from rhocover.report.pages.audit import page_of_audit
 from rhocover.report.pages.html import page_html
+from written_sets import write_minari
 
 # Three states in a ring, both actions in each of them twice: 6 pairs, all alike.
 RING = ([0, 1, 2] * 4, [0, 0, 0, 1, 1, 1] * 2, [1, 2, 0] * 4, [False] * 12)

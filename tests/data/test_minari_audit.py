@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from rhocover.datasets import Tallier, audit, read_tally
-from rhocover.datasets.minari.files import EpisodeColumns, open_minari, write_minari
+from rhocover.datasets.minari.files import EpisodeColumns, open_minari
 from rhocover.environments.encoding import Bins, read_action_code, read_state_code
 from rhocover.errors import InvalidArgumentError, InvalidDataError
+from written_sets import write_minari
 
 EPISODES = 30
 

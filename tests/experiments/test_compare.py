@@ -24,7 +24,7 @@ from rhocover.errors import (
 )
 from rhocover.experiments import compare, finished_runs, question
 from rhocover.experiments.compare import read_question
-from rhocover.experiments.question import COLUMNS, ENDS, FACTS, Failure, Question, error_of, run_one
+from rhocover.experiments.question import COLUMNS, ENDS, FACTS, CompareSpec, Failure, error_of, run_one
 from rhocover.exploring.learned import Learned
 from rhocover.files import load_tensors, save_tensors
 from rhocover.learning.rules import ErrorRule, StdRule
@@ -99,7 +99,7 @@ def test_a_question_survives_the_way_to_another_process():
         "restrict": False, "num_chains": 2, "trace_points": 3, "model": "known",
     }  # fmt: skip
     asked = read_question(mdp, explorers, 1.5, rc.weights.transition_std, 2, None, arguments)
-    other = Question.from_plain(asked.plain())
+    other = CompareSpec.from_plain(asked.plain())
     assert other.document() == asked.document()
     for place in asked.places:
         a, b = run_one(asked, place), run_one(other, place)
@@ -504,7 +504,7 @@ def test_a_failure_keeps_its_kind(monkeypatch, kind, expected):
 
     monkeypatch.setattr(question, "explore", fail)
     arguments = {"num_steps": 100, "trace_points": 5, "num_chains": 1}
-    asked = Question({"a": rc.envs.wheel()}, {"a": None}, (2.0,), {"b": rc.Feedback()}, (7,), arguments)
+    asked = CompareSpec({"a": rc.envs.wheel()}, {"a": None}, (2.0,), {"b": rc.Feedback()}, (7,), arguments)
     failure = run_one(asked, (0, 0, 0, 0))
     assert isinstance(failure, Failure)
     raised = error_of(failure, asked.describe((0, 0, 0, 0)))

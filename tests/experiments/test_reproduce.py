@@ -12,10 +12,10 @@ import rhocover as rc
 from rhocover import errors
 from rhocover.coverage import Coverage
 from rhocover.experiments import Reproduction, reproduce
-from rhocover.experiments.comparison import Estimate
+from rhocover.experiments.comparison import MeanEstimate
 from rhocover.experiments.reproducing import NAMES, paper_statements, peers, reproduction, tarbouriech2020
 from rhocover.experiments.reproducing.paper_statements import minimax_ratio, scenes
-from rhocover.experiments.reproducing.reproduction import Job, Row, exactly, run_jobs
+from rhocover.experiments.reproducing.reproduction import Job, ReproducedRow, exactly, run_jobs
 from rhocover.experiments.reproducing.tarbouriech2020 import weighted_entropy_optimum
 
 TABLE = "tarbouriech2020-table1"
@@ -95,7 +95,7 @@ def test_one_seed_has_no_error_and_decides_nothing():
      ("<=", 1.1, True), ("<=", 1.2, False), ("=", math.nan, None)],
 )  # fmt: skip
 def test_a_statement_holds_within_what_is_allowed(relation, left, holds):
-    row = Row("model", "statement", exactly(left), 1.0, relation=relation, allowed=0.15)
+    row = ReproducedRow("model", "statement", exactly(left), 1.0, relation=relation, allowed=0.15)
     assert row.holds is holds
 
 
@@ -109,9 +109,9 @@ def test_the_squared_error_of_the_rows_is_the_one_that_runs_report():
 
 def test_few_runs_are_allowed_more_than_four_standard_errors():
     """Student's t: the tables have t(2 degrees, two-sided 1e-3) = 31.6, and the normal limit is 4.0 here."""
-    assert paper_statements.allowance(Estimate(0.0, 1.0), 100_000) == pytest.approx(4.0, abs=0.01)
-    assert paper_statements.allowance(Estimate(0.0, 1.0), 3) > 31.6
-    assert paper_statements.allowance(Estimate(0.0, math.nan), 1) is None
+    assert paper_statements.allowance(MeanEstimate(0.0, 1.0), 100_000) == pytest.approx(4.0, abs=0.01)
+    assert paper_statements.allowance(MeanEstimate(0.0, 1.0), 3) > 31.6
+    assert paper_statements.allowance(MeanEstimate(0.0, math.nan), 1) is None
 
 
 # --- the table of Tarbouriech et al. ----------------------------------------------------------------
@@ -149,19 +149,21 @@ def test_the_result_does_not_depend_on_the_number_of_workers():
 
 
 def test_with_the_published_budget_there_is_a_ratio_and_a_note_on_what_is_not_reproduced():
-    ours = Estimate(0.0035, 0.0001)
+    ours = MeanEstimate(0.0035, 0.0001)
     row = tarbouriech2020.make_row("noisy_river_swim", "Weighted-MaxEnt", ours, 2_000_000)
     assert row.ratio == pytest.approx(0.0035 / 0.2862e-2)
     assert "Not reproduced" in row.note
     assert "0.0035" in row.note
-    met = tarbouriech2020.make_row("noisy_river_swim", "Weighted-MaxEnt", Estimate(0.286e-2, 1e-5), 2_000_000)
+    met = tarbouriech2020.make_row(
+        "noisy_river_swim", "Weighted-MaxEnt", MeanEstimate(0.286e-2, 1e-5), 2_000_000
+    )
     assert "Not reproduced" not in met.note  # the verdict is computed, not written down
     assert tarbouriech2020.make_row("wheel", "feedback", ours, 2_000_000).note == ""
-    near = Estimate(1.01e-3, 1e-5)
+    near = MeanEstimate(1.01e-3, 1e-5)
     assert tarbouriech2020.make_row("wheel", "MaxEnt", near, 2_000_000).note == ""
-    below = tarbouriech2020.make_row("noisy_river_swim", "FW-MODEST", Estimate(0.29e-2, 1e-4), 2_000_000)
+    below = tarbouriech2020.make_row("noisy_river_swim", "FW-MODEST", MeanEstimate(0.29e-2, 1e-4), 2_000_000)
     assert "4% below what the objective tends to" in below.note
-    far = tarbouriech2020.make_row("wheel", "MaxEnt", Estimate(2e-3, 1e-5), 2_000_000)
+    far = tarbouriech2020.make_row("wheel", "MaxEnt", MeanEstimate(2e-3, 1e-5), 2_000_000)
     assert "99% above" in far.note
 
 

@@ -24,6 +24,12 @@ def path_graph(n: int):
     return sp.csr_array(sp.diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1]))
 
 
+def dissected(pattern, leaf_size):
+    order = np.arange(pattern.shape[0])
+    dissection._dissect(pattern.indptr, pattern.indices, order, leaf_size, order.size, True)
+    return order
+
+
 def levels(pattern, root, label, part):
     n = pattern.shape[0]
     level, queue = np.full(n, -1, np.int64), np.full(n, -7, np.int64)
@@ -69,11 +75,29 @@ def test_the_median_level_is_where_half_is_reached(seed):
     assert dissection._median_level(sizes, 10 * int(sizes.sum())) == sizes.size - 1
 
 
-def test_a_split_moves_what_was_reached_to_the_front_and_keeps_both_orders():
-    order = np.array([8, 3, 5, 1, 4, 0, 9])
-    level = np.array([-1, 0, 0, -1, 2, 1, 0, 0, 0, 0])
-    assert dissection._split(order, 1, 6, level, np.zeros(10, np.int64)) == 4
-    np.testing.assert_array_equal(order, [8, 5, 1, 4, 3, 0, 9])
+@pytest.mark.parametrize(("least", "bounds"), [(0, [(1, 4), (4, 5), (5, 7)]), (3, [(1, 4), (4, 7)])])
+def test_components_stand_in_order_of_their_lowest_vertices(least, bounds):
+    """Edges 0-4, 4-5 and 2-3 among the vertices 0 to 5; those left over at the end are not told apart."""
+    graph = np.eye(8)
+    graph[[0, 4, 2, 1], [4, 5, 3, 6]] = 1
+    pattern = sp.csr_array(graph + graph.T)
+    label, level = np.array([1, 1, 1, 1, 1, 1, 2, 2]), np.full(8, 5, np.int64)
+    order = np.array([7, 0, 1, 2, 3, 4, 5, 6])
+    found = dissection._components(
+        pattern.indptr, pattern.indices, order, 1, 7, label, 1, level, np.zeros(8, np.int64), least
+    )
+    assert [pair for pair in found if pair[0] < pair[1]] == bounds
+    np.testing.assert_array_equal(order, [7, 0, 4, 5, 1, 2, 3, 6])
+
+
+def test_a_whole_level_is_the_separator_without_trimming():
+    path, order = path_graph(5), np.arange(5)
+    level, label = np.array([0, 1, 2, 2, 2]), np.ones(5, np.int64)
+    bounds = dissection._three_way(
+        order, 0, 5, level, 2, path.indptr, path.indices, label, 1, np.zeros(5, np.int64), False
+    )
+    assert bounds == (2, 2)
+    np.testing.assert_array_equal(order, [0, 1, 2, 3, 4])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 6, 7, 8, 9, 11, 12, 13, 17, 18, 19, 20, 23, 24, 27, 29, 31, 33, 34])
@@ -92,7 +116,17 @@ def test_the_separator_is_the_cut_level_without_those_that_touch_nothing_above(s
     above = segment[level[segment] > cut]
     separator = segment[on_cut & np.array(touches)]
     first, second = dissection._three_way(
-        order, 1, 1 + reached, level, cut, pattern.indptr, pattern.indices, label, 1, np.zeros(24, np.int64)
+        order,
+        1,
+        1 + reached,
+        level,
+        cut,
+        pattern.indptr,
+        pattern.indices,
+        label,
+        1,
+        np.zeros(24, np.int64),
+        True,
     )
     np.testing.assert_array_equal(order, [3, *below, *above, *separator, 17])
     assert (first, second) == (1 + below.size, 1 + below.size + above.size)
@@ -112,9 +146,7 @@ def dissected_path(path: list[int], leaf_size: int) -> list[int]:
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 10, 20, 33])
 def test_a_path_is_cut_where_each_side_has_a_third(n, leaf_size):
     path = path_graph(n)
-    assert dissection._dissect(path.indptr, path.indices, leaf_size).tolist() == dissected_path(
-        [*range(n)], leaf_size
-    )
+    assert dissected(path, leaf_size).tolist() == dissected_path([*range(n)], leaf_size)
 
 
 def test_a_path_that_begins_in_its_middle_is_seen_from_an_end():
@@ -123,7 +155,7 @@ def test_a_path_that_begins_in_its_middle_is_seen_from_an_end():
     place = np.argsort(names)
     path = sp.csr_array(path[place][:, place])
     # The farthest from 0 is vertex 3 or 6; from there, and back, levels count from one of the two ends.
-    found = dissection._dissect(path.indptr, path.indices, 5).tolist()
+    found = dissected(path, 5).tolist()
     assert found[-1] in (names[2], names[4])
     halves = [{3, 1}, {0, 2, 5, 6}] if found[-1] == names[2] else [{6, 5}, {0, 4, 1, 3}]
     assert {frozenset(found[:2]), frozenset(found[2:6])} == {frozenset(half) for half in halves} or {
@@ -134,12 +166,12 @@ def test_a_path_that_begins_in_its_middle_is_seen_from_an_end():
 def test_unconnected_parts_are_taken_apart_before_they_are_cut():
     graph = sp.csr_array(sp.block_diag([path_graph(7), path_graph(4)]))
     expected = [*dissected_path([*range(7)], 2), *dissected_path([*range(7, 11)], 2)]
-    assert dissection._dissect(graph.indptr, graph.indices, 2).tolist() == expected
+    assert dissected(graph, 2).tolist() == expected
 
 
 def test_a_complete_graph_has_no_separator_and_keeps_its_order():
     full = sp.csr_array(np.ones((9, 9)))
-    assert dissection._dissect(full.indptr, full.indices, 2).tolist() == [*range(9)]
+    assert dissected(full, 2).tolist() == [*range(9)]
 
 
 def test_a_graph_without_a_fair_cut_is_cut_at_its_median_level():
@@ -148,7 +180,7 @@ def test_a_graph_without_a_fair_cut_is_cut_at_its_median_level():
     star[0, 1] = star[1, 2] = 1
     star[2, 3:] = 1
     star = sp.csr_array(star + star.T + np.eye(13))
-    order = dissection._dissect(star.indptr, star.indices, 4).tolist()
+    order = dissected(star, 4).tolist()
     assert order[-1] == 2  # its removal leaves the leaves alone
     assert sorted(order) == [*range(13)]
 

@@ -16,7 +16,7 @@ from rhocover import Occupancies, envs
 from rhocover.linalg import dissection, multifrontal, symbolic
 from rhocover.linalg.multifrontal import SparseBackend, normal_pattern
 
-MODULES = (multifrontal, multifrontal, dissection, multifrontal, symbolic)
+MODULES = (dissection, multifrontal, multifrontal, multifrontal, symbolic)
 
 
 @pytest.fixture

@@ -42,16 +42,13 @@ def purls(scope: str) -> set[str]:
 # Written files.
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        (licences.NAME, licences.page),
-        (sbom.NAME, lambda: json.dumps(sbom.document(), indent=1) + "\n"),
-    ],
-    ids=[licences.NAME, sbom.NAME],
-)
-def test_the_written_file_is_what_the_locks_say_now(name, text):
-    assert (ROOT / "release" / name).read_text("utf-8") == text(), "run: make sbom"
+def test_licences_and_components_are_written_beside_the_wheel(tmp_path):
+    licences.write(tmp_path)
+    sbom.write(tmp_path)
+    assert (tmp_path / licences.NAME).read_text("utf-8") == licences.page()
+    assert json.loads((tmp_path / sbom.NAME).read_text("utf-8")) == sbom.document()
+    assert "release.licences dist" in (ROOT / "Makefile").read_text("utf-8")
+    assert "release.sbom dist" in (ROOT / "Makefile").read_text("utf-8")
 
 
 # Licences.

@@ -5,7 +5,11 @@ A system plays one episode at a time, each planned on all that was seen (see `ep
 - **games** reward the sampler by what a forecaster holds now, and plan optimistically: `bonus` scales the
   optimism, which holds with probability 1 - `delta` where it is 1; `scope` says what a visit is counted of;
 - **error bounds** are played greedily: `scale` multiplies the bonus of the bound, `truncate` caps it at what
-  is possible. The certificate always has the cap and scale 1, and holds with probability 1 - `delta`.
+  is possible. `truncate=False`, the default, acts on the bound without its cap; `scale` then changes nothing.
+  With the cap and the papers' constants the bound is its cap everywhere until each pair has very many
+  visits, and ties decide. `truncate=True, scale=1` is the papers' rule. The certificate always has the cap
+  and scale 1, and holds with probability 1 - `delta`. With a known model there is no error: the bound is then
+  what it would be, had the transitions been estimated.
 
 What a game rewards, how a bound recurs and where its paper stops are the systems' own.
 """
@@ -81,9 +85,23 @@ class ErrorBoundPlay(EpisodicPlay, ABC):
         seen = look(state, self.who)
         return seen.world.block(self.bound(seen, self.scale, self.truncate)[1])
 
-    @abstractmethod
     def bound(self, seen: Seen, scale: float, truncate: bool) -> tuple[FloatArray, IntArray]:
         """Returns (the bound `[H, pairs]`, its greedy choices `[H, S]`)."""
+        horizon = seen.world.horizon
+        cap = self.cap(horizon) if truncate else np.full(horizon, np.inf)
+        return seen.induct(self.bonus(seen, scale), cap, self.growth(horizon))
+
+    @abstractmethod
+    def bonus(self, seen: Seen, scale: float) -> FloatArray:
+        """Returns what each step adds to the bound, times `scale`, `[H, pairs]`."""
+
+    @abstractmethod
+    def cap(self, horizon: int) -> FloatArray:
+        """Returns the largest error that is possible, `[H]`."""
+
+    def growth(self, horizon: int) -> float:
+        """Returns the factor of the bound at the next step."""
+        return 1.0
 
     @abstractmethod
     def error_bound(self, state: State) -> float:

@@ -134,10 +134,7 @@ def exploring_block(world: EpisodicWorld, choice: IntArray, target: IntArray) ->
 #     seen; n there counts all visits, so that the bound asks for them as the paper's does. It stays a
 #   bound;
 # - a start distribution is judged by its worst state;
-# - `truncate=False`, the default, acts on E without its cap; `scale` then changes nothing. With the cap and
-#     the paper's constants E is H - h everywhere until each pair has thousands of visits, and ties decide.
-#     `truncate=True, scale=1` is the paper's rule. The certificate always has the cap and scale 1;
-# - with a known model there is no error; E is then what it would be, had the transitions been estimated.
+# - `truncate`, `scale` and a known model are as in `episodic_play`; the cap holds for thousands of visits.
 
 
 @dataclass(frozen=True)
@@ -146,11 +143,15 @@ class RFUCRL(ErrorBoundPlay):
 
     who: ClassVar[str] = "RF-UCRL"
 
-    def bound(self, seen: Seen, scale: float, truncate: bool) -> tuple[FloatArray, IntArray]:
-        """Returns (E `[H, pairs]`, its greedy choices `[H, S]`)."""
-        horizon = seen.world.horizon
-        cap = np.arange(horizon, 0, -1.0) if truncate else np.full(horizon, np.inf)
-        return seen.induct(scale * ucrl_bonus(seen, self.delta), cap)
+    def bonus(self, seen: Seen, scale: float) -> FloatArray:
+        """Returns scale H sqrt(2 beta/n), `[H, pairs]`."""
+        n = seen.evidence
+        beta = kl_threshold(n, seen.world, self.delta)
+        return scale * (seen.world.horizon * np.sqrt(2 * beta / n))
+
+    def cap(self, horizon: int) -> FloatArray:
+        """Returns H - h, step by step."""
+        return np.arange(horizon, 0, -1.0)
 
     def error_bound(self, state: State) -> float:
         """Returns E_0 of the worst start: no policy's value is off by more, for any reward in [0, 1].
@@ -158,12 +159,6 @@ class RFUCRL(ErrorBoundPlay):
         Holds at all times at once with probability 1 - delta. The paper stops where it is epsilon/2.
         """
         return self.worst_start(state)
-
-
-def ucrl_bonus(seen: Seen, delta: float) -> FloatArray:
-    """Returns H sqrt(2 beta/n), `[H, pairs]`."""
-    n = seen.evidence
-    return seen.world.horizon * np.sqrt(2 * kl_threshold(n, seen.world, delta) / n)
 
 
 # RF-Express: reward-free exploration whose bonus falls as 1/n.
@@ -186,10 +181,8 @@ def ucrl_bonus(seen: Seen, delta: float) -> FloatArray:
 #
 # - transitions are pooled over the steps (see `episodic`); at the last step n counts all visits;
 # - a start distribution is judged by its worst state;
-# - `truncate=False`, the default, acts on W without its cap; `scale` then changes nothing. With the cap and
-#     the paper's constants W is H everywhere until each pair has some 15 H beta visits, and ties decide.
-#     `truncate=True, scale=1` is the paper's rule. The certificate always has the cap and scale 1;
-# - with a known model there is no error; W is then what it would be, had the transitions been estimated.
+# - `truncate`, `scale` and a known model are as in `episodic_play`; the cap holds for some 15 H beta
+#   visits.
 
 
 @dataclass(frozen=True)
@@ -198,11 +191,20 @@ class RFExpress(ErrorBoundPlay):
 
     who: ClassVar[str] = "RF-Express"
 
-    def bound(self, seen: Seen, scale: float, truncate: bool) -> tuple[FloatArray, IntArray]:
-        """Returns (W `[H, pairs]`, its greedy choices `[H, S]`)."""
-        horizon = seen.world.horizon
-        cap = np.full(horizon, float(horizon) if truncate else np.inf)
-        return seen.induct(express_bonus(seen, scale, self.delta), cap, 1 + 1 / horizon)
+    def bonus(self, seen: Seen, scale: float) -> FloatArray:
+        """Returns scale 15 H^2 beta/n, `[H, pairs]`."""
+        world, n = seen.world, seen.evidence
+        union = np.log(3 * world.num_pairs * world.horizon / self.delta)
+        beta = union + world.num_states * np.log(8 * np.e * (n + 1))
+        return scale * 15 * world.horizon**2 * beta / n
+
+    def cap(self, horizon: int) -> FloatArray:
+        """Returns H at every step."""
+        return np.full(horizon, float(horizon))
+
+    def growth(self, horizon: int) -> float:
+        """Returns 1 + 1/H."""
+        return 1 + 1 / horizon
 
     def error_bound(self, state: State) -> float:
         """Returns 3e sqrt(W_0) + W_0 of the worst start: no policy's value is off by more.
@@ -212,11 +214,3 @@ class RFExpress(ErrorBoundPlay):
         """
         W = self.worst_start(state)
         return float(min(episodic_world(state.belief, self.who).horizon, 3 * np.e * np.sqrt(W) + W))
-
-
-def express_bonus(seen: Seen, scale: float, delta: float) -> FloatArray:
-    """Returns scale 15 H^2 beta/n, `[H, pairs]`."""
-    world, n = seen.world, seen.evidence
-    union = np.log(3 * world.num_pairs * world.horizon / delta)
-    beta = union + world.num_states * np.log(8 * np.e * (n + 1))
-    return scale * 15 * world.horizon**2 * beta / n

@@ -17,7 +17,6 @@ from scipy.sparse import csgraph
 from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
 from rhocover.errors import InvalidArgumentError
-from rhocover.linalg.dissection import depths
 from rhocover.mdp import MDP
 
 # Reading: the chain that a policy makes, and what a caller may pass as a chain.
@@ -138,6 +137,23 @@ def reachable_states(mdp: MDP, start: Any) -> BoolArray:
     """Returns which states some policy visits from `start` (a distribution or a state), shape `[S]`."""
     support = np.flatnonzero(checks.distribution(start, "start", mdp.num_states))
     return depths(mixture(mdp, np.ones(mdp.num_pairs)), support) >= 0
+
+
+def depths(graph: Matrix, roots: IntArray) -> IntArray:
+    """Returns how many steps each state is from the nearest root, shape `[S]`; -1 out of reach.
+
+    A state S that leads to every root makes it one search; its tree is then walked by pointer doubling.
+    """
+    num_states = graph.shape[0]
+    indices = np.concatenate([graph.indices, roots.astype(graph.indices.dtype)])
+    indptr = np.append(graph.indptr, indices.size)
+    rooted = sp.csr_array((np.ones(indices.size), indices, indptr), shape=(num_states + 1, num_states + 1))
+    _, before = csgraph.breadth_first_order(rooted, num_states)
+    jump = np.where(before < 0, num_states, before)
+    depth = (np.arange(num_states + 1) != num_states).astype(np.int64)
+    while (jump != num_states).any():
+        depth, jump = depth + depth[jump], jump[jump]
+    return np.where(before < 0, -1, depth - 1)[:num_states]
 
 
 def period(chain: Any) -> int:

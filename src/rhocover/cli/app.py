@@ -62,19 +62,11 @@ SPELLINGS = DATA_SPELLINGS | {
 app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown", epilog=EPILOG
 )
-app.command("plan")(plan)
-app.command("explore")(explore)
-app.command("resume")(resume)
-app.command("compare")(compare)
-app.command("collect")(collect)
-app.command("audit")(audit)
-app.command("top-up")(top_up)
-app.command("budget")(budget)
-app.command("reproduce")(reproduce)
-app.command("envs")(envs)
-app.command("explorers")(explorers)
-app.command("demo")(demo)
-app.command("doctor")(doctor)
+COMMANDS = (
+    plan, explore, resume, compare, collect, audit, top_up, budget, reproduce, envs, explorers, demo, doctor,
+)  # fmt: skip
+for command in COMMANDS:
+    app.command(command.__name__.replace("_", "-"))(command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -98,7 +98,7 @@ LETTER = """
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class DemoScene:
     """A model, weights `[S, A]`, and the moral that the first and the last plan complete."""
 
     name: str
@@ -112,7 +112,7 @@ class Scene:
         return self.moral.format(first=plans[0].worst_ratio, last=plans[-1].worst_ratio)
 
 
-def river() -> Scene:
+def river() -> DemoScene:
     """Returns RiverSwim with equal weights."""
     mdp = envs.river_swim()
     moral = (
@@ -121,10 +121,10 @@ def river() -> Scene:
         "certificate says that no policy can do better."
     )
     title = f"River: {mdp.num_states} states, {mdp.num_pairs} pairs of equal weight"
-    return Scene("river", mdp, weights.uniform(mdp), title, moral)
+    return DemoScene("river", mdp, weights.uniform(mdp), title, moral)
 
 
-def letter() -> Scene:
+def letter() -> DemoScene:
     """Returns a slippery grid whose weights draw a letter."""
     ink = np.array([[mark == "#" for mark in row] for row in LETTER.split()])
     mdp = envs.grid_world(num_rows=ink.shape[0], num_columns=ink.shape[1], success=0.9)
@@ -134,10 +134,10 @@ def letter() -> Scene:
         "rho pays for the way back, until at inf no pair gets less than 1/{last:.2f}."
     )
     title = f"Letter: {mdp.num_states} cells, {mdp.num_pairs} pairs, {INK:g} times the weight on the letter"
-    return Scene("letter", mdp, weights.per_state(mdp, np.where(ink, 4 * INK, 4.0).ravel()), title, moral)
+    return DemoScene("letter", mdp, weights.per_state(mdp, np.where(ink, 4 * INK, 4.0).ravel()), title, moral)
 
 
-def solve(scene: Scene) -> list[Plan]:
+def solve(scene: DemoScene) -> list[Plan]:
     """Returns the plans for all orders; one more before them, so that no time includes compilation."""
     plan(scene.mdp, 1.0, scene.weights)
     return [plan(scene.mdp, rho, scene.weights) for rho in ORDERS]
@@ -148,7 +148,7 @@ def in_table(plans: Sequence[Plan]) -> list[Plan]:
     return [found for found in plans if found.rho in TABLE]
 
 
-def picture_files(scene: Scene, plans: Sequence[Plan] = ()) -> dict[str, Writer]:
+def picture_files(scene: DemoScene, plans: Sequence[Plan] = ()) -> dict[str, Writer]:
     """Returns the pictures to write by name; the names are known before there are plans."""
     mapped = [found for found in plans if found.rho in MAPS]
     asked = {"asked for": scene.weights / scene.weights.sum()}

@@ -159,7 +159,7 @@ def resume(
     write_report(page, lambda: _page(run, known, typed(context)), force=force)
 
 
-def _finish(run: Run, asked: Expedition, json: bool, out: Hold | None) -> Knowledge:
+def _finish(run: Run, asked: ExploreRequest, json: bool, out: Hold | None) -> Knowledge:
     """Shows the run, writes its files where a folder was named, and returns what is known of it."""
     from rhocover.cli.result_tables import knowledge_of, run_table
 
@@ -201,7 +201,7 @@ ReportProgress = Callable[[int, int], None] | None
 
 
 @dataclass(frozen=True, eq=False)
-class Expedition:
+class ExploreRequest:
     """What a run does, the same in words, and how often what is said of it may be wrong."""
 
     settings: Settings
@@ -233,7 +233,7 @@ def keywords(settings: Settings) -> dict[str, Any]:
 
 def read_run(
     env: str, settings: Sequence[str], mu: str, arguments: dict[str, Any], until: dict[str, Any], delta: float
-) -> Expedition:
+) -> ExploreRequest:
     """Returns what to do with its texts read; refuses what is wrong with them."""
     [rho] = read_orders([arguments["rho"]])
     arguments = _of_a_model(arguments)
@@ -244,7 +244,7 @@ def read_run(
         mdp, mu=weights, trace_points=TRACE_POINTS, until=read_until(until, delta), **arguments | {"rho": rho}
     )
     words = {"environment": env, "set": parameters, "mu": mu, **arguments, **until, "delta": delta}
-    return Expedition(read, words, delta)
+    return ExploreRequest(read, words, delta)
 
 
 def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -257,11 +257,11 @@ def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name not in own}
 
 
-def stored_expedition(folder: Path, delta: float | None) -> Expedition:
+def stored_expedition(folder: Path, delta: float | None) -> ExploreRequest:
     """Returns what the run in a folder does."""
     settings = read_folder(folder)
     delta = read_doubt(delta, settings.until)
-    return Expedition(settings, settings_document(settings) | {"delta": delta}, delta)
+    return ExploreRequest(settings, settings_document(settings) | {"delta": delta}, delta)
 
 
 def run_document(run: Run, words: dict[str, Any], known: Knowledge) -> dict[str, Any]:
@@ -275,7 +275,7 @@ def is_ours(name: str) -> bool:
     return name in (*OURS, DOCUMENT, *PICTURES)
 
 
-def run_files(run: Run, asked: Expedition, document: dict[str, Any]) -> dict[str, Writer]:
+def run_files(run: Run, asked: ExploreRequest, document: dict[str, Any]) -> dict[str, Writer]:
     """Returns the files to write by name; `document` is that of the run."""
     name = as_text(run.mdp.name or "the model")
     figures: dict[str, Callable[[], Figure]] = {
@@ -323,7 +323,7 @@ def _write_document(document: dict[str, Any], path: Path) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Outing(Expedition):
+class Outing(ExploreRequest):
     """A run in an environment; `given` are the keyword arguments of `explore`."""
 
     env: Any

@@ -30,6 +30,23 @@ def whole(text: Any) -> int:
         raise BadParameter(f"expected a whole number, got {text!r}.") from None
 
 
+def weights_option(others: str = "", more: str = "") -> Any:
+    """Returns the option --mu; `others` are more ways to name weights, `more` is what else to know."""
+    return Option(
+        "--mu",
+        metavar="SPEC",
+        help=f"Which pairs matter: uniform, transition_std, model_error, {others}or FILE.npy or FILE.csv "
+        f"with a row for each state and a column for each action.{more}",
+        rich_help_panel=COVER,
+    )
+
+
+def delta_option(help: str, panel: str) -> Any:
+    """Returns the option --delta: how often a statement may be wrong."""
+    return Option("--delta", parser=number, metavar="D", help=help, rich_help_panel=panel)
+
+
+RANDOM = "random:SEED (uniform in 0.1 to 1), "
 Env = Annotated[
     str,
     Argument(
@@ -48,15 +65,7 @@ Rho = Annotated[
         rich_help_panel=COVER,
     ),
 ]
-Mu = Annotated[
-    str,
-    Option(
-        metavar="SPEC",
-        help="Which pairs matter: uniform, transition_std, model_error, random:SEED (uniform in 0.1 to 1), "
-        "or FILE.npy or FILE.csv with a row for each state and a column for each action.",
-        rich_help_panel=COVER,
-    ),
-]
+Mu = Annotated[str, weights_option(RANDOM)]
 Set = Annotated[
     list[str] | None,
     Option("--set", metavar="NAME=VALUE", help="A parameter of ENV. Repeatable.", rich_help_panel=COVER),
@@ -145,6 +154,8 @@ Force = Annotated[bool, Option("--force", help="Overwrite files that exist.", ri
 # The options of the commands that act: `explore`, `resume`, `compare` and `budget`.
 
 RUN, STOP, WISH = "How to explore", "When to stop early", "What is wanted"
+ALONG = " Where the model is not known, transition_std and model_error are estimated along the way."
+DOUBT = "How often a certificate that knows no model may be wrong, and a rule that relies on it."
 CITED = (
     "active_exploration", "cov_game", "ent_game", "fw_modest", "generative_sampling", "max_renyi", "maxent",
     "reward_free", "rf_express", "rf_ucrl", "state_marginal_matching", "uniform_random", "weighted_maxent",
@@ -187,17 +198,8 @@ Orders = Annotated[
         rich_help_panel=COVER,
     ),
 ]
-Weights = Annotated[
-    str,
-    Option(
-        "--mu",
-        metavar="SPEC",
-        help="Which pairs matter: uniform, transition_std, model_error, random:SEED (uniform in 0.1 to 1), "
-        "or FILE.npy or FILE.csv with a row for each state and a column for each action. Where the model is "
-        "not known, transition_std and model_error are estimated along the way.",
-        rich_help_panel=COVER,
-    ),
-]
+Weights = Annotated[str, weights_option(RANDOM, ALONG)]
+RunDelta = Annotated[float, delta_option(DOUBT, STOP)]
 Model = Annotated[
     str,
     Option(
@@ -279,16 +281,6 @@ UntilError = Annotated[
         parser=number,
         metavar="E",
         help="Stop when the estimated rows of the model are certified to have at most this mean L1 error.",
-        rich_help_panel=STOP,
-    ),
-]
-RunDelta = Annotated[
-    float,
-    Option(
-        "--delta",
-        parser=number,
-        metavar="D",
-        help="How often a certificate that knows no model may be wrong, and a rule that relies on it.",
         rich_help_panel=STOP,
     ),
 ]
@@ -411,26 +403,22 @@ Data = Annotated[
         "s_next, done: FILE.parquet, FILE.npz or FILE.csv.",
     ),
 ]
-TheEnv = Annotated[
-    str | None,
-    Option(
-        "--env",
-        metavar="ENV",
-        help="The Gymnasium environment that the data is of. If it has a table of its transitions, the best "
-        "achievable is exact, and not of what the data shows.",
-        rich_help_panel=COVER,
-    ),
-]
-MoreEnv = Annotated[
-    str | None,
-    Option(
-        "--env",
-        metavar="ENV",
-        help="The Gymnasium environment that the data is of: the policy is planned on its table of "
-        "transitions, not on what the data shows, and with --out the steps are taken in it.",
-        rich_help_panel=COVER,
-    ),
-]
+
+
+def _env_option(use: str) -> Any:
+    text = f"The Gymnasium environment that the data is of{use}"
+    return Option("--env", metavar="ENV", help=text, rich_help_panel=COVER)
+
+
+EXACT = (
+    ". If it has a table of its transitions, the best achievable is exact, and not of what the data shows."
+)
+PLANNED = (
+    ": the policy is planned on its table of transitions, not on what the data shows, and with --out the "
+    "steps are taken in it."
+)
+TheEnv = Annotated[str | None, _env_option(EXACT)]
+MoreEnv = Annotated[str | None, _env_option(PLANNED)]
 EnvSet = Annotated[
     list[str] | None,
     Option(
@@ -440,16 +428,7 @@ EnvSet = Annotated[
         rich_help_panel=COVER,
     ),
 ]
-DataWeights = Annotated[
-    str,
-    Option(
-        "--mu",
-        metavar="SPEC",
-        help="Which pairs matter: uniform, transition_std, model_error, or FILE.npy or FILE.csv with a row "
-        "for each state and a column for each action.",
-        rich_help_panel=COVER,
-    ),
-]
+DataWeights = Annotated[str, weights_option()]
 States = Annotated[
     str | None,
     Option(
@@ -570,16 +549,7 @@ Best = Annotated[
         rich_help_panel=COVER,
     ),
 ]
-CertificateDelta = Annotated[
-    float,
-    Option(
-        "--delta",
-        parser=number,
-        metavar="D",
-        help="How often the certificate may be wrong.",
-        rich_help_panel=COVER,
-    ),
-]
+CertificateDelta = Annotated[float, delta_option("How often the certificate may be wrong.", COVER)]
 WorstRatio = Annotated[
     float | None,
     Option(

@@ -97,20 +97,21 @@ def _page(plans: Sequence[Plan], discount: float | None, horizon: int | None, co
 
 def _check_converged(plans: Sequence[Plan]) -> None:
     """Refuses to end well if a plan missed its tolerance; what was reached has been shown by then."""
-    from rhocover.planning import PlanStatus
+    from rhocover.planning.planner import PlanStatus, missed_plans
 
     for plan in plans:
         if plan.status is PlanStatus.NEARLY:
             say(f"rho = {plan.rho:g}: {plan.status.value}. The plan is right to its gap, {plan.gap:.2g}.")
-    missed = [plan for plan in plans if not plan.is_good]
-    if missed:
-        worst = max(missed, key=lambda plan: plan.gap)
-        raise NotConvergedError(
-            f"{len(missed)} of {len(plans)} plans missed the tolerance. At rho = {worst.rho:g} "
-            f"{worst.status.value}: gap {worst.gap:.2g}, flow residual {worst.residuals.flow:.2g}. "
-            "Raise --tol to accept it, or --max-steps or --time-limit to go on.",
-            worst,
-        )
+    missed = missed_plans(plans)
+    if not missed:
+        return
+    worst = missed[0]
+    raise NotConvergedError(
+        f"{len(missed)} of {len(plans)} plans missed the tolerance. At rho = {worst.rho:g} "
+        f"{worst.status.value}: gap {worst.gap:.2g}, flow residual {worst.residuals.flow:.2g}. "
+        "Raise --tol to accept it, or --max-steps or --time-limit to go on.",
+        worst,
+    )
 
 
 # Pictures of plans: where the visits go, which pairs fall short, what rho buys.

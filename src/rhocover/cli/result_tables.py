@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rhocover.collecting import Collection, TopUp
     from rhocover.datasets import Audit
     from rhocover.experiments import Comparison
-    from rhocover.experiments.comparison import Estimate, Row
+    from rhocover.experiments.comparison import MeanEstimate, Row
     from rhocover.exploring.settings import Settings
 
 # What can be said of a run without knowing its model: the certificate, what was never reached, the error.
@@ -203,7 +203,7 @@ def _model_error(row: Row) -> str:
     return _spread(row.model_error, *ERROR_FORM)
 
 
-def _spread(estimate: Estimate, form: str, error_form: str) -> str:
+def _spread(estimate: MeanEstimate, form: str, error_form: str) -> str:
     """Returns mean ± standard error; the mean alone where there is no error."""
     text, error = _number(estimate.mean, form), estimate.standard_error
     return text if math.isnan(error) else f"{text} ± {error:{error_form}}"

@@ -30,7 +30,7 @@ from rhocover.environments.encoding import (
 )
 from rhocover.environments.encoding.bins import QuantileBins
 from rhocover.environments.stepping import Alarm, Timed, read_step_timeout
-from rhocover.environments.table_model import Table, read_table
+from rhocover.environments.table_model import TabularModel, read_table
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 from rhocover.exploring.beliefs import Belief, KnownModel
 from rhocover.exploring.explorer import Explorer
@@ -59,7 +59,7 @@ class Expedition:
     settings: Settings  # as for a model; its own model is the table's, or nobody's
     states: StateCode
     actions: ActionCode
-    table: Table | None  # None: the dynamics are learned
+    table: TabularModel | None  # None: the dynamics are learned
     weights: FloatArray | None  # of keys that are numbers, [keys, A]; None: uniform or a rule
     step_timeout: float | None = None  # seconds for one step or reset
 
@@ -226,7 +226,7 @@ def look_at(env: Any) -> None:
         )
 
 
-def _table(env: Any, is_vector: bool, model: Any, states: Any) -> Table | None:
+def _table(env: Any, is_vector: bool, model: Any, states: Any) -> TabularModel | None:
     """Returns the table of a known model; None where the dynamics are to be learned."""
     if not isinstance(model, str) or model != KNOWN:
         return None
@@ -243,7 +243,7 @@ def _table(env: Any, is_vector: bool, model: Any, states: Any) -> Table | None:
     return table
 
 
-def _leaves_out_a_start(env: Any, table: Table) -> bool:
+def _leaves_out_a_start(env: Any, table: TabularModel) -> bool:
     """Whether the environment may begin in a state that its model has not."""
     begins = getattr(env.unwrapped, "initial_state_distrib", None)
     return begins is not None and not set(np.flatnonzero(begins).tolist()) <= set(table.states.tolist())

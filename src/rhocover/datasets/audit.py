@@ -13,7 +13,7 @@ probability 1 - delta (`certainty`); error bars say how far d_hat may be from th
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from rhocover.coverage import Coverage, thinnest_first
 from rhocover.datasets.best import Best, Target, certify_data, find_best, find_mixing, read_target
 from rhocover.datasets.empirical_model import read_model
 from rhocover.datasets.reading import read_tally
-from rhocover.datasets.result import Audit, Met, ThinPair, sentence, suspicion, unmet_words
+from rhocover.datasets.result import Audit, Extent, Met, ThinPair, sentence, suspicion, unmet_words
 from rhocover.datasets.states import declared_of, num_unmet, unmet_pairs
 from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError
@@ -74,39 +74,42 @@ def audit(
         data, states=states, actions=actions, num_states=num_states, num_actions=num_actions,
         spaces=None if known is None else known.spaces,
     )  # fmt: skip
-    return audit_tally(
-        tally, rho, mu, model=known, met_only=met_only, delta=delta, best=best, certificate=certificate
-    )
+    asked = AuditOptions(met_only, delta, best, certificate)
+    return audit_tally(tally, rho, mu, model=known, options=asked)
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """What is asked of an audit besides the objective; the fields are arguments of `audit`."""
+
+    met_only: bool = False
+    delta: float = 0.05
+    best: bool | None = None
+    certificate: bool | None = None
 
 
 def audit_tally(
-    tally: Tally,
-    rho: float = 2.0,
-    mu: Any = None,
-    *,
-    model: Any = None,
-    met_only: bool = False,
-    delta: float = 0.05,
-    best: bool | None = None,
-    certificate: bool | None = None,
+    tally: Tally, rho: float = 2.0, mu: Any = None, *, model: Any = None, options: AuditOptions | None = None
 ) -> Audit:
     """Returns the audit of counts at hand; the arguments are those of `audit`."""
+    asked = options or AuditOptions()
     if not isinstance(tally, Tally):
         raise InvalidArgumentError(
             f"`tally` must be a Tally, got {type(tally).__name__}. `audit` reads data."
         )
     if not tally.num_steps:
         raise InvalidDataError(f"{tally.source} holds no transition: there is nothing to judge.")
-    delta = checks.probability(delta, "delta", open_ends=True)
-    target = read_target(tally, mu, read_model(model), met_only=met_only)
+    delta = checks.probability(asked.delta, "delta", open_ends=True)
+    target = read_target(tally, mu, read_model(model), met_only=asked.met_only)
     tally = target.tally
     coverage = Coverage(rho, target.weights.ravel())
     d_hat = tally.counts.ravel() / tally.num_steps
-    found = find_best(target, coverage, _wanted_best(best, certificate))
+    found = find_best(target, coverage, _wanted_best(asked.best, asked.certificate))
     thin = _thin(target, coverage, d_hat, found)
     num_pairs = int(np.count_nonzero(coverage.support)) + target.num_unlisted
     missing = int(np.count_nonzero(coverage.support & (d_hat == 0))) + target.num_unlisted
-    met = _met(target) if met_only or missing else None
+    met = _met(target) if asked.met_only or missing else None
+    extent = Extent(num_pairs, missing, met, _num_known(target, mu))
     divergence, worst_ratio = _figures(target, coverage, d_hat)
     visited, gap = _visited_figures(coverage, d_hat), found.gap(d_hat)
     return Audit(
@@ -122,7 +125,7 @@ def audit_tally(
         best=found.plan,
         best_occupancy=None if found.occupancy is None else found.occupancy.reshape(tally.counts.shape),
         gap=gap,
-        certificate=_certificate(target, coverage, d_hat, found, delta, certificate),
+        certificate=_certificate(target, coverage, d_hat, found, delta, asked.certificate),
         met=met,
         mixing=find_mixing(tally, 1 - delta),
         thin=thin,
@@ -130,18 +133,8 @@ def audit_tally(
         num_missing=missing,
         is_exact=target.model is not None,
         layout=tally.layout if target.model is None else target.model.layout,
-        observed_note=f"{found.note} {unmet_words(met) if not met_only else ''}".strip(),
-        verdict=sentence(
-            num_pairs,
-            missing,
-            thin,
-            worst_ratio,
-            found.worst_ratio,
-            coverage.rho,
-            met,
-            _num_known(target, mu),
-        )
-        + suspicion(gap),
+        observed_note=f"{found.note} {unmet_words(met) if not asked.met_only else ''}".strip(),
+        verdict=sentence(extent, thin, worst_ratio, found.worst_ratio, coverage.rho) + suspicion(gap),
     )
 
 

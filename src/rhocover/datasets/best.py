@@ -17,7 +17,7 @@ from scipy import stats
 from rhocover import checks
 from rhocover.checks import FloatArray, Matrix, frozen
 from rhocover.coverage import Coverage, checked_weights
-from rhocover.datasets.empirical_model import KnownModel, check_restarts, observed_model, over_model
+from rhocover.datasets.empirical_model import KeyedModel, check_restarts, observed_model, over_model
 from rhocover.datasets.states import declared_of, over_all, over_declared
 from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError
@@ -138,7 +138,7 @@ class Target:
         return self.num_unlisted * (math.nan if self.is_rule else 1.0) if self.num_unlisted else 0.0
 
 
-def read_target(tally: Tally, mu: Any, known: KnownModel | None, *, met_only: bool = False) -> Target:
+def read_target(tally: Tally, mu: Any, known: KeyedModel | None, *, met_only: bool = False) -> Target:
     """Returns what a tally is judged by; refuses weights and models that do not fit it."""
     if known is not None:
         return Target(over_model(tally, known), frozen(_model_weights(known.mdp, mu)), known.mdp)

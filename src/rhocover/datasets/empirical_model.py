@@ -152,7 +152,7 @@ IMPOSSIBLE = "Is it data of another environment? To judge it by itself, leave `m
 
 
 @dataclass(frozen=True, eq=False)
-class KnownModel:
+class KeyedModel:
     """A model; `keys` are what the data calls its states, None for their labels or numbers."""
 
     mdp: MDP
@@ -160,23 +160,23 @@ class KnownModel:
     spaces: tuple[Any, Any] | None = None  # of observations and actions, where an environment was given
 
 
-def read_model(model: Any) -> KnownModel | None:
+def read_model(model: Any) -> KeyedModel | None:
     """Returns an MDP, or that of an environment's table with the environment's numbers of its states."""
-    if model is None or isinstance(model, KnownModel):
+    if model is None or isinstance(model, KeyedModel):
         return model
     if isinstance(model, MDP):
-        return KnownModel(model)
+        return KeyedModel(model)
     if hasattr(model, "unwrapped"):
         from rhocover.environments.table_model import read_table
 
         table, spaces = read_table(model), (model.observation_space, model.action_space)
-        return KnownModel(table.model, tuple(table.states.tolist()), spaces)
+        return KeyedModel(table.model, tuple(table.states.tolist()), spaces)
     raise InvalidArgumentError(
         f"`model` must be an MDP or a Gymnasium environment with a table, got {type(model).__name__}."
     )
 
 
-def over_model(tally: Tally, known: KnownModel) -> Tally:
+def over_model(tally: Tally, known: KeyedModel) -> Tally:
     """Returns the tally over the model's states; refuses what the model says cannot be."""
     model = known.mdp
     if tally.num_actions != model.num_actions:

@@ -25,7 +25,7 @@ from rhocover.datasets.builder import Tallier
 from rhocover.datasets.columns import Numbers, chunks_of_table, find_columns, whole_numbers
 from rhocover.datasets.minari.columns import windows
 from rhocover.datasets.states import Declared, Ids, StateNumbers, make_state_numbers
-from rhocover.datasets.tables import READERS, Table, table_of_columns
+from rhocover.datasets.tables import READERS, DataTable, table_of_columns
 from rhocover.datasets.tally import Tally
 from rhocover.errors import FileFormatError, InvalidArgumentError, InvalidDataError, naming, shortened
 from rhocover.files import check_format, load_document
@@ -107,7 +107,7 @@ def _read(data: Any, states: Any, actions: Any, num_states: Any, num_actions: An
     return _tally_of_table(open_table(data), states, actions, num_states, num_actions)
 
 
-def open_table(data: Any) -> Table:
+def open_table(data: Any) -> DataTable:
     """Returns arrays or a file of arrays as a table; refuses what is neither."""
     if isinstance(data, str | os.PathLike):
         path = Path(data)
@@ -145,7 +145,7 @@ def _is_minari(data: Any) -> bool:
 
 
 def _tally_of_table(
-    table: Table, states: Any, actions: Any, num_states: int | None, num_actions: int | None
+    table: DataTable, states: Any, actions: Any, num_states: int | None, num_actions: int | None
 ) -> Tally:
     columns = find_columns(table.names, table.name)
     pieces = table.pieces(columns.needed)

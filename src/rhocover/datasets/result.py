@@ -56,23 +56,35 @@ class Met:
         return f"{self.number:,} of {self.total:,} {self.noun}"
 
 
-def sentence(
-    num_pairs: int, num_missing: int, thin: Sequence[ThinPair], worst_ratio: float, best_ratio: float,
-    rho: float = math.inf, met: Met | None = None, num_known: int | None = None,
-) -> str:  # fmt: skip
-    """Returns what is covered, what is thinnest, what would be possible, and where to collect first.
+@dataclass(frozen=True)
+class Extent:
+    """How much there is to cover, and how much of it is missing.
 
     `met` is None where every state was met that there is, or nobody knows which there are; then `num_known`
     is how many states the data shows.
     """
-    if num_missing:
-        return _incomplete(num_pairs, num_missing, [pair.name for pair in thin if pair.count == 0], met)
-    head = f"Covers all {num_pairs:,} pairs" if num_pairs > 1 else "Covers the one pair there is"
-    head += f" of the {met} that were met" if met else ""
-    if num_known is not None:
-        head += (
-            " of the one state in the data" if num_known == 1 else f" of the {num_known:,} states in the data"
-        )
+
+    num_pairs: int
+    num_missing: int = 0
+    met: Met | None = None
+    num_known: int | None = None
+
+    def __str__(self) -> str:
+        text = f"all {self.num_pairs:,} pairs" if self.num_pairs > 1 else "the one pair there is"
+        text += f" of the {self.met} that were met" if self.met else ""
+        if self.num_known is None:
+            return text
+        known = "one state" if self.num_known == 1 else f"{self.num_known:,} states"
+        return f"{text} of the {known} in the data"
+
+
+def sentence(
+    extent: Extent, thin: Sequence[ThinPair], worst_ratio: float, best_ratio: float, rho: float = math.inf
+) -> str:
+    """Returns what is covered, what is thinnest, what would be possible, and where to collect first."""
+    if extent.num_missing:
+        return _incomplete(extent, [pair.name for pair in thin if pair.count == 0])
+    head = f"Covers {extent}"
     worst, first = thin[0], first_to_collect(thin)
     said = f"{head}; the thinnest, {worst.name}, got {_share(worst.share)} of the visits it should have"
     if math.isnan(best_ratio):
@@ -110,10 +122,11 @@ def first_to_collect(thin: Sequence[ThinPair]) -> list[str]:
     return [pair.name for pair in takewhile(lambda pair: not pair.share >= pair.best_share, thin)]
 
 
-def _incomplete(num_pairs: int, num_missing: int, names: Sequence[str], met: Met | None) -> str:
-    verb, seen = "was" if num_missing == 1 else "were", f" ({met} were met)" if met else ""
-    covered = f"Covers {num_pairs - num_missing:,} of {num_pairs:,} pairs{seen}"
-    return f"{covered}; {num_missing:,} {verb} never tried: collect {_list(names, num_missing)} first."
+def _incomplete(extent: Extent, names: Sequence[str]) -> str:
+    missing, total = extent.num_missing, extent.num_pairs
+    verb, seen = "was" if missing == 1 else "were", f" ({extent.met} were met)" if extent.met else ""
+    covered = f"Covers {total - missing:,} of {total:,} pairs{seen}"
+    return f"{covered}; {missing:,} {verb} never tried: collect {_list(names, missing)} first."
 
 
 def _list(names: Sequence[str], number: int | None = None) -> str:

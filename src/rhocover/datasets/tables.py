@@ -110,7 +110,7 @@ MOST_HEADER = 10_000  # letters, as NumPy's own limit
 
 
 @dataclass(frozen=True)
-class Column:
+class ArchiveArray:
     """An array of the archive, its header read and nothing more."""
 
     name: str
@@ -152,7 +152,7 @@ def read_columns(archive: zipfile.ZipFile, wanted: Sequence[str], most_rows: int
                 )
 
 
-def _opened_npz(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> Column:
+def _opened_npz(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> ArchiveArray:
     """Returns a column whose header is read; refuses one that claims more than its bytes can be."""
     member = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.NameToInfo else name)
     if member.compress_type not in METHODS:
@@ -161,7 +161,7 @@ def _opened_npz(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> Column
         )
     file = stack.enter_context(archive.open(member))
     dtype, shape, is_turned = _header(file, name)
-    column = Column(name, file, dtype, shape, is_turned)
+    column = ArchiveArray(name, file, dtype, shape, is_turned)
     claimed = dtype.itemsize * math.prod(shape)
     if claimed > member.file_size or member.file_size > MOST_RATIO * max(member.compress_size, 1):
         raise InvalidDataError(
@@ -173,7 +173,7 @@ def _opened_npz(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> Column
     return column
 
 
-def _check_row(column: Column, claimed: int) -> None:
+def _check_row(column: ArchiveArray, claimed: int) -> None:
     if column.row_bytes > MOST_ROW_BYTES:
         raise InvalidDataError(
             f"`{column.name}` takes {column.row_bytes} bytes a row, of shape {column.shape}; at most "
@@ -202,29 +202,29 @@ def _header(file: IO[bytes], name: str) -> tuple[np.dtype[Any], tuple[int, ...],
     return dtype, shape, is_turned and len(shape) > 1
 
 
-def _num_rows(columns: Sequence[Column]) -> int:
+def _num_rows(columns: Sequence[ArchiveArray]) -> int:
     check_lengths({column.name: range(column.shape[0]) for column in columns})
     return columns[0].shape[0]
 
 
-def _piece_rows(columns: Sequence[Column]) -> int:
+def _piece_rows(columns: Sequence[ArchiveArray]) -> int:
     """Returns how many rows are read at a time: few where one of the columns is wide."""
     widest = max(column.row_bytes for column in columns)
     return max(1, PIECE_BYTES // max(widest, 1))
 
 
-def _rows(column: Column, count: int) -> Any:
+def _rows(column: ArchiveArray, count: int) -> Any:
     """Returns the next rows."""
     size = count * column.row_bytes
     return _read(column, size).reshape(count, *column.shape[1:])
 
 
-def _turned(column: Column) -> Any:
+def _turned(column: ArchiveArray) -> Any:
     """Returns a whole array that was written in Fortran order."""
     return _read(column, column.shape[0] * column.row_bytes).reshape(column.shape, order="F")
 
 
-def _read(column: Column, size: int) -> Any:
+def _read(column: ArchiveArray, size: int) -> Any:
     """Returns the next values, of so many bytes."""
     payload = column.file.read(size)
     if len(payload) != size:
@@ -362,7 +362,7 @@ MOST_CSV_ROWS = 2**15  # of a piece: text takes much room
 
 
 @dataclass(frozen=True)
-class Table:
+class DataTable:
     """Names of columns, and the wanted ones in pieces; `name` is what it is called in sentences."""
 
     names: tuple[str, ...]
@@ -371,7 +371,7 @@ class Table:
     num_rows: int = 0  # 0 where that is not known
 
 
-def table_of_columns(columns: Mapping[Any, Any], name: str) -> Table:
+def table_of_columns(columns: Mapping[Any, Any], name: str) -> DataTable:
     """Returns columns at hand as a table."""
     arrays = {str(key): values for key, values in columns.items()}
 
@@ -382,7 +382,7 @@ def table_of_columns(columns: Mapping[Any, Any], name: str) -> Table:
         for row in range(0, num_rows, SIZE):
             yield {key: values[row : row + SIZE] for key, values in held.items()}
 
-    return Table(tuple(arrays), pieces, name)
+    return DataTable(tuple(arrays), pieces, name)
 
 
 def _array(values: Any, name: str) -> Any:
@@ -395,7 +395,7 @@ def _array(values: Any, name: str) -> Any:
     return array
 
 
-def npz_table(path: Path) -> Table:
+def npz_table(path: Path) -> DataTable:
     """Returns the arrays of an NPZ file as a table; only the wanted columns are read, a piece at a time."""
     what = "an NPZ file (numpy.savez)"
     with _reading(path, what), zipfile.ZipFile(path) as archive:
@@ -405,10 +405,10 @@ def npz_table(path: Path) -> Table:
         with _reading(path, what), zipfile.ZipFile(path) as archive:
             yield from read_columns(archive, wanted, SIZE)
 
-    return Table(names, pieces, str(path))
+    return DataTable(names, pieces, str(path))
 
 
-def csv_table(path: Path) -> Table:
+def csv_table(path: Path) -> DataTable:
     """Returns a CSV file with a header as a table; commas, semicolons or tabs."""
     what = "a CSV file with a header"
     with _reading(path, what), _opened(path) as file:
@@ -422,10 +422,10 @@ def csv_table(path: Path) -> Table:
                 columns = zip(wanted, zip(*rows, strict=True), strict=True)
                 yield {name: text_array(fields, name) for name, fields in columns}
 
-    return Table(tuple(names), pieces, str(path))
+    return DataTable(tuple(names), pieces, str(path))
 
 
-def parquet_table(path: Path) -> Table:
+def parquet_table(path: Path) -> DataTable:
     """Returns a Parquet file as a table; only the wanted columns are read, a piece at a time."""
     what = "a Parquet file"
     with _reading(path, what) as size, open_parquet(path) as file:
@@ -438,7 +438,7 @@ def parquet_table(path: Path) -> Table:
             check_footer(file, wanted, size)
             yield from read_batches(file, wanted, SIZE)
 
-    return Table(names, pieces, str(path), num_rows)
+    return DataTable(names, pieces, str(path), num_rows)
 
 
 @contextmanager
@@ -461,7 +461,7 @@ def _reading(path: Path, what: str) -> Iterator[int]:
         raise InvalidDataError(f"{path} is damaged, or not {what}: {said}.") from error
 
 
-READERS: dict[str, Callable[[Path], Table]] = {
+READERS: dict[str, Callable[[Path], DataTable]] = {
     ".npz": npz_table,
     ".csv": csv_table,
     ".tsv": csv_table,

@@ -179,7 +179,7 @@ LEFT, DOWN, RIGHT, UP, STILL = (-1, 0), (0, 1), (1, 0), (0, -1), (0, 0)  # (x, y
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class Labelling:
     """Names of all states and actions of an environment, and where to draw them; None where unknown."""
 
     state_labels: tuple[str, ...] | None = None
@@ -187,7 +187,7 @@ class Picture:
     layout: Layout | None = None
 
 
-def picture(env: Any) -> Picture:
+def picture(env: Any) -> Labelling:
     """Returns what is known of an environment's looks, by its number of a state; nothing of a foreign one."""
     from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
@@ -201,17 +201,17 @@ def picture(env: Any) -> Picture:
         return _map(*inner.shape, {"up": UP, "right": RIGHT, "down": DOWN, "left": LEFT})
     if isinstance(inner, TaxiEnv):
         return _taxi()
-    return Picture()
+    return Labelling()
 
 
-def _map(num_rows: int, num_columns: int, moves: dict[str, tuple[int, int]]) -> Picture:
+def _map(num_rows: int, num_columns: int, moves: dict[str, tuple[int, int]]) -> Labelling:
     labels = tuple(f"r{row}c{column}" for row in range(num_rows) for column in range(num_columns))
-    return Picture(
+    return Labelling(
         labels, tuple(moves), rectangle(num_rows, num_columns, np.array(list(moves.values()), float))
     )
 
 
-def _taxi() -> Picture:
+def _taxi() -> Labelling:
     row, column, passenger, destination = np.unravel_index(np.arange(500), (5, 5, 5, 4))
     places = ("at R", "at G", "at Y", "at B", "aboard")
     labels = tuple(
@@ -220,7 +220,7 @@ def _taxi() -> Picture:
     )
     moves = {"south": DOWN, "north": UP, "east": RIGHT, "west": LEFT, "pick up": STILL, "drop off": STILL}
     positions = np.stack([6 * passenger + column, 6 * destination + row], axis=1).astype(float)
-    return Picture(labels, tuple(moves), Layout(positions, np.array(list(moves.values()), float)))
+    return Labelling(labels, tuple(moves), Layout(positions, np.array(list(moves.values()), float)))
 
 
 # The model of an environment that carries its own table of transitions.
@@ -229,7 +229,7 @@ ENDS = ("restart", "stay")
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TabularModel:
     """A model, the environment's number of each of its states `[S]`, and what was left out, in words."""
 
     model: MDP
@@ -242,7 +242,7 @@ def table_model(env: Any, *, ends: str = "restart") -> MDP:
     return read_table(env, ends=ends).model
 
 
-def read_table(env: Any, *, ends: str = "restart") -> Table:
+def read_table(env: Any, *, ends: str = "restart") -> TabularModel:
     """Returns the model of an environment with a table, and which of the environment's states it holds.
 
     `ends="restart"` wires episode ends to the start and keeps what can be visited for ever; `ends="stay"`
@@ -270,7 +270,7 @@ def read_table(env: Any, *, ends: str = "restart") -> Table:
         kept = acted_in[whole.pair_state] & (maximal_end_components(whole).pair_label >= 0)
     note = " ".join([*_left_out(whole, kept, acted_in, is_end), *_time_limit(env)])
     model, states = _whole_model(env, rows, whole.transitions, note).subset(kept)
-    return Table(model, frozen(states + rows.first_state), note)
+    return TabularModel(model, frozen(states + rows.first_state), note)
 
 
 def _restarting(rows: TableRows) -> Matrix:

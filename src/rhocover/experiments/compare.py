@@ -16,7 +16,7 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.experiments.comparison import Comparison, from_file
 from rhocover.experiments.finished_runs import Ledger
 from rhocover.experiments.pool import run_items
-from rhocover.experiments.question import Failure, Outcome, Place, Question, error_of, run_one
+from rhocover.experiments.question import CompareSpec, Failure, Outcome, Place, error_of, run_one
 from rhocover.exploring.registry import CLASSES, explorer_name, make_explorer
 from rhocover.exploring.settings import Settings, belief_of, check_budget
 from rhocover.exploring.simulator import Simulator
@@ -26,7 +26,7 @@ from rhocover.mdp import MDP
 
 # The runs of a question as a function of their place, for this process and for others.
 #
-# In this process the question is the caller's own. Others receive it in plain values (`Question.plain`),
+# In this process the question is the caller's own. Others receive it in plain values (`CompareSpec.plain`),
 # once each, and what they make of it answers the same.
 
 
@@ -34,7 +34,7 @@ from rhocover.mdp import MDP
 class Answering:
     """Answers a question place by place."""
 
-    question: Question
+    question: CompareSpec
 
     def __call__(self, place: Place) -> Outcome | Failure:
         """Returns the outcome of the run at a place, or why there is none."""
@@ -45,7 +45,7 @@ class Answering:
 
 
 def _from_plain(plain: Mapping[str, Any]) -> Answering:
-    return Answering(Question.from_plain(plain))
+    return Answering(CompareSpec.from_plain(plain))
 
 
 # The arguments of `compare` into a question; whatever is wrong is said before anything runs.
@@ -53,10 +53,10 @@ def _from_plain(plain: Mapping[str, Any]) -> Answering:
 
 def read_question(
     envs: Any, explorers: Any, rho: Any, mu: Any, seeds: Any, schedule: Any, arguments: dict[str, Any]
-) -> Question:
+) -> CompareSpec:
     """Returns the question, each of its runs checked as `explore` would."""
     models = read_models(envs)
-    question = Question(
+    question = CompareSpec(
         models=models,
         weights=read_weights(mu, models),
         orders=read_orders(rho),
@@ -249,13 +249,13 @@ def compare(
 def check_question(
     envs: Any, explorers: Any, *, rho: Any, mu: Any, seeds: Any, schedule: Any, trace_points: int = 5,
     **arguments: Any,
-) -> Question:  # fmt: skip
+) -> CompareSpec:  # fmt: skip
     """Returns what the arguments of `compare` ask; refuses what could not be run."""
     arguments = {"trace_points": trace_points, **arguments}
     return read_question(envs, explorers, rho, mu, seeds, schedule, arguments)
 
 
-def _run(question: Question, ledger: Ledger, workers: int, report: Any) -> None:
+def _run(question: CompareSpec, ledger: Ledger, workers: int, report: Any) -> None:
     """Runs what is not done yet."""
     places = [place for place in question.places if not ledger.done[place]]
     total, workers = ledger.done.size, min(workers, len(places))
@@ -268,7 +268,7 @@ def _run(question: Question, ledger: Ledger, workers: int, report: Any) -> None:
                 report(int(ledger.done.sum()), total)
 
 
-def _read_workers(workers: int | None, question: Question, out: Any) -> int:
+def _read_workers(workers: int | None, question: CompareSpec, out: Any) -> int:
     """Returns how many processes to use; explorers of the caller's own stay in this one."""
     own = question.own_explorers
     if own and (out is not None or (workers or 1) > 1):

@@ -51,7 +51,7 @@ FITTED = 100  # the exponent is fitted from num_steps/100 on
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanEstimate:
     """A mean over seeds and its standard error; the error is nan for one seed."""
 
     mean: float
@@ -71,16 +71,16 @@ class Row:
     explorer: str
     num_seeds: int
     num_incomplete: int
-    regret: Estimate
+    regret: MeanEstimate
     regret_unit: str  # "U", or "nats" for 8 < rho < inf, where U has no readable unit
-    scaled_bregman: Estimate
+    scaled_bregman: MeanEstimate
     kappa_min: float
-    worst_ratio: Estimate
+    worst_ratio: MeanEstimate
     best_worst_ratio: float
-    excess: Estimate
-    exponent: Estimate
+    excess: MeanEstimate
+    exponent: MeanEstimate
     theorem_exponent: float | None
-    model_error: Estimate
+    model_error: MeanEstimate
 
     def summary(self) -> dict[str, Any]:
         """Returns the row ready for JSON: None where there is no number, infinities as text."""
@@ -120,20 +120,20 @@ def make_row(comparison: Comparison, env: str, rho: float, explorer: str) -> Row
     )
 
 
-def estimate(values: FloatArray) -> Estimate:
+def estimate(values: FloatArray) -> MeanEstimate:
     """Returns the mean of values, one for each seed, with its standard error."""
     with np.errstate(invalid="ignore"):
-        return Estimate(float(values.mean()), float(standard_error(values)))
+        return MeanEstimate(float(values.mean()), float(standard_error(values)))
 
 
-def exponent(steps: Any, regret: FloatArray) -> Estimate:
+def exponent(steps: Any, regret: FloatArray) -> MeanEstimate:
     """Returns the exponent of regret over the last two decades of steps; nan before all seeds have one."""
     late = (steps >= steps[-1] / FITTED) & ~np.isnan(regret).any(axis=0)
     try:
         slope, error, _ = measured_exponent(steps[late], regret[:, late])
     except InvalidArgumentError:  # fewer than two times, or no regret to take a logarithm of
-        return Estimate(math.nan, math.nan)
-    return Estimate(slope, error)
+        return MeanEstimate(math.nan, math.nan)
+    return MeanEstimate(slope, error)
 
 
 def _plain(value: Any) -> Any:

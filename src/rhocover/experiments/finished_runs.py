@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rhocover.errors import FileFormatError, InvalidArgumentError
-from rhocover.experiments.question import COLUMNS, ENDS, FACTS, Outcome, Place, Question
+from rhocover.experiments.question import COLUMNS, ENDS, FACTS, CompareSpec, Outcome, Place
 from rhocover.exploring.models import MODELS, model_document
 from rhocover.files import load_tensors, save_tensors
 from rhocover.folders import Hold, Location, hold_folder, is_left, locate, make_folder, remove_left
@@ -31,7 +31,7 @@ SECONDS = 2.0  # between two stores, so that many short runs are not spent on wr
 class Ledger:
     """Results over the grid, and the folder they are stored in, if any."""
 
-    def __init__(self, question: Question, folder: Any) -> None:
+    def __init__(self, question: CompareSpec, folder: Any) -> None:
         self.document = json.loads(json.dumps(question.document(), sort_keys=True))  # as it is read back
         self.tensors = empty_tensors(question)
         self._place = None if folder is None else locate(folder)
@@ -107,7 +107,7 @@ class Ledger:
         self.tensors = {name: array.copy() for name, array in tensors.items()}
 
 
-def empty_tensors(question: Question) -> dict[str, np.ndarray]:
+def empty_tensors(question: CompareSpec) -> dict[str, np.ndarray]:
     """Returns the arrays of a comparison in which no run is done."""
     shape, steps = question.shape, np.array(question.grid, np.int64)
     return {

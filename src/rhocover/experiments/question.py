@@ -33,7 +33,7 @@ Place = tuple[int, int, int, int]  # env, order, explorer, seed
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class CompareSpec:
     """Models, weights and explorers by name, orders, seeds, and what `explore` is given besides."""
 
     models: Mapping[str, MDP]
@@ -101,7 +101,7 @@ class Question:
         return dict(self.arguments) | {"model": model_document(self.arguments["model"])}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Question:
+    def from_plain(cls, plain: Mapping[str, Any]) -> CompareSpec:
         """Returns the question that `plain` describes."""
         models = {name: MDP.from_pairs(**parts) for name, parts in plain["models"].items()}
         explorers = {name: explorer_from_document(found) for name, found in plain["explorers"].items()}
@@ -183,7 +183,7 @@ class Failure:
     origin: str
 
 
-def run_one(question: Question, place: Place) -> Outcome | Failure:
+def run_one(question: CompareSpec, place: Place) -> Outcome | Failure:
     """Returns the outcome of one run, or why there is none."""
     try:
         with one_blas_thread():

@@ -336,12 +336,12 @@ def shortest_paths(
         iterate_densely(*model, order, choice, steps, ROUNDING)
         return ShortestPaths(choice, steps, _attained(*model, steps, choice))
     guess(*model, order, steps)
-    error = _sweep(*model, order, choice, steps, ROUNDS)
+    error = _sweep(model, order, choice, steps, ROUNDS)
     if error > _enough(steps) and _has_small_factors(onward[choice[order]][:, order]):
         _iterate_factorised(model, onward, order, choice, steps)
         error = _attained(*model, steps, choice)
     elif error > _enough(steps):
-        error = _sweep(*model, order, choice, steps, 100 * ROUNDS)
+        error = _sweep(model, order, choice, steps, 100 * ROUNDS)
     return ShortestPaths(choice, steps, error)
 
 
@@ -350,12 +350,11 @@ def _enough(steps: FloatArray) -> float:
     return ENOUGH + 1e-14 * float(steps.max(initial=0.0, where=np.isfinite(steps)))
 
 
-def _sweep(indptr, successor, onward, arrival, first, order, choice, steps, rounds) -> float:
+def _sweep(model, order, choice, steps, rounds) -> float:
     """Improves the steps by sweeps; returns their error; changes `choice` to match if that is proper.
 
     In turn: two sweeps over all pairs, many over the best ones alone.
     """
-    model = (indptr, successor, onward, arrival, first)
     error, greedy = np.inf, choice.copy()
     for _ in range(rounds):
         for k in range(SWEEPS):

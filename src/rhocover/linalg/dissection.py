@@ -1,12 +1,7 @@
-"""A fill-reducing order of a sparse symmetric matrix, by nested dissection.
+"""A fill-reducing order of a sparse symmetric matrix by METIS, which is optional.
 
-Take a graph apart by a small set of vertices whose removal leaves two halves, number the halves first
-and the separator last, and go on with the halves (George 1973). Eliminating in that order fills in
-O(n log n) entries on planar-like graphs, where the natural order fills O(n^1.5).
-
-Separators here are levels of a breadth-first search from a far vertex: among the levels that leave each
-side a third, the smallest. On grid-like models this fills no more than METIS and takes a tenth of
-its time; on irregular graphs METIS (optional, `pip install 'rhocover[fast]'`) finds better ones.
+On grid-like models our own nested dissection (`chains.dissection`) fills no more and takes a tenth of the
+time; on irregular graphs METIS (`pip install 'rhocover[fast]'`) finds better separators.
 """
 
 from __future__ import annotations
@@ -17,17 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse import csgraph
 
-from rhocover.checks import BoolArray, IntArray, Matrix
+from rhocover.checks import IntArray, Matrix
 from rhocover.compiling import compiled
-
-LEAF_SIZE = 64  # parts this small are one dense block of the factor anyway
-
-
-def nested_dissection(pattern: Matrix) -> IntArray:
-    """Returns the order in which to eliminate: `order[k]` is the k-th vertex of the CSR `pattern`."""
-    return _dissect(pattern.indptr, pattern.indices, LEAF_SIZE)
 
 
 def metis_order(pattern: Matrix) -> IntArray:
@@ -48,6 +35,183 @@ def _without_diagonal(pattern: Matrix) -> Matrix:
     keep = coo.row != coo.col
     ones = np.ones(int(keep.sum()), np.int8)
     return sp.csr_array((ones, (coo.row[keep], coo.col[keep])), shape=pattern.shape)
+
+
+# Nested dissection: in which order to eliminate the vertices of a symmetric graph.
+#
+# A separator is a set of vertices without which the rest falls into parts. Eliminate the parts first and
+# the separator last, and go on with the parts (George 1973): that fills in O(n log n) entries on
+# planar-like graphs, where the natural order fills O(n^1.5). Separators here are levels of a breadth-first
+# search from a far vertex. On grid-like models they fill no more than METIS's and take a tenth of its time.
+#
+# There are two users. The recursion and the separator step are one; at which level to cut has two rules:
+#
+# - `nested_dissection` gives the planner's sparse Cholesky an order alone. What counts is fill, so the cut
+#   is
+#     the smallest level that leaves each side a third, without the vertices that touch nothing above it.
+#   The
+#     factorisation finds blocks and their tree itself, so small parts are left as they are, connected or
+#   not.
+# - `dissect` gives the elimination of a chain its fronts. A front is dense and hands what it adds to its
+#     parent, so a part is always connected. The cut is the whole level at the median, which halves every
+#   part.
+#
+# Both orders decide last bits of plans and of stationary distributions. Knows of a graph alone, not of
+# numbers.
+
+LEAF_SIZE = 64  # parts this small are one dense block: below it more steps cost more than arithmetic
+LARGEST_SEPARATOR = 4000  # a front is then about 1 GiB at most; larger separators mean an expander
+HUB_DEGREE = 20  # times the mean: such states (restarts) hide distances, so they are eliminated last
+
+
+@dataclass(frozen=True)
+class Fronts:
+    """States in `order`; front f eliminates order[first[f]:first[f + 1]], and precedes what it divides."""
+
+    order: IntArray
+    first: list[int]
+    parent: list[int]
+
+
+def nested_dissection(pattern: Matrix) -> IntArray:
+    """Returns the order in which to eliminate: `order[k]` is the k-th vertex of the CSR `pattern`."""
+    order = np.arange(pattern.shape[0])
+    _dissect(pattern.indptr, pattern.indices, order, LEAF_SIZE, order.size, True)
+    return order
+
+
+def dissect(graph: Matrix, root: int) -> Fronts | None:
+    """Returns the fronts of a chain with this symmetric graph, or None if a separator is too large.
+
+    The root comes first, with the hubs. Then come the fronts level by level, the one whose part had the
+    lowest state first.
+    """
+    hubs = _hubs(graph, root)
+    order = np.setdiff1d(np.arange(graph.shape[0]), hubs)
+    begin, end, parent, lowest, depth = _dissect(
+        graph.indptr, graph.indices, order, LEAF_SIZE, LARGEST_SEPARATOR, False
+    )
+    if (begin.size and begin[-1] < 0) or hubs.size > LARGEST_SEPARATOR:
+        return None
+    by_level = np.lexsort((lowest, depth))
+    number = np.append(np.argsort(by_level) + 1, 0)  # number[-1]: what has no parent hangs on the hubs
+    states = np.concatenate([hubs, *(order[begin[f] : end[f]] for f in by_level)])
+    first = np.append(0, np.cumsum(np.append(hubs.size, (end - begin)[by_level])))
+    return Fronts(states, first.tolist(), [-1, *number[parent[by_level]].tolist()])
+
+
+def _hubs(graph: Matrix, root: int) -> IntArray:
+    """Returns the root and the states with very many neighbours."""
+    degree = np.diff(graph.indptr)
+    hubs = np.flatnonzero(degree > HUB_DEGREE * degree.mean())
+    return np.append(root, hubs[hubs != root])
+
+
+@compiled
+def _dissect(indptr, indices, order, leaf_size, largest, smallest):
+    """Sorts `order` in place; returns its blocks: begin, end, parent, lowest vertex of the part, depth.
+
+    Works on segments of `order`, each of them ascending. Vertices that `order` leaves out are not there.
+    `smallest` says by which rule to cut. Ends with begin -1 where a separator is larger than `largest`.
+    """
+    n = indptr.size - 1
+    label = np.zeros(n, np.int64)
+    level = np.full(n, -1, np.int64)
+    queue = np.empty(n, np.int64)
+    blocks = np.empty((5, order.size), np.int64)
+    stack = [(0, order.size, -1, 0)]
+    part, count = 0, 0
+    while len(stack) > 0:
+        low, high, owner, depth = stack.pop()
+        if low == high:
+            continue
+        part += 1
+        for k in range(low, high):
+            label[order[k]] = part
+        first, second, lowest = low, low, order[low]
+        if not smallest or high - low > leaf_size:
+            num_levels = _search(indptr, indices, order, low, high, label, part, level, queue, smallest)
+            if num_levels == 0:  # not connected: the components one after the other
+                least = leaf_size if smallest else 0
+                for a, b in _components(indptr, indices, order, low, high, label, part, level, queue, least):
+                    stack.append((a, b, owner, depth))
+                continue
+            if high - low > leaf_size and not (smallest and num_levels < 3):
+                cut = _cut(order, low, high, level, num_levels, smallest)
+                first, second = _three_way(
+                    order, low, high, level, cut, indptr, indices, label, part, queue, smallest
+                )
+        blocks[0, count], blocks[1, count], blocks[2, count] = second, high, owner
+        blocks[3, count], blocks[4, count] = lowest, depth
+        if high - second > largest:
+            blocks[0, count] = -1
+            return blocks[:, : count + 1]
+        stack.append((low, first, count, depth + 1))
+        stack.append((first, second, count, depth + 1))
+        count += 1
+    return blocks[:, :count]
+
+
+@compiled
+def _search(indptr, indices, order, low, high, label, part, level, queue, smallest):
+    """Fills `level` from a far vertex of a segment; returns how many levels, 0 if it is not connected.
+
+    Three sweeps end at a vertex about as far away as any, for small levels. Two are enough for halves, where
+    of the farthest vertices the highest is taken.
+    """
+    root, last = order[low], 0
+    for _ in range(3 if smallest else 2):
+        for k in range(low, high):
+            level[order[k]] = -1
+        reached = _levels(indptr, indices, root, label, part, level, queue)
+        if reached < high - low:
+            return 0
+        root = queue[reached - 1]
+        last = level[root]
+        if not smallest:
+            for k in range(reached):
+                if level[queue[k]] == last:
+                    root = max(root, queue[k])
+    return last + 1
+
+
+@compiled
+def _components(indptr, indices, order, low, high, label, part, level, queue, least):
+    """Sorts a segment by components, that of the lowest vertex first; returns where they begin and end.
+
+    Vertices that are left over, at most `least`, are not told apart.
+    """
+    bounds = [(low, low)]
+    found = np.empty(high - low, np.int64)
+    for k in range(low, high):
+        level[order[k]] = -1
+    count = 0
+    for k in range(low, high):
+        if level[order[k]] < 0 and high - low - count > least:
+            reached = _levels(indptr, indices, order[k], label, part, level, queue)
+            found[count : count + reached] = np.sort(queue[:reached])
+            bounds.append((low + count, low + count + reached))
+            count += reached
+    bounds.append((low + count, high))
+    for k in range(low, high):
+        if level[order[k]] < 0:
+            found[count] = order[k]
+            count += 1
+    order[low:high] = found
+    return bounds
+
+
+@compiled
+def _cut(order, low, high, level, num_levels, smallest):
+    """Returns the level at which to cut a connected segment."""
+    sizes = np.zeros(num_levels, np.int64)
+    for k in range(low, high):
+        sizes[level[order[k]]] += 1
+    median = _median_level(sizes, high - low)
+    if not smallest:
+        return median
+    best = _best_cut(sizes, high - low)
+    return best if best >= 0 else min(max(median, 1), num_levels - 2)
 
 
 @compiled
@@ -91,71 +255,10 @@ def _median_level(sizes, total):
 
 
 @compiled
-def _dissect(indptr, indices, leaf_size):
-    """Returns the nested-dissection order; works in place on segments [low, high) of `order`."""
-    n = indptr.size - 1
-    order = np.arange(n)
-    label = np.zeros(n, np.int64)
-    level = np.full(n, -1, np.int64)
-    queue = np.empty(n, np.int64)
-    stack = [(0, n)]
-    part = 0
-    while len(stack) > 0:
-        low, high = stack.pop()
-        part += 1
-        for k in range(low, high):
-            label[order[k]] = part
-        if high - low <= leaf_size:
-            continue
-        reached = 0
-        root = order[low]
-        for _ in range(3):  # three sweeps end at a vertex about as far away as any
-            for k in range(low, high):
-                level[order[k]] = -1
-            reached = _levels(indptr, indices, root, label, part, level, queue)
-            root = queue[reached - 1]
-        if reached < high - low:  # not connected: the component first, the rest after it
-            middle = _split(order, low, high, level, queue)
-            stack.append((low, middle))
-            stack.append((middle, high))
-            continue
-        depth = level[queue[reached - 1]] + 1
-        if depth < 3:
-            continue
-        sizes = np.zeros(depth, np.int64)
-        for k in range(low, high):
-            sizes[level[order[k]]] += 1
-        cut = _best_cut(sizes, reached)
-        if cut < 0:
-            cut = min(max(_median_level(sizes, reached), 1), depth - 2)
-        first, second = _three_way(order, low, high, level, cut, indptr, indices, label, part, queue)
-        stack.append((low, first))
-        stack.append((first, second))
-    return order
-
-
-@compiled
-def _split(order, low, high, level, queue):
-    """Moves the reached vertices of a segment to its front; returns where they end."""
-    front, back = low, 0
-    for k in range(low, high):
-        v = order[k]
-        if level[v] >= 0:
-            order[front] = v
-            front += 1
-        else:
-            queue[back] = v
-            back += 1
-    for k in range(back):
-        order[front + k] = queue[k]
-    return front
-
-
-@compiled
-def _three_way(order, low, high, level, cut, indptr, indices, label, part, queue):
+def _three_way(order, low, high, level, cut, indptr, indices, label, part, queue, trim):
     """Orders a segment as below the cut, above it, separator; returns the two boundaries.
 
-    A vertex of the cut level with no neighbour above it belongs to the lower side.
+    With `trim` a vertex of the cut level with no neighbour above it belongs to the lower side.
     """
     for k in range(low, high):
         queue[k - low] = order[k]
@@ -166,7 +269,7 @@ def _three_way(order, low, high, level, cut, indptr, indices, label, part, queue
         v = queue[k]
         s = 0 if level[v] < cut else 1
         if level[v] == cut:
-            s = 0
+            s = 0 if trim else 2
             for p in range(indptr[v], indptr[v + 1]):
                 w = indices[p]
                 if label[w] == part and level[w] > cut:
@@ -178,93 +281,3 @@ def _three_way(order, low, high, level, cut, indptr, indices, label, part, queue
         order[place[side[k]]] = queue[k]
         place[side[k]] += 1
     return low + sizes[0], low + sizes[0] + sizes[1]
-
-
-# Nested dissection: in which order to eliminate the states of a chain.
-#
-# A separator is a set of states without which the rest of the graph falls into parts; it is eliminated
-# after them, as one dense front. Parts are cut half-way between two far ends, all of them at once, until
-# they are small. Knows of a graph alone, not of probabilities.
-
-LEAF_STATES = 64  # parts this small are one dense front: below it Python costs more than arithmetic
-LARGEST_SEPARATOR = 4000  # a front is then about 1 GiB at most; larger separators mean an expander
-HUB_DEGREE = 20  # times the mean: such states (restarts) hide distances, so they are eliminated last
-
-
-@dataclass(frozen=True)
-class Fronts:
-    """States in `order`; front f eliminates order[first[f]:first[f + 1]], and precedes what it divides."""
-
-    order: IntArray
-    first: list[int]
-    parent: list[int]
-
-
-def dissect(graph: Matrix, root: int) -> Fronts | None:
-    """Returns a nested dissection of a symmetric graph, or None if a separator is too large.
-
-    The root comes first, with the hubs. Then all parts are cut at once, again and again; `owner` is the
-    front that cut a state's part off.
-    """
-    pieces = [_hubs(graph, root)]
-    sizes, parents = [np.array([pieces[0].size])], [np.array([-1])]
-    states = np.setdiff1d(np.arange(graph.shape[0]), pieces[0])
-    graph, owner, num_fronts = graph[states][:, states], np.zeros(states.size, np.int64), 1
-    while sizes[-1].max() <= LARGEST_SEPARATOR:
-        if not states.size:
-            return _joined(pieces, sizes, parents)
-        count, part = csgraph.connected_components(graph, directed=False)
-        cut, keep = _cut(graph, part)
-        pieces.append(states[cut])
-        sizes.append(np.bincount(part[cut]))
-        parents.append(owner[cut[np.cumsum(sizes[-1]) - 1]])
-        states, graph, owner = states[keep], graph[keep][:, keep], num_fronts + part[keep]
-        num_fronts += count
-    return None
-
-
-def _joined(pieces: list[IntArray], sizes: list[IntArray], parents: list[IntArray]) -> Fronts:
-    """Returns the fronts, given level by level as their states, their sizes and their parents."""
-    first = np.append(0, np.cumsum(np.concatenate(sizes)))
-    return Fronts(np.concatenate(pieces), first.tolist(), np.concatenate(parents).tolist())
-
-
-def _hubs(graph: Matrix, root: int) -> IntArray:
-    """Returns the root and the states with very many neighbours."""
-    degree = np.diff(graph.indptr)
-    hubs = np.flatnonzero(degree > HUB_DEGREE * degree.mean())
-    return np.append(root, hubs[hubs != root])
-
-
-def _cut(graph: Matrix, part: IntArray) -> tuple[IntArray, IntArray]:
-    """Returns the states of the separators, part by part, and the states that stay."""
-    is_cut = _separators(graph, part)
-    cut = np.flatnonzero(is_cut)
-    return cut[np.argsort(part[cut], kind="stable")], np.flatnonzero(~is_cut)
-
-
-def _separators(graph: Matrix, part: IntArray) -> BoolArray:
-    """Returns which states to take out: of each part a level half-way from its far end, or all if small."""
-    size = np.bincount(part)
-    some = np.unique(part, return_index=True)[1]
-    by_depth = np.lexsort((depths(graph, some), part))
-    depth = depths(graph, by_depth[np.cumsum(size) - 1])
-    middle = np.lexsort((depth, part))[np.cumsum(size) - 1 - size // 2]
-    return (depth == depth[middle][part]) | (size <= LEAF_STATES)[part]
-
-
-def depths(graph: Matrix, roots: IntArray) -> IntArray:
-    """Returns how many steps each state is from the nearest root, shape `[S]`; -1 out of reach.
-
-    A state S that leads to every root makes it one search; its tree is then walked by pointer doubling.
-    """
-    num_states = graph.shape[0]
-    indices = np.concatenate([graph.indices, roots.astype(graph.indices.dtype)])
-    indptr = np.append(graph.indptr, indices.size)
-    rooted = sp.csr_array((np.ones(indices.size), indices, indptr), shape=(num_states + 1, num_states + 1))
-    _, before = csgraph.breadth_first_order(rooted, num_states)
-    jump = np.where(before < 0, num_states, before)
-    depth = (np.arange(num_states + 1) != num_states).astype(np.int64)
-    while (jump != num_states).any():
-        depth, jump = depth + depth[jump], jump[jump]
-    return np.where(before < 0, -1, depth - 1)[:num_states]

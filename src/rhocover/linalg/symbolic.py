@@ -259,21 +259,10 @@ def _row_structure(indptr, indices, parent, counts, first):
     for k in range(num):
         fill = start[k]
         last = first[k + 1] - 1
-        for j in range(first[k], last + 1):
-            for p in range(indptr[j], indptr[j + 1]):
-                i = indices[p]
-                if i > last and mark[i] != k:
-                    mark[i] = k
-                    rows[fill] = i
-                    fill += 1
+        fill = _add_rows(indices[indptr[first[k]] : indptr[last + 1]], last, k, mark, rows, fill)
         child = head[k]
         while child != -1:
-            for p in range(start[child], start[child + 1]):
-                i = rows[p]
-                if i > last and mark[i] != k:
-                    mark[i] = k
-                    rows[fill] = i
-                    fill += 1
+            fill = _add_rows(rows[start[child] : start[child + 1]], last, k, mark, rows, fill)
             child = following[child]
         rows[start[k] : fill].sort()
         if fill > start[k]:
@@ -281,3 +270,14 @@ def _row_structure(indptr, indices, parent, counts, first):
             following[k] = head[above[k]]
             head[above[k]] = k
     return start, rows, above
+
+
+@compiled
+def _add_rows(found, last, k, mark, rows, fill):
+    """Appends what was found below row `last` and is not yet marked as supernode k's; returns the new end."""
+    for i in found:
+        if i > last and mark[i] != k:
+            mark[i] = k
+            rows[fill] = i
+            fill += 1
+    return fill

@@ -33,7 +33,7 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.linear_program import InfeasibleProgramError, LinearProgram
 from rhocover.occupancy import Occupancies
 from rhocover.oracles.policy_iteration import PolicyIteration
-from rhocover.oracles.response import Choices, Oracle, Question, Response, check_warm
+from rhocover.oracles.response import Choices, Oracle, Response, ScaledReward, check_warm
 from rhocover.oracles.value_iteration import ValueIteration
 
 # Models that come apart: answer in each end component, and keep the best.
@@ -133,7 +133,7 @@ class LPOracle:
 
     def respond(self, reward: Any, *, warm: Response | None = None) -> Response:
         """Returns a best response to `reward`; `warm` is accepted and not used."""
-        question = Question.of(self.choices, reward)
+        question = ScaledReward.of(self.choices, reward)
         try:
             solution = self.program.solve(question.reward)
         except InfeasibleProgramError:

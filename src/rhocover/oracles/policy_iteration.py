@@ -8,7 +8,7 @@ from one to the other, its bias is lost in rounding, and the iteration wanders a
   Then every policy has one recurrent class and Howard's proof holds. The anchor is the state visited most;
 - an entry replaces another only if it is better by more than rounding, that of the evaluation included,
   so neither ties nor noise make it cycle;
-- the certificate is that of the model without jumps (`Question.upper_bound`). Where several classes
+- the certificate is that of the model without jumps (`ScaledReward.upper_bound`). Where several classes
   earn the same, the bias is rounding times 1e13 in those without the anchor: the policy is optimal, its
   bias proves nothing. Then both are polished (`_polished`).
 
@@ -38,7 +38,7 @@ from rhocover.oracles.evaluation import (
     values_by_sweeps,
     visits_by_sweeps,
 )
-from rhocover.oracles.response import EPSILON, Choices, Question, Response, check_warm, refuse_floor
+from rhocover.oracles.response import EPSILON, Choices, Response, ScaledReward, check_warm, refuse_floor
 
 # Policy improvement that looks further than one step.
 #
@@ -93,7 +93,7 @@ def swept(choices: Choices, reward: FloatArray, h: FloatArray, keep: float, swee
 MAX_ITERATIONS = 200  # 2 to 20 are usual
 
 
-def discounted(question: Question, warm: Response | None, method: str) -> Response:
+def discounted(question: ScaledReward, warm: Response | None, method: str) -> Response:
     """Returns the best response over a discounted set, from the last answer or from nothing."""
     choices = question.choices
     members = choices.members
@@ -114,7 +114,7 @@ def discounted(question: Question, warm: Response | None, method: str) -> Respon
 
 
 def _discounted_answer(
-    question: Question, chosen: IntArray, mass: FloatArray, h: FloatArray, iterations: int, method: str
+    question: ScaledReward, chosen: IntArray, mass: FloatArray, h: FloatArray, iterations: int, method: str
 ) -> Response:
     policy = question.choices.one_hot(chosen)
     return question.answer(mass[question.choices.node] * policy, policy, h, iterations, method)
@@ -156,7 +156,7 @@ def settled(choices: Choices, reward: FloatArray, restart: float, chosen: IntArr
 # h_H = 0,    h_t(s) = max_a reward_t(s, a) + sum_s' P(s' | s, a) h_{t+1}(s').
 
 
-def backward_induction(question: Question, method: str) -> Response:
+def backward_induction(question: ScaledReward, method: str) -> Response:
     """Returns the best response over a set with a horizon."""
     choices = question.choices
     members, h = choices.members, np.zeros(choices.num_nodes)
@@ -211,7 +211,7 @@ class PolicyIteration:
 
     def respond(self, reward: Any, *, warm: Response | None = None) -> Response:
         """Returns a best response to `reward`; `warm` is the answer to a similar one."""
-        question = Question.of(self.choices, reward)
+        question = ScaledReward.of(self.choices, reward)
         check_warm(self.members, warm)
         if self.members.criterion == "horizon":
             return backward_induction(question, NAME)
@@ -220,7 +220,7 @@ class PolicyIteration:
         return _average(question, warm)
 
 
-def _average(question: Question, warm: Response | None) -> Response:
+def _average(question: ScaledReward, warm: Response | None) -> Response:
     spent = 0
     stage = _swept(question, warm)
     if stage is not None:
@@ -241,7 +241,7 @@ def _average(question: Question, warm: Response | None) -> Response:
     return answer
 
 
-def _swept(question: Question, warm: Response | None) -> _Stage | None:
+def _swept(question: ScaledReward, warm: Response | None) -> _Stage | None:
     """Returns where sweeps alone end, from the last answer or from nothing; None where they are slow."""
     choices = question.choices
     first = np.zeros(choices.num_nodes) if warm is None else warm.potential / question.size
@@ -255,7 +255,7 @@ def _swept(question: Question, warm: Response | None) -> _Stage | None:
     return _Stage(chosen, h, gain, gap, 1) if gap <= FINISHED else None
 
 
-def _warm(question: Question, warm: Response) -> _Stage | None:
+def _warm(question: ScaledReward, warm: Response) -> _Stage | None:
     """Returns where iterations end that begin with the last answer, or None if it is far from the best."""
     choices = question.choices
     h = swept(choices, question.reward, warm.potential / question.size, 1.0, LOOK_AHEAD)
@@ -268,13 +268,13 @@ def _warm(question: Question, warm: Response) -> _Stage | None:
     return _polished(question, stage)
 
 
-def _cold(question: Question) -> _Stage:
+def _cold(question: ScaledReward) -> _Stage:
     """Returns where iterations end that begin with a policy greedy after some value iteration."""
     chosen, h = first_look(question.choices, question.reward, 1 - STOP)
     return _polished(question, _howard(question, chosen, int(np.argmax(h)), MAX_ITERATIONS))
 
 
-def _howard(question: Question, chosen: IntArray, anchor: int, limit: int) -> _Stage:
+def _howard(question: ScaledReward, chosen: IntArray, anchor: int, limit: int) -> _Stage:
     """Returns where policy iteration ends in the model with jumps to the anchor."""
     choices, iterations = question.choices, 0
     while True:
@@ -292,7 +292,7 @@ def _howard(question: Question, chosen: IntArray, anchor: int, limit: int) -> _S
             return stage
 
 
-def _polished(question: Question, stage: _Stage) -> _Stage:
+def _polished(question: ScaledReward, stage: _Stage) -> _Stage:
     """Returns the stage with a policy and a potential that certify each other, if there are any.
 
     Value iteration would find it: its bound max (T h - h) falls with every sweep, but a class that is
@@ -317,7 +317,7 @@ def _polished(question: Question, stage: _Stage) -> _Stage:
     return stage
 
 
-def _answer(question: Question, stage: _Stage, spent: int = 0) -> Response:
+def _answer(question: ScaledReward, stage: _Stage, spent: int = 0) -> Response:
     """Returns the response whose occupancy is that of the policy's best class."""
     choices = question.choices
     mass = best_class(choices.chain(stage.chosen), question.reward[stage.chosen], stage.potential)

@@ -122,7 +122,7 @@ class Oracle(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class ScaledReward:
     """A reward divided by its largest magnitude: oracles see numbers near 1, answers are scaled back."""
 
     choices: Choices
@@ -130,7 +130,7 @@ class Question:
     size: float
 
     @classmethod
-    def of(cls, choices: Choices, reward: Any) -> Question:
+    def of(cls, choices: Choices, reward: Any) -> ScaledReward:
         """Returns the question that `reward`, a table or per entry, asks."""
         reward = choices.members.flatten(reward, "reward")
         size = float(np.abs(reward).max()) or 1.0

@@ -21,7 +21,7 @@ from rhocover.errors import SolverError
 from rhocover.occupancy import Occupancies
 from rhocover.oracles.evaluation import best_class
 from rhocover.oracles.policy_iteration import backward_induction, visits_of
-from rhocover.oracles.response import Choices, Question, Response, centred, check_warm, refuse_floor
+from rhocover.oracles.response import Choices, Response, ScaledReward, centred, check_warm, refuse_floor
 
 NAME = "value_iteration"
 APERIODIC_STEP = 0.9  # any value below 1 would do; 0.9 hardly slows down
@@ -42,14 +42,14 @@ class ValueIteration:
 
     def respond(self, reward: Any, *, warm: Response | None = None) -> Response:
         """Returns a best response to `reward`; `warm` is the answer to a similar one."""
-        question = Question.of(self.choices, reward)
+        question = ScaledReward.of(self.choices, reward)
         check_warm(self.members, warm)
         if self.members.criterion == "horizon":
             return backward_induction(question, NAME)
         h = np.zeros(self.choices.num_nodes) if warm is None else warm.potential / question.size
         return self._sweep(question, h)
 
-    def _sweep(self, question: Question, h: FloatArray) -> Response:
+    def _sweep(self, question: ScaledReward, h: FloatArray) -> Response:
         choices, check, sweep = self.choices, 64, 0
         step = 1.0 if self.members.discount is not None else APERIODIC_STEP
         while True:
@@ -70,7 +70,7 @@ class ValueIteration:
             f"largest reward, expected {self.tol:g}. Raise max_sweeps, or use method='policy_iteration'."
         )
 
-    def _answer(self, question: Question, h: FloatArray, sweep: int) -> Response:
+    def _answer(self, question: ScaledReward, h: FloatArray, sweep: int) -> Response:
         choices, members = self.choices, self.members
         chosen = choices.greedy(question.reward + choices.onward @ h)
         chain = members.mdp.transitions[chosen]

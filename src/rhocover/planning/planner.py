@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -131,6 +131,11 @@ class Plan:
         return f"{text}\n  {self.restriction}" if self.restriction else text
 
     __repr__ = __str__
+
+
+def missed_plans(plans: Iterable[Plan]) -> list[Plan]:
+    """Returns the plans that missed their tolerance, the one with the largest gap first."""
+    return sorted((plan for plan in plans if not plan.is_good), key=lambda plan: plan.gap, reverse=True)
 
 
 # plan(): from a model to the best coverage it allows, with a certificate.

@@ -33,8 +33,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from rhocover import chains
+from rhocover.chains.classes import depths
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix
-from rhocover.linalg.dissection import depths
 from rhocover.mdp import MDP
 
 # How often a policy has visited each state after n steps, in expectation and in the long run.

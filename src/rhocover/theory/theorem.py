@@ -261,14 +261,15 @@ def theorem_constants(
         raise InvalidArgumentError("`mu` must be positive for every pair: the theorem assumes it.")
     d_star = mdp.per_pair(best.occupancy, "occupancy")
     eta = read_floor(mdp, eta, d_star)
-    gap, source = read_gap(mdp, gamma_min, policies, best)
-    return _assemble(mdp, best.coverage, d_star, eta, delta, tau_1, gap, source)
+    gamma = read_gap(mdp, gamma_min, policies, best)
+    return _assemble(mdp, best.coverage, d_star, eta, delta, tau_1, gamma)
 
 
 def _assemble(
     mdp: MDP, coverage: Coverage, d_star: FloatArray, eta: float, delta: float, tau_1: int,
-    gap: float, source: str,
+    gamma: tuple[float, str],
 ) -> TheoremConstants:  # fmt: skip
+    gap, source = gamma
     B = _union(mdp, eta, delta)
     a_1 = math.sqrt(2 * B / gap) + math.sqrt(math.log(4 * mdp.num_pairs / delta) / 2)
     a_2 = 20 * B / gap

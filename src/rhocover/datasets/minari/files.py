@@ -1,4 +1,4 @@
-"""Minari data sets, in and out: `write_minari` and `MinariWriter`, `open_minari` and `MinariSource`.
+"""Minari data sets, in and out: `MinariWriter`, `open_minari` and `MinariSource`.
 
 A data set is named by its id, by its folder, or given as the `minari.MinariDataset` that a program has in
 its hands (with the episodes that were chosen from it). Opening reads the metadata and looks at the file;
@@ -15,7 +15,7 @@ from rhocover.datasets.minari.columns import EpisodeColumns, FlatColumns, space_
 from rhocover.datasets.minari.folders import METADATA, find_data, local_ids, minari_path, minari_root
 from rhocover.datasets.minari.hdf5_objects import open_file
 from rhocover.datasets.minari.reading import MinariSource, data_file
-from rhocover.datasets.minari.writing import MinariWriter, write_minari
+from rhocover.datasets.minari.writing import MinariWriter
 from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra, shortened
 from rhocover.files import check_within, parse_json, read_text
 
@@ -32,7 +32,6 @@ __all__ = [
     "minari_path",
     "minari_root",
     "open_minari",
-    "write_minari",
 ]
 
 FORMATS = ("hdf5", "arrow", "parquet")

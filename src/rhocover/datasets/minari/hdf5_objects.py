@@ -179,7 +179,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredColumn:
     """A column of one episode, opened and checked and not yet read."""
 
     leaf: Leaf
@@ -243,7 +243,9 @@ def read_episode(
     yield from _parts(stored, length, max(1, part_bytes // row_bytes), _seed(group))
 
 
-def _parts(stored: Mapping[str, Stored], length: int, rows: int, seed: int | None) -> Iterator[Episodes]:
+def _parts(
+    stored: Mapping[str, StoredColumn], length: int, rows: int, seed: int | None
+) -> Iterator[Episodes]:
     seeds, has_seed = np.array([seed or 0], np.int64), np.array([seed is not None])
     for begin in range(0, length, rows):
         end = min(length, begin + rows)
@@ -261,7 +263,7 @@ def _open(parent: Any, path: Sequence[str], index: int, what: str) -> Any:
         ) from error
 
 
-def _stored(group: Any, leaf: Leaf, index: int) -> Stored:
+def _stored(group: Any, leaf: Leaf, index: int) -> StoredColumn:
     import h5py
     from h5py import h5d  # pyright: ignore
 
@@ -272,10 +274,10 @@ def _stored(group: Any, leaf: Leaf, index: int) -> Stored:
     form, shape = found.dtype, found.shape or ()
     may_be_jpeg = leaf.may_be_jpeg and shape and shape[1:] != leaf.shape
     if may_be_jpeg and (form == np.uint8 or h5py.check_vlen_dtype(form) == np.uint8):
-        return Stored(leaf, found, shape, np.dtype(np.uint8), is_jpeg=True)
+        return StoredColumn(leaf, found, shape, np.dtype(np.uint8), is_jpeg=True)
     if not is_plain(form):
         raise InvalidDataError(f"{what} has dtype {form}, expected numbers.")
-    return Stored(leaf, found, shape, form)
+    return StoredColumn(leaf, found, shape, form)
 
 
 def _length(shape: tuple[int, ...], index: int, num_steps: int) -> int:
@@ -294,7 +296,7 @@ def _length(shape: tuple[int, ...], index: int, num_steps: int) -> int:
     return shape[0]
 
 
-def _check(column: Stored, index: int, length: int, file_bytes: int) -> None:
+def _check(column: StoredColumn, index: int, length: int, file_bytes: int) -> None:
     """Refuses a column that is not what its space and the length of the episode ask for."""
     leaf, shape = column.leaf, column.shape
     what, rows = f"episode {index}: {named(leaf.path)}", length + leaf.extra
@@ -311,7 +313,7 @@ def _check(column: Stored, index: int, length: int, file_bytes: int) -> None:
     check_size(column.dataset, math.prod(column.shape) * item_bytes, file_bytes, what)
 
 
-def _read(column: Stored, begin: int, end: int) -> np.ndarray:
+def _read(column: StoredColumn, begin: int, end: int) -> np.ndarray:
     """Returns the rows from `begin` to before `end`."""
     from h5py import h5s  # pyright: ignore
 
@@ -328,7 +330,7 @@ def _read(column: Stored, begin: int, end: int) -> np.ndarray:
     return array
 
 
-def _frames(column: Stored, begin: int, end: int) -> Iterator[bytes]:
+def _frames(column: StoredColumn, begin: int, end: int) -> Iterator[bytes]:
     """Yields packed pictures one by one; many may lead to the same few bytes of the file."""
     import h5py
 

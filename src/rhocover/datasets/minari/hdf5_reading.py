@@ -20,7 +20,13 @@ import numpy as np
 
 from rhocover.datasets.minari.columns import is_plain, read_into
 from rhocover.datasets.minari.hdf5_objects import Leaf, open_file, read_episode, row_type
-from rhocover.datasets.minari.hdf5_records import ATTRIBUTE, NO_MESSAGE, Column, EpisodeRecord, episode_record
+from rhocover.datasets.minari.hdf5_records import (
+    ATTRIBUTE,
+    NO_MESSAGE,
+    EpisodeColumn,
+    EpisodeRecord,
+    episode_record,
+)
 from rhocover.datasets.minari.hdf5_writing import Episodes, joined
 
 CHUNK_BYTES = 2**26
@@ -77,7 +83,7 @@ def _record(file: Any, leaves: Sequence[Leaf], index: int) -> EpisodeRecord | No
         form = row_type(file, index, leaf)
         if form is None or not is_plain(form):
             return None
-        columns.append(Column(leaf.path, form, leaf.shape, leaf.extra))
+        columns.append(EpisodeColumn(leaf.path, form, leaf.shape, leaf.extra))
     return episode_record(columns)
 
 
@@ -138,7 +144,7 @@ def _is_ours(
 
 
 def _rows(
-    file: RawIOBase, column: Column, records: np.ndarray, begin: int, lengths: np.ndarray
+    file: RawIOBase, column: EpisodeColumn, records: np.ndarray, begin: int, lengths: np.ndarray
 ) -> np.ndarray:
     """Returns the rows of one column for so many steps of all these records from step `begin`, in order."""
     rows = lengths + column.extra

@@ -25,7 +25,7 @@ import numpy as np
 # The bytes of an HDF5 object header, put together from parts, with names for the numbers that vary.
 #
 # An object (a group, a dataset) begins with a header: a row of messages, each of a kind, a size and a body
-# of whole eight-byte words. A `Part` is a stretch of such bytes in which some numbers have names, not
+# of whole eight-byte words. A `Template` is a stretch of such bytes in which some numbers have names, not
 # values; parts are joined into messages, messages into headers. Only what episodes need is here: version 1
 # headers, groups that hold their links, plain numbers, int64 attributes. Section numbers in the comments
 # are those of the HDF5 File Format Specification, version 3.0.
@@ -35,45 +35,45 @@ NO_MESSAGE, ATTRIBUTE = 0x0000, 0x000C  # IV.A.2.a and IV.A.2.m: a message that 
 
 
 @dataclass(frozen=True)
-class Part:
+class Template:
     """Some bytes, and the numbers in them that differ between episodes: name -> (offset, format)."""
 
     data: bytes
     fields: Mapping[str, tuple[int, str]]
 
 
-def fixed(data: bytes) -> Part:
+def fixed(data: bytes) -> Template:
     """Returns bytes that are the same in every episode."""
-    return Part(data, {})
+    return Template(data, {})
 
 
-def number(name: str, form: str = "<u8") -> Part:
+def number(name: str, form: str = "<u8") -> Template:
     """Returns room for a number that each episode has its own of."""
-    return Part(bytes(np.dtype(form).itemsize), {name: (0, form)})
+    return Template(bytes(np.dtype(form).itemsize), {name: (0, form)})
 
 
-def join(parts: Sequence[Part]) -> Part:
+def join(parts: Sequence[Template]) -> Template:
     """Returns the parts one after another, as one part."""
     data, fields = b"", {}
     for part in parts:
         fields.update({name: (len(data) + at, form) for name, (at, form) in part.fields.items()})
         data += part.data
-    return Part(data, fields)
+    return Template(data, fields)
 
 
-def padded(part: Part) -> Part:
+def padded(part: Template) -> Template:
     """Returns the part, filled with zeros to a multiple of eight bytes as version 1 headers ask."""
-    return Part(part.data + bytes(-len(part.data) % 8), part.fields)
+    return Template(part.data + bytes(-len(part.data) % 8), part.fields)
 
 
-def message(kind: int | str, *parts: Part) -> Part:
+def message(kind: int | str, *parts: Template) -> Template:
     """Returns one header message (IV.A.1.a); a `kind` that is a name is filled in per episode."""
     body = padded(join(parts))
     head = number(kind, "<u2") if isinstance(kind, str) else fixed(struct.pack("<H", kind))
     return join([head, fixed(struct.pack("<HB3x", len(body.data), 0)), body])
 
 
-def object_header(messages: Sequence[Part]) -> Part:
+def object_header(messages: Sequence[Template]) -> Template:
     """Returns a version 1 object header (IV.A.1.a) that one link points to."""
     body = join(messages)
     return join([fixed(struct.pack("<BxHII4x", 1, len(messages), 1, len(body.data))), body])
@@ -92,7 +92,7 @@ def type_bytes(dtype: np.dtype[Any]) -> bytes:
     return head + struct.pack("<BBBBI", mantissa, exponent, 0, mantissa, 2 ** (exponent - 1) - 1)
 
 
-def attribute_part(name: str, kind: int | str = ATTRIBUTE) -> Part:
+def attribute_part(name: str, kind: int | str = ATTRIBUTE) -> Template:
     """Returns an int64 attribute (IV.A.2.m, version 1) whose value is the field `attrs.<name>`."""
     text, form = name.encode() + b"\0", type_bytes(np.dtype("<i8"))
     head = struct.pack("<BxHHH", 1, len(text), len(form), 8)
@@ -101,7 +101,7 @@ def attribute_part(name: str, kind: int | str = ATTRIBUTE) -> Part:
     return message(kind, *pieces, number(f"attrs.{name}", "<i8"))
 
 
-def group_part(links: Mapping[str, str], attributes: Sequence[Part] = ()) -> Part:
+def group_part(links: Mapping[str, str], attributes: Sequence[Template] = ()) -> Template:
     """Returns a group's header (IV.A.2.c, k, g) with its links inside: link name -> field of the address."""
     messages = [message(0x0002, fixed(b"\0\0" + UNDEFINED + UNDEFINED)), message(0x000A, fixed(b"\0\0"))]
     for name, field in links.items():
@@ -116,7 +116,7 @@ def group_part(links: Mapping[str, str], attributes: Sequence[Part] = ()) -> Par
 
 
 @dataclass(frozen=True)
-class Column:
+class EpisodeColumn:
     """One array of an episode: `length + extra` rows of `shape`; its path is ("observations", "position")."""
 
     path: tuple[str, ...]
@@ -135,7 +135,7 @@ class Column:
         return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
 
 
-def dataset_part(column: Column) -> Part:
+def dataset_part(column: EpisodeColumn) -> Template:
     """Returns the header of a contiguous dataset (IV.A.2.b, d, f, i)."""
     name, rank = column.name, 1 + len(column.shape)
     space = struct.pack("<BBB5x", 1, rank, 0)
@@ -156,7 +156,7 @@ def dataset_part(column: Column) -> Part:
 class EpisodeRecord:
     """The template of an episode's headers: `dtype` names its numbers, `links` where its objects begin."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[EpisodeColumn, ...]
     template: np.ndarray  # one record, shape [1]
     links: Mapping[str, int]  # field of an address -> where in the record that object begins
 
@@ -189,7 +189,7 @@ class EpisodeRecord:
         return records
 
 
-def episode_record(columns: Sequence[Column]) -> EpisodeRecord:
+def episode_record(columns: Sequence[EpisodeColumn]) -> EpisodeRecord:
     """Returns the template of an episode with these columns."""
     attributes = [attribute_part("id"), attribute_part("total_steps"), attribute_part("seed", "seed.kind")]
     objects = {path: group_part(links, attributes if not path else ()) for path, links in _groups(columns)}
@@ -212,7 +212,7 @@ def _header(path: tuple[str, ...]) -> str:
     return "/".join(path) + ".header"
 
 
-def _groups(columns: Sequence[Column]) -> list[tuple[tuple[str, ...], dict[str, str]]]:
+def _groups(columns: Sequence[EpisodeColumn]) -> list[tuple[tuple[str, ...], dict[str, str]]]:
     """Returns every group that the columns' paths pass through, the episode's own first, with its links."""
     groups: dict[tuple[str, ...], dict[str, str]] = {(): {}}
     for column in columns:

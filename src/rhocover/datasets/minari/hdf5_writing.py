@@ -23,7 +23,7 @@ import numpy as np
 from rhocover.datasets.minari.columns import StoredRows, stretches
 from rhocover.datasets.minari.hdf5_records import (
     UNDEFINED,
-    Column,
+    EpisodeColumn,
     episode_record,
     fixed,
     message,
@@ -162,7 +162,7 @@ class Episodes:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def part(self, columns: Sequence[Column], begin: int, end: int) -> Episodes:
+    def part(self, columns: Sequence[EpisodeColumn], begin: int, end: int) -> Episodes:
         """Returns episodes begin..end-1, as views."""
         if (begin, end) == (0, len(self)):
             return self
@@ -194,7 +194,7 @@ def joined(pieces: Sequence[Episodes]) -> Episodes:
 class EpisodeFile:
     """Takes episodes with `add`; `close` makes the file whole. `addresses` is where each episode begins."""
 
-    def __init__(self, path: Path, columns: Sequence[Column]) -> None:
+    def __init__(self, path: Path, columns: Sequence[EpisodeColumn]) -> None:
         self.columns = tuple(columns)
         self.num_episodes = 0
         self._record = episode_record(columns)

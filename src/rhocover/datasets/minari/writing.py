@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from rhocover.datasets.minari.columns import (
     space_leaves,
     split,
 )
-from rhocover.datasets.minari.hdf5_records import Column
+from rhocover.datasets.minari.hdf5_records import EpisodeColumn
 from rhocover.datasets.minari.hdf5_writing import EpisodeFile, Episodes
 from rhocover.environments.encoding.base import check_space
 from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra
@@ -105,12 +105,12 @@ def seed_columns(seeds: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
     return values.astype(np.int64), has_seed
 
 
-def space_column(path: ColumnPath, space: gym.Space[Any], array: np.ndarray) -> Column:
+def space_column(path: ColumnPath, space: gym.Space[Any], array: np.ndarray) -> EpisodeColumn:
     """Returns the column for a leaf: in the space's type, or in that of floats that are finer."""
     form = np.dtype(space.dtype)
     if array.dtype.kind == "f" and not np.can_cast(array.dtype, form):
         form = array.dtype
-    return Column(
+    return EpisodeColumn(
         path, form.newbyteorder("<"), tuple(space.shape or ()), extra=int(path[0] == "observations")
     )
 
@@ -180,28 +180,6 @@ def _texts(value: Any, key: str) -> list[str]:
 STEP_COLUMNS = {"rewards": "<f8", "terminations": "?", "truncations": "?"}
 
 
-def write_minari(
-    path: Path | str,
-    dataset_id: str,
-    episodes: Iterable[EpisodeColumns],
-    *,
-    observation_space: gym.Space[Any],
-    action_space: gym.Space[Any],
-    env_spec: EnvSpec | str | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    overwrite: bool = False,
-) -> None:
-    """Writes the episodes as a Minari data set at `path`; see `MinariWriter`."""
-    writer = MinariWriter(
-        path, dataset_id, observation_space=observation_space, action_space=action_space,
-        env_spec=env_spec, overwrite=overwrite,
-    )  # fmt: skip
-    with writer:
-        for episode in episodes:
-            writer.add(episode)
-        writer.finish(metadata)
-
-
 class MinariWriter:
     """A Minari data set that is being written; a context manager."""
 
@@ -229,7 +207,7 @@ class MinariWriter:
             list(space_leaves(space, (name,)))
         self._env_spec = spec_text(env_spec)
         self.num_episodes = self.num_steps = 0
-        self._columns: tuple[Column, ...] = ()
+        self._columns: tuple[EpisodeColumn, ...] = ()
         self._file: EpisodeFile | None = None
         self._staged: Path | None = folders.stage(self.path)
         self._lock = folders.lock_staged(self._staged)
@@ -290,12 +268,12 @@ class MinariWriter:
         self.num_episodes += len(sizes)
         self.num_steps += int(sizes.sum())
 
-    def _store(self, columns: tuple[Column, ...], episodes: Episodes) -> None:
+    def _store(self, columns: tuple[EpisodeColumn, ...], episodes: Episodes) -> None:
         """Writes checked episodes; a file that this fails on, on a full disk for one, is given up."""
         assert self._staged is not None
         try:
             if self._file is None:  # begun when the types of its columns are known
-                steps = (Column((name,), np.dtype(form), (), 0) for name, form in STEP_COLUMNS.items())
+                steps = (EpisodeColumn((name,), np.dtype(form), (), 0) for name, form in STEP_COLUMNS.items())
                 self._file = EpisodeFile(self._staged / folders.DATA / folders.RECORDS, (*columns, *steps))
             with naming_file(self.path):
                 self._file.add(episodes)

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
-from rhocover.environments.encoding.base import OutsideSpaceError
+from rhocover.environments.encoding.base import OutsideSpaceError, repr_of
+from rhocover.errors import InvalidArgumentError, shortened
 
 # One whole number for a cell of a grid of any number of dimensions, and the cell of a number.
 #
@@ -42,6 +43,30 @@ def num_keys(counts: Sequence[int]) -> int | None:
         if total > MAX_KEYS:
             return None
     return total
+
+
+class GridCode:
+    """What codes share whose keys are the numbers of the cells of a grid with `counts` cells a dimension."""
+
+    counts: Any  # tuple[int, ...]; a field or a property
+    called: ClassVar[str]  # what a key is, where there are too many to say from 0 to what
+
+    @property
+    def num_keys(self) -> int | None:
+        """How many cells there are; None where they are too many to be numbered without gaps."""
+        return num_keys(self.counts)
+
+    @property
+    def every_key(self) -> range | None:
+        """The numbers of the cells; None where they are too many."""
+        return None if self.num_keys is None else range(self.num_keys)
+
+    def _cell(self, key: Hashable) -> tuple[int, ...]:
+        cell = cell_of(key, self.counts) if isinstance(key, int) else None
+        if cell is None:
+            most = self.called if self.num_keys is None else f"from 0 to {self.num_keys - 1}"
+            raise InvalidArgumentError(f"`key` must be {most}, got {shortened(repr_of(key))}.")
+        return cell
 
 
 def wide_type(counts: Sequence[int]) -> np.dtype:

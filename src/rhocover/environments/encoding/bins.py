@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,15 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.environments.encoding.axes import (
     Axis,
+    GridCode,
     Listed,
     as_points,
     cell_name,
-    cell_of,
     locate,
     locate_many,
-    num_keys,
 )
-from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name, grid_layout, repr_of
-from rhocover.errors import InvalidArgumentError, shortened
+from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name, grid_layout
+from rhocover.errors import InvalidArgumentError
 from rhocover.layout import Layout, Ruler
 
 # The code of binned observations: which cell of a grid one lies in, by number, name and place.
@@ -43,12 +42,13 @@ WHAT = "an observation"
 
 
 @dataclass(frozen=True)
-class BinCode:
+class BinCode(GridCode):
     """Cells of the grid that `axes` span, numbered with the last axis running fastest (see `grid_keys`).
 
     `of` is what of an observation the axes cut: None for all components, component numbers, or a function.
     """
 
+    called: ClassVar[str] = "the number of a bin"
     axes: tuple[Axis, ...]
     of: Components = None
     key: Callable[[Any], int] = field(init=False, repr=False, compare=False)
@@ -63,16 +63,6 @@ class BinCode:
     def counts(self) -> tuple[int, ...]:
         """How many bins each axis has."""
         return tuple(axis.num_bins for axis in self.axes)
-
-    @property
-    def num_keys(self) -> int | None:
-        """How many cells there are; None where they are too many to be numbered without gaps."""
-        return num_keys(self.counts)
-
-    @property
-    def every_key(self) -> range | None:
-        """The numbers of the cells; None where they are too many."""
-        return None if self.num_keys is None else range(self.num_keys)
 
     def keys(self, observations: Any, /) -> IntArray:
         """Returns the cells of many observations, `[T]`; a function `of` is called once for each."""
@@ -103,13 +93,6 @@ class BinCode:
         """Returns a place for each cell, the first dimension to the right and the second upwards."""
         rulers = [Ruler(axis.name, (axis.low, *axis.inner, axis.high)) for axis in self.axes]
         return grid_layout(rulers, [self._cell(key) for key in keys]) if len(rulers) <= 2 else None
-
-    def _cell(self, key: Hashable) -> tuple[int, ...]:
-        cell = cell_of(key, self.counts) if isinstance(key, int) else None
-        if cell is None:
-            most = "the number of a bin" if self.num_keys is None else f"from 0 to {self.num_keys - 1}"
-            raise InvalidArgumentError(f"`key` must be {most}, got {shortened(repr_of(key))}.")
-        return cell
 
     def document(self) -> dict[str, Any]:
         """Returns the edges and names; open ends are null, a function is its name."""

@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from operator import index
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rhocover import checks
 from rhocover.checks import IntArray
-from rhocover.environments.encoding.axes import cell_name, cell_of, num_keys, wide_key, wide_type
-from rhocover.environments.encoding.base import OutsideSpaceError, grid_layout, repr_of
-from rhocover.errors import InvalidArgumentError, shortened
+from rhocover.environments.encoding.axes import GridCode, cell_name, wide_key, wide_type
+from rhocover.environments.encoding.base import OutsideSpaceError, grid_layout
+from rhocover.errors import InvalidArgumentError
 from rhocover.layout import Layout, Ruler
 
 ORDINALS = ("first", "second")
@@ -64,9 +64,10 @@ class WholeNumber:
 
 
 @dataclass(frozen=True)
-class WholeNumbers:
+class WholeNumbers(GridCode):
     """Several whole numbers; the key is their place in a table of `counts`, the last running fastest."""
 
+    called: ClassVar[str] = "a place in the table"
     counts: tuple[int, ...]
     start: tuple[int, ...]
     key: Callable[[Any], int] = field(init=False, repr=False, compare=False)
@@ -77,16 +78,6 @@ class WholeNumbers:
 
     def __reduce__(self) -> Any:
         return WholeNumbers, (self.counts, self.start)
-
-    @property
-    def num_keys(self) -> int | None:
-        """How many combinations there are; None where they are too many to be numbered without gaps."""
-        return num_keys(self.counts)
-
-    @property
-    def every_key(self) -> range | None:
-        """The places in the table; None where they are too many."""
-        return None if self.num_keys is None else range(self.num_keys)
 
     def keys(self, observations: Any, /) -> IntArray:
         """Returns the places of many observations, `[T]`."""
@@ -108,13 +99,6 @@ class WholeNumbers:
         ends = zip(self.start, self.counts, ORDINALS, strict=False)
         rulers = [Ruler(f"{name} number", _between(first, count)) for first, count, name in ends]
         return grid_layout(rulers, [self._cell(key) for key in keys])
-
-    def _cell(self, key: Hashable) -> tuple[int, ...]:
-        cell = cell_of(key, self.counts) if isinstance(key, int) else None
-        if cell is None:
-            most = "a place in the table" if self.num_keys is None else f"from 0 to {self.num_keys - 1}"
-            raise InvalidArgumentError(f"`key` must be {most}, got {shortened(repr_of(key))}.")
-        return cell
 
     def document(self) -> dict[str, Any]:
         """Returns counts and starts."""

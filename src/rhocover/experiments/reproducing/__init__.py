@@ -9,9 +9,9 @@ from rhocover import checks
 from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.experiments.compare import read_seeds
 from rhocover.experiments.reproducing import paper_statements, peers, reference_values, tarbouriech2020
-from rhocover.experiments.reproducing.reproduction import Reproduction, Row
+from rhocover.experiments.reproducing.reproduction import ReproducedRow, Reproduction
 
-__all__ = ["NAMES", "Reproduction", "Row", "reproduce"]
+__all__ = ["NAMES", "ReproducedRow", "Reproduction", "reproduce"]
 
 Defaults = tuple[Callable[..., Reproduction], int, int]  # what does it, its seeds and its steps
 

@@ -24,8 +24,15 @@ import scipy.sparse as sp
 from rhocover import envs, weights
 from rhocover.checks import FloatArray
 from rhocover.coverage import Coverage
-from rhocover.experiments.comparison import THEOREM, Estimate, estimate, exponent
-from rhocover.experiments.reproducing.reproduction import Job, Report, Reproduction, Row, exactly, run_jobs
+from rhocover.experiments.comparison import THEOREM, MeanEstimate, estimate, exponent
+from rhocover.experiments.reproducing.reproduction import (
+    Job,
+    Report,
+    ReproducedRow,
+    Reproduction,
+    exactly,
+    run_jobs,
+)
 from rhocover.exploring.algorithm1 import Algorithm1
 from rhocover.exploring.feedback import Feedback
 from rhocover.exploring.trace import grid_of_steps
@@ -104,23 +111,31 @@ class Scene:
         """Returns a plan's occupancy `[n]`."""
         return self.mdp.per_pair(best.occupancy, "occupancy")
 
-    def identity(self, label: str, left: float, right: float, *, note: str = "") -> Row:
+    def identity(self, label: str, left: float, right: float, *, note: str = "") -> ReproducedRow:
         """Returns the row of left = right, up to rounding."""
         return self.near(label, left, right, ROUNDING * max(1.0, abs(right)), relation="=", note=note)
 
     def near(
         self, label: str, left: float, right: float, allowed: float, *, relation: str = "->", note: str = ""
-    ) -> Row:
+    ) -> ReproducedRow:
         """Returns the row of a left side that is within `allowed` of the right one, which is its limit."""
         ours, right = exactly(left), float(right)
-        return Row(self.title, label, ours, right, relation=relation, allowed=float(allowed), note=note)
+        return ReproducedRow(
+            self.title, label, ours, right, relation=relation, allowed=float(allowed), note=note
+        )
 
     def at_most(
-        self, label: str, left: float | Estimate, right: float, *, allowed: float | None = 0.0, note: str = ""
-    ) -> Row:
+        self,
+        label: str,
+        left: float | MeanEstimate,
+        right: float,
+        *,
+        allowed: float | None = 0.0,
+        note: str = "",
+    ) -> ReproducedRow:
         """Returns the row of left <= right."""
-        ours = left if isinstance(left, Estimate) else exactly(left)
-        return Row(self.title, label, ours, float(right), relation="<=", allowed=allowed, note=note)
+        ours = left if isinstance(left, MeanEstimate) else exactly(left)
+        return ReproducedRow(self.title, label, ours, float(right), relation="<=", allowed=allowed, note=note)
 
 
 def scenes() -> list[Scene]:
@@ -139,7 +154,7 @@ SMALL = 1e-6  # how near to 0 and to 1 the limits are looked at
 BELOW = "Below 1 the axis goes on to entropy: allowed is the next term of the expansion in rho, doubled."
 
 
-def identities(scene: Scene) -> Iterator[Row]:
+def identities(scene: Scene) -> Iterator[ReproducedRow]:
     """Yields the rows of one scene, in the order of the paper."""
     yield from _definition(scene)
     yield from _relative_entropy(scene)
@@ -164,7 +179,7 @@ def next_term(d: FloatArray, mu_bar: FloatArray) -> float:
     return kl(d, mu_bar) + float(np.sum(d * np.log(mu_bar / d) ** 2))
 
 
-def _definition(scene: Scene) -> Iterator[Row]:
+def _definition(scene: Scene) -> Iterator[ReproducedRow]:
     """Eq. (1) and (2): the value, and the gradient along the way to mubar against a difference quotient."""
     mu, d, way = scene.mu, scene.d, scene.mu_bar - scene.d
     for rho in (1.5, 8.0):
@@ -180,7 +195,7 @@ def _definition(scene: Scene) -> Iterator[Row]:
         yield scene.near(label, slope, gradient, allowed, relation="=")
 
 
-def _relative_entropy(scene: Scene) -> Iterator[Row]:
+def _relative_entropy(scene: Scene) -> Iterator[ReproducedRow]:
     """Lemma 1; and erratum E1: what tends to it is D_rho, not U_rho."""
     mu_bar, d = scene.mu_bar, scene.d
     right = -scene.mass * (kl(mu_bar, d) + entropy(mu_bar))
@@ -195,7 +210,7 @@ def _relative_entropy(scene: Scene) -> Iterator[Row]:
     )  # fmt: skip
 
 
-def _average_coverage(scene: Scene) -> Row:
+def _average_coverage(scene: Scene) -> ReproducedRow:
     """Lemma 2 with erratum E3."""
     mean = float(np.sum(scene.mu_bar * scene.mu / scene.d))
     return scene.identity(
@@ -204,7 +219,7 @@ def _average_coverage(scene: Scene) -> Row:
     )  # fmt: skip
 
 
-def _largest_ratio(scene: Scene) -> Iterator[Row]:
+def _largest_ratio(scene: Scene) -> Iterator[ReproducedRow]:
     """Lemma 3, between its two bounds, and the growing preference for the worst pair."""
     ratio, d = scene.mu / scene.d, scene.d
     worst = int(np.argmax(ratio))
@@ -223,7 +238,7 @@ def _largest_ratio(scene: Scene) -> Iterator[Row]:
     )  # fmt: skip
 
 
-def _axis(scene: Scene) -> Iterator[Row]:
+def _axis(scene: Scene) -> Iterator[ReproducedRow]:
     """One axis: U_rho as a Rényi divergence, down to entropy at rho = 0, growing in rho."""
     mu_bar, d, n = scene.mu_bar, scene.d, scene.d.size
     for rho in (0.5, 2.0, 8.0):
@@ -245,7 +260,7 @@ def _axis(scene: Scene) -> Iterator[Row]:
     )
 
 
-def _smoothness(scene: Scene) -> Iterator[Row]:
+def _smoothness(scene: Scene) -> Iterator[ReproducedRow]:
     """Lemma 5: how steeply the gradient changes on D_eta, at most, and where it does."""
     rho, (t_star, middle) = 2.0, scene.members.max_floor()
     constant = float(np.exp(scene.coverage(rho).log_smoothness(t_star / 4)))
@@ -283,14 +298,14 @@ LARGE = (8.0, 32.0, 128.0, 1000.0)
 OPTIMUM_ORDERS = (0.5, 1.0, 2.0, 8.0, 32.0, 1000.0, np.inf)
 
 
-def optima(scene: Scene) -> Iterator[Row]:
+def optima(scene: Scene) -> Iterator[ReproducedRow]:
     """Yields the rows of one scene."""
     yield from _first_order(scene)
     yield from _worst_case(scene)
     yield from _entropy(scene)
 
 
-def _first_order(scene: Scene) -> Iterator[Row]:
+def _first_order(scene: Scene) -> Iterator[ReproducedRow]:
     """Lemma 1 at the optimum: no occupancy has a smaller KL, by the dual bound."""
     best = scene.best(1.0)
     d, mu_bar = scene.per_pair(best), scene.mu_bar
@@ -306,7 +321,7 @@ def _first_order(scene: Scene) -> Iterator[Row]:
     )
 
 
-def _worst_case(scene: Scene) -> Iterator[Row]:
+def _worst_case(scene: Scene) -> Iterator[ReproducedRow]:
     """Lemma 4: worst ratios of optima fall to the minimax value, by two methods."""
     lowest = minimax_ratio(scene)
     yield scene.near(
@@ -322,7 +337,7 @@ def _worst_case(scene: Scene) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _entropy(scene: Scene) -> Iterator[Row]:
+def _entropy(scene: Scene) -> Iterator[ReproducedRow]:
     """Uniform weights at rho = 0: the largest entropy, and KL(d | mubar) as its other side."""
     best = plan(scene.mdp, 0.0, tol=TOLERANCE)
     d = scene.mdp.per_pair(best.occupancy, "occupancy")
@@ -368,7 +383,7 @@ def special_cases(
     for scene in found:
         jobs += _errors(scene, num_steps, seeds) + _theorem(scene, num_steps, few)
     numbers, size = run_jobs(jobs, workers, report), len(seeds) + len(few)
-    rows: list[Row] = []
+    rows: list[ReproducedRow] = []
     for k, scene in enumerate(found):
         own = numbers[k * size : (k + 1) * size]
         rows += [*identities(scene), *optima(scene)]
@@ -396,12 +411,12 @@ def _errors(scene: Scene, num_steps: int, seeds: Sequence[int]) -> list[Job]:
     ]
 
 
-def _error_row(scene: Scene, numbers: Sequence[FloatArray]) -> Row:
+def _error_row(scene: Scene, numbers: Sequence[FloatArray]) -> ReproducedRow:
     """Lemma 2 for the model's error: -n sum E|P_hat - P|^2 measured, beside U_2 of the plan."""
     mu = scene.mdp.per_pair(weights.transition_std(scene.mdp), "mu")
     best = plan(scene.mdp, 2.0, weights.transition_std(scene.mdp))
     measured = estimate(-np.concatenate(numbers))
-    return Row(
+    return ReproducedRow(
         scene.title, "Lemma 2: -n sum |P_hat - P|_2^2, and U_2", measured,
         Coverage(2.0, mu).value(scene.per_pair(best)), relation="=",
         allowed=allowance(measured, len(numbers)),
@@ -411,7 +426,7 @@ def _error_row(scene: Scene, numbers: Sequence[FloatArray]) -> Row:
     )  # fmt: skip
 
 
-def allowance(measured: Estimate, num_runs: int) -> float | None:
+def allowance(measured: MeanEstimate, num_runs: int) -> float | None:
     """Returns what chance exceeds once in 16,000 times, by Student's t; one run decides nothing."""
     from scipy.special import stdtrit
 
@@ -428,10 +443,10 @@ def _theorem(scene: Scene, num_steps: int, seeds: Sequence[int]) -> list[Job]:
     ]
 
 
-def _theorem_row(scene: Scene, num_steps: int, numbers: Sequence[FloatArray]) -> Row:
+def _theorem_row(scene: Scene, num_steps: int, numbers: Sequence[FloatArray]) -> ReproducedRow:
     """Theorem 1: the exponent with which Algorithm 1's regret falls, beside -1/3."""
     steps = np.array(grid_of_steps(num_steps, THEOREM_POINTS, 1))
-    found: Estimate = exponent(steps, np.array(numbers))
+    found: MeanEstimate = exponent(steps, np.array(numbers))
     return scene.at_most(
         "Theorem 1: exponent of Algorithm 1 at rho = 2", found, THEOREM,
         allowed=allowance(found, len(numbers)),

@@ -18,7 +18,14 @@ from rhocover import envs
 from rhocover.baselines.games import EntGame
 from rhocover.baselines.reward_free import RFUCRL
 from rhocover.baselines.uniform_random import UniformRandom
-from rhocover.experiments.reproducing.reproduction import Job, Report, Reproduction, Row, estimates, run_jobs
+from rhocover.experiments.reproducing.reproduction import (
+    Job,
+    Report,
+    ReproducedRow,
+    Reproduction,
+    estimates,
+    run_jobs,
+)
 from rhocover.exploring.algorithm1 import Algorithm1
 from rhocover.exploring.feedback import Feedback
 from rhocover.exploring.schedules import Constant, Quadratic
@@ -97,13 +104,13 @@ def make_job(env: str, label: str, num_steps: int, seed: int) -> Job:
     return Job(env, explorer, rho, num_steps, seed, "worst_share", arguments=arguments)
 
 
-def _rows(env: str, found: Any, num_steps: int) -> list[Row]:
+def _rows(env: str, found: Any, num_steps: int) -> list[ReproducedRow]:
     mdp = envs.make(env)
     rows = []
     for label, (explorer, rho, _, measured) in ENTRIES.items():
         aims = isinstance(explorer, Algorithm1 | Feedback)
         rows.append(
-            Row(
+            ReproducedRow(
                 group=ENVS[env],
                 label=label,
                 ours=found[env, label],

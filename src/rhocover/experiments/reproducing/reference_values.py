@@ -16,7 +16,7 @@ import numpy as np
 
 from rhocover import envs
 from rhocover.coverage import Coverage
-from rhocover.experiments.reproducing.reproduction import Report, Reproduction, Row, exactly
+from rhocover.experiments.reproducing.reproduction import Report, ReproducedRow, Reproduction, exactly
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning import plan
@@ -53,12 +53,12 @@ def reference_values(
     )  # fmt: skip
 
 
-def _river_swim() -> Iterator[Row]:
+def _river_swim() -> Iterator[ReproducedRow]:
     mdp = envs.make("river_swim")
     mu = np.full(mdp.num_pairs, 1 / mdp.num_pairs)
 
-    def row(label: str, ours: float, reference: float, allowed: float) -> Row:
-        return Row("RiverSwim(6)", label, exactly(ours), reference, relation="=", allowed=allowed)
+    def row(label: str, ours: float, reference: float, allowed: float) -> ReproducedRow:
+        return ReproducedRow("RiverSwim(6)", label, exactly(ours), reference, relation="=", allowed=allowed)
 
     for rho, reference in DIVERGENCES.items():
         digit = 1e-8 if rho == np.inf else 1e-9
@@ -70,7 +70,7 @@ def _river_swim() -> Iterator[Row]:
     yield row("t* = max min d", Occupancies.average(mdp).max_floor()[0], LARGEST_FLOOR, 1e-10)
 
 
-def _closed_forms() -> Iterator[Row]:
+def _closed_forms() -> Iterator[ReproducedRow]:
     for rho in CLOSED_ORDERS:
         chain = envs.make("double_chain")
         yield _distance("DoubleChain(31)", f"|d* - uniform|, rho = {rho:g}", chain, None, None, rho)
@@ -85,12 +85,12 @@ def _closed_forms() -> Iterator[Row]:
 
 def _distance(
     group: str, label: str, mdp: MDP, mu: np.ndarray | None, expected: np.ndarray | None, rho: float
-) -> Row:
+) -> ReproducedRow:
     """Returns how far the planned optimum is from the closed form, the largest entry."""
     weights = None if mu is None else mdp.table(mu)
     d = mdp.per_pair(plan(mdp, rho, weights, tol=TOLERANCE).occupancy, "occupancy")
     expected = np.full(d.size, 1 / d.size) if expected is None else expected
-    return Row(
+    return ReproducedRow(
         group, label, exactly(np.abs(d - expected).max()), 0.0, relation="=", allowed=OPTIMUM
     )  # fmt: skip
 

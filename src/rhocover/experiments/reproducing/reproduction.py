@@ -26,7 +26,7 @@ import numpy as np
 
 from rhocover import checks, envs
 from rhocover.checks import FloatArray
-from rhocover.experiments.comparison import Estimate, estimate
+from rhocover.experiments.comparison import MeanEstimate, estimate
 from rhocover.experiments.pool import run_items
 from rhocover.experiments.question import Failure, error_of, failure_of
 from rhocover.exploring import Run, explore
@@ -36,12 +36,12 @@ MEASURED = 4  # digits of a mean that has an error
 
 
 @dataclass(frozen=True)
-class Row:
+class ReproducedRow:
     """One number of ours beside another; None where there is none."""
 
     group: str  # the model
     label: str
-    ours: Estimate
+    ours: MeanEstimate
     published: float | None = None  # or the right-hand side of a statement
     asymptotic: float | None = None  # what the long run tends to
     relation: str = ""  # "=", "->" or "<=" for statements
@@ -85,7 +85,7 @@ class Reproduction:
     title: str
     citation: str
     text: str  # what was run
-    rows: tuple[Row, ...]
+    rows: tuple[ReproducedRow, ...]
     columns: Mapping[str, str]
     digits: int = 4
 
@@ -95,7 +95,7 @@ class Reproduction:
         return tuple(dict.fromkeys(row.group for row in self.rows))
 
     @property
-    def broken(self) -> tuple[Row, ...]:
+    def broken(self) -> tuple[ReproducedRow, ...]:
         """The statements that do not hold."""
         return tuple(row for row in self.rows if row.holds is False)
 
@@ -104,11 +104,11 @@ class Reproduction:
         """The notes of the rows, each once."""
         return tuple(dict.fromkeys(row.note for row in self.rows if row.note))
 
-    def row(self, group: str, label: str) -> Row:
+    def row(self, group: str, label: str) -> ReproducedRow:
         """Returns the row of that label."""
         return next(row for row in self.rows if (row.group, row.label) == (group, label))
 
-    def cells(self, row: Row) -> list[str]:
+    def cells(self, row: ReproducedRow) -> list[str]:
         """Returns a row as texts: its label, its numbers, and the number of its note."""
         mark = f" [{self.notes.index(row.note) + 1}]" if row.note else ""
         return [row.label + mark, *(self._cell(row, name) for name in self.columns)]
@@ -132,7 +132,7 @@ class Reproduction:
 
     __repr__ = __str__
 
-    def _cell(self, row: Row, name: str) -> str:
+    def _cell(self, row: ReproducedRow, name: str) -> str:
         value = getattr(row, name)
         if name == "ours":
             return _spread(value, self.digits)
@@ -144,7 +144,7 @@ class Reproduction:
         return format(value, form)
 
 
-def _spread(found: Estimate, digits: int) -> str:
+def _spread(found: MeanEstimate, digits: int) -> str:
     """Returns mean ± standard error; the mean alone where there is no error, "-" where there is neither."""
     if math.isnan(found.mean):
         return "-"
@@ -175,9 +175,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def exactly(value: float) -> Estimate:
+def exactly(value: float) -> MeanEstimate:
     """Returns a number that was computed, not measured: an estimate without an error."""
-    return Estimate(float(value), math.nan)
+    return MeanEstimate(float(value), math.nan)
 
 
 # The runs of a reproduction: each one a value, done in any process, with the same result.
@@ -263,7 +263,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None, report: Report | None) ->
     return [found[k] for k in range(len(jobs))]
 
 
-def estimates(jobs: Sequence[Job], numbers: Sequence[FloatArray]) -> list[Estimate]:
+def estimates(jobs: Sequence[Job], numbers: Sequence[FloatArray]) -> list[MeanEstimate]:
     """Returns mean and standard error over the seeds, for jobs that have one number and differ in seed.
 
     Jobs of one estimate stand together; a new one begins where the first job's seed comes again.

@@ -26,8 +26,15 @@ from rhocover.baselines.model_estimation import FWModest
 from rhocover.baselines.uniform_random import UniformRandom
 from rhocover.checks import FloatArray
 from rhocover.errors import SolverError
-from rhocover.experiments.comparison import Estimate
-from rhocover.experiments.reproducing.reproduction import Job, Report, Reproduction, Row, estimates, run_jobs
+from rhocover.experiments.comparison import MeanEstimate
+from rhocover.experiments.reproducing.reproduction import (
+    Job,
+    Report,
+    ReproducedRow,
+    Reproduction,
+    estimates,
+    run_jobs,
+)
 from rhocover.exploring.feedback import Feedback
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
@@ -118,18 +125,18 @@ def make_job(env: str, label: str, num_steps: int, seed: int) -> Job:
     return Job(env, explorer, rho, num_steps, seed, "l1_error", arguments={"model": "learned", "mu": mu})
 
 
-def make_row(env: str, label: str, ours: Estimate, num_steps: int) -> Row:
+def make_row(env: str, label: str, ours: MeanEstimate, num_steps: int) -> ReproducedRow:
     """Returns our number beside the published one and the limit of what the explorer aims at."""
     published, limit = PUBLISHED.get((env, label)), asymptotic_error(env, label, num_steps)
     is_comparable = num_steps == NUM_STEPS
-    return Row(
+    return ReproducedRow(
         group=ENVS[env], label=label, ours=ours, published=published, asymptotic=limit,
         is_comparable=is_comparable,
         note=_note(env, label, ours, limit) if is_comparable else "",
     )  # fmt: skip
 
 
-def _note(env: str, label: str, ours: Estimate, limit: float) -> str:
+def _note(env: str, label: str, ours: MeanEstimate, limit: float) -> str:
     """Returns what has to be said about a row; where two numbers differ, by how much is computed."""
     published = PUBLISHED.get((env, label))
     if published is None:

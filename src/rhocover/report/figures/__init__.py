@@ -31,7 +31,7 @@ from rhocover.report.figures.drawing import (
     LINE,
     MARGIN,
     SHARP,
-    Picture,
+    NotebookFigure,
     as_text,
     axes_at,
     drawing,
@@ -70,7 +70,7 @@ def ranked_figure(
     width = min(WIDTH if len(panels) > 1 else 2 * WIDTH, WIDEST / len(panels))
     top = MARGIN + (LINE if heading else 0) + LINE * (1 + (len(panels) > 1))
     size = (NAMES + len(panels) * (width + GAP) + MARGIN, top + HEIGHT * len(shown) + BELOW + MARGIN)
-    figure = Picture(figsize=size, dpi=SHARP)
+    figure = NotebookFigure(figsize=size, dpi=SHARP)
     _write(figure, heading, _which(mdp, shown, largest_first), size)
     for number, (subtitle, values) in enumerate(panels.items()):
         place = NAMES + number * (width + GAP), top, width, HEIGHT * len(shown)
@@ -154,7 +154,7 @@ def draw_frontier(rho: FloatArray, divergence: FloatArray, worst_ratio: FloatArr
     """Returns the figure; the arguments are checked, all `[k]`."""
     lines = textwrap.wrap(title, width=60)
     top = MARGIN + LINE * (len(lines) + 1)
-    figure = Picture(figsize=(6.8, top + 3.0 + 0.6), dpi=SHARP)
+    figure = NotebookFigure(figsize=(6.8, top + 3.0 + 0.6), dpi=SHARP)
     axes = axes_at(figure, 0.78, top, 5.25, 3.0)
     axes.annotate("\n".join(lines), (0, 1), (0, 28), fontsize=12, **ABOVE)
     log_worst = np.log(worst_ratio)

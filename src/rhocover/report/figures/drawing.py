@@ -220,7 +220,7 @@ ONE_PANEL, MANY_PANELS = (8.0, 5.0), (10.5, 6.2)  # the box that the panels may 
 SHARP, SHOWN = 150, 100  # dots to the inch that are drawn, and those that a notebook shows them on
 
 
-class Picture(Figure):
+class NotebookFigure(Figure):
     """A figure that a notebook shows where a cell ends with it, although pyplot does not know it."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:

@@ -23,7 +23,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring import Run
-from rhocover.report.figures.drawing import LINE, MARGIN, SHARP, Picture, axes_at
+from rhocover.report.figures.drawing import LINE, MARGIN, SHARP, NotebookFigure, axes_at
 
 # Curves over time of several runs: mean, quantiles and how many runs had no number yet.
 #
@@ -144,7 +144,7 @@ def one_panel(title: str, note: str = "") -> tuple[Figure, Axes]:
     lines = textwrap.wrap(title, width=58)
     head = LINE * len(lines) + (0.2 if note else 0.0)
     size = LEFT + WIDTH + RIGHT, MARGIN + head + 0.1 + HEIGHT + BOTTOM
-    figure = Picture(figsize=size, dpi=SHARP)
+    figure = NotebookFigure(figsize=size, dpi=SHARP)
     write_head(figure, lines, note)
     return figure, axes_at(figure, LEFT, MARGIN + head + 0.1, WIDTH, HEIGHT)
 

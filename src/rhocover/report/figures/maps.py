@@ -29,7 +29,7 @@ from rhocover.report.figures.drawing import (
     GAP,
     SHARP,
     Cells,
-    Picture,
+    NotebookFigure,
     Sheet,
     as_text,
     axes_at,
@@ -345,7 +345,7 @@ def map_figure(mdp: MDP, panels: Mapping[str, FloatArray], scale: Scale, title: 
         ticks=_needs_ticks(cells, len(panels)),
         key_height=key_height(mdp, cells) if with_key else 0.0,
     )  # fmt: skip
-    figure = Picture(figsize=sheet.size, dpi=SHARP)
+    figure = NotebookFigure(figsize=sheet.size, dpi=SHARP)
     write_title(figure, sheet)
     for number, (subtitle, values) in enumerate(panels.items()):
         axes = axes_at(figure, *sheet.panel_at(number))

@@ -24,7 +24,7 @@ from rhocover.checks import BoolArray, FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring import Run
 from rhocover.report.figures import BLUE, ORANGE
-from rhocover.report.figures.drawing import LINE, MARGIN, SHARP, Picture, as_text, axes_at, drawing
+from rhocover.report.figures.drawing import LINE, MARGIN, SHARP, NotebookFigure, as_text, axes_at, drawing
 from rhocover.report.figures.lines import (
     BOTTOM,
     GREY,
@@ -246,7 +246,7 @@ def _sheet(run: Run, title: str, first: int | None) -> tuple[Figure, list[Axes]]
     lines = textwrap.wrap(title or rf"{spoken(run.explorer)} on {name}, $\rho$ = {_order(run.rho)}", width=58)
     top = MARGIN + LINE * len(lines) + 0.3
     height = top + 3 * PANEL + 2 * BETWEEN + BOTTOM
-    figure = Picture(figsize=(LEFT + WIDTH + RIGHT, height), dpi=SHARP)
+    figure = NotebookFigure(figsize=(LEFT + WIDTH + RIGHT, height), dpi=SHARP)
     write_head(figure, lines, _note(run, first))
     y = [top + k * (PANEL + BETWEEN) for k in range(3)]
     return figure, [axes_at(figure, LEFT, place, WIDTH, PANEL) for place in y]

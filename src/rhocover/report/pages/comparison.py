@@ -31,7 +31,7 @@ from rhocover.report.pages import (
 
 if TYPE_CHECKING:
     from rhocover.experiments import Comparison
-    from rhocover.experiments.comparison import Estimate, Row
+    from rhocover.experiments.comparison import MeanEstimate, Row
 
 MOST_DRAWN = 12  # models and orders with pictures; the others have their tables
 SURE = 2.0  # standard errors
@@ -179,7 +179,7 @@ def _table(rows: Sequence[Row]) -> Table:
     return Table(caption, headings, (*body, possible))
 
 
-def _spread(estimate: Estimate, form: str) -> str:
+def _spread(estimate: MeanEstimate, form: str) -> str:
     if math.isnan(estimate.mean):
         return "-"
     error = estimate.standard_error

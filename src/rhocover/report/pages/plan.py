@@ -12,7 +12,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.planning import Plan
+from rhocover.planning.planner import Plan, missed_plans
 from rhocover.report.figures import frontier_figure
 from rhocover.report.pages import (
     KeyNumber,
@@ -86,9 +86,8 @@ def counted_visits(discount: float | None = None, horizon: int | None = None) ->
 
 def _verdict(plans: Sequence[Plan], seen: PairShares) -> Verdict:
     main = plans[-1]
-    missed = [plan for plan in plans if not plan.is_good]
-    if missed:
-        worst = max(missed, key=lambda plan: plan.gap)
+    if missed := missed_plans(plans):
+        worst = missed[0]
         return Verdict(
             f"{len(missed)} of {len(plans)} plans missed the tolerance: at rho = {order_words(worst.rho)} "
             f"{worst.status.value}. What was reached is shown, and is at most {small_words(worst.gap)} nats "

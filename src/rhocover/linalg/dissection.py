@@ -1,7 +1,24 @@
-"""A fill-reducing order of a sparse symmetric matrix by METIS, which is optional.
+"""Nested dissection: in which order to eliminate the vertices of a symmetric graph.
 
-On grid-like models our own nested dissection (`chains.dissection`) fills no more and takes a tenth of the
-time; on irregular graphs METIS (`pip install 'rhocover[fast]'`) finds better separators.
+A separator is a set of vertices without which the rest falls into parts. Eliminate the parts first and
+the separator last, and go on with the parts (George 1973): that fills in O(n log n) entries on
+planar-like graphs, where the natural order fills O(n^1.5). Separators here are levels of a breadth-first
+search from a far vertex. On grid-like models they fill no more than METIS's and take a tenth of its time.
+
+There are two users. The recursion and the separator step are one; at which level to cut has two rules:
+
+- `nested_dissection` gives the planner's sparse Cholesky an order alone. What counts is fill, so the cut
+  is
+    the smallest level that leaves each side a third, without the vertices that touch nothing above it.
+  The
+    factorisation finds blocks and their tree itself, so small parts are left as they are, connected or
+  not.
+- `dissect` gives the elimination of a chain its fronts. A front is dense and hands what it adds to its
+    parent, so a part is always connected. The cut is the whole level at the median, which halves every
+  part.
+
+Both orders decide last bits of plans and of stationary distributions. Knows of a graph alone, not of
+numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +32,10 @@ import scipy.sparse as sp
 
 from rhocover.checks import IntArray, Matrix
 from rhocover.compiling import compiled
+
+
+# METIS, which is optional: on grid-like models our own order fills no more and takes a tenth of the time; on
+# irregular graphs METIS (`pip install 'rhocover[fast]'`) finds better separators.
 
 
 def metis_order(pattern: Matrix) -> IntArray:
@@ -36,28 +57,6 @@ def _without_diagonal(pattern: Matrix) -> Matrix:
     ones = np.ones(int(keep.sum()), np.int8)
     return sp.csr_array((ones, (coo.row[keep], coo.col[keep])), shape=pattern.shape)
 
-
-# Nested dissection: in which order to eliminate the vertices of a symmetric graph.
-#
-# A separator is a set of vertices without which the rest falls into parts. Eliminate the parts first and
-# the separator last, and go on with the parts (George 1973): that fills in O(n log n) entries on
-# planar-like graphs, where the natural order fills O(n^1.5). Separators here are levels of a breadth-first
-# search from a far vertex. On grid-like models they fill no more than METIS's and take a tenth of its time.
-#
-# There are two users. The recursion and the separator step are one; at which level to cut has two rules:
-#
-# - `nested_dissection` gives the planner's sparse Cholesky an order alone. What counts is fill, so the cut
-#   is
-#     the smallest level that leaves each side a third, without the vertices that touch nothing above it.
-#   The
-#     factorisation finds blocks and their tree itself, so small parts are left as they are, connected or
-#   not.
-# - `dissect` gives the elimination of a chain its fronts. A front is dense and hands what it adds to its
-#     parent, so a part is always connected. The cut is the whole level at the median, which halves every
-#   part.
-#
-# Both orders decide last bits of plans and of stationary distributions. Knows of a graph alone, not of
-# numbers.
 
 LEAF_SIZE = 64  # parts this small are one dense block: below it more steps cost more than arithmetic
 LARGEST_SEPARATOR = 4000  # a front is then about 1 GiB at most; larger separators mean an expander

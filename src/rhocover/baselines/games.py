@@ -78,20 +78,17 @@ class EntGame(GamePlay):
 # What differs from the paper:
 #
 # - it ends when c is reached; here the goal then doubles and a new round begins, so that a run of any
-#   length
-#     is served. The first goal gives the pair of the smallest weight one visit. As in the paper the
-#   forecaster
-#     begins each round anew, while visits and transitions are kept;
+#   length is served. The first goal gives the pair of the smallest weight one visit. As in the paper the
+#   forecaster begins each round anew, while visits and transitions are kept;
 # - pairs of different c play one game for min N/c; the paper groups them into levels of about equal c and
-#     plays one game after the other;
+#   plays one game after the other;
 # - the paper's forecaster (of Cesa-Bianchi, Mansour & Stoltz 2007) has the losses' variances in the place
-#   of Q,
-#     and a rate of at most 1/(largest loss), as losses of either sign need. Visits are never negative, and
-#     exp(-x) <= 1 - x + x^2/2 for all x >= 0, so no limit is needed. With weights that differ 100 times the
-#     limit leaves the worst ratio 1.1 to 1.7 times the best after 8000 episodes, without it 1.02 to 1.07;
+#   of Q, and a rate of at most 1/(largest loss), as losses of either sign need. Visits are never negative,
+#   and exp(-x) <= 1 - x + x^2/2 for all x >= 0, so no limit is needed. With weights that differ 100 times
+#   the limit leaves the worst ratio 1.1 to 1.7 times the best after 8000 episodes, without it 1.02 to 1.07;
 # - the planner is optimistic value iteration with the Hoeffding bonus of `episodic` times `bonus`,
-#   transitions
-#     pooled over steps; the paper's is UCBVI with a bonus that depends on the variance of the next value.
+#   transitions pooled over steps; the paper's is UCBVI with a bonus that depends on the variance of the
+#   next value.
 
 
 @dataclass(frozen=True)

@@ -130,8 +130,7 @@ def exploring_block(world: EpisodicWorld, choice: IntArray, target: IntArray) ->
 # What differs from the paper:
 #
 # - transitions are pooled over the steps (see `episodic`). At the last step no successor matters and none
-#   is
-#     seen; n there counts all visits, so that the bound asks for them as the paper's does. It stays a
+#   is seen; n there counts all visits, so that the bound asks for them as the paper's does. It stays a
 #   bound;
 # - a start distribution is judged by its worst state;
 # - `truncate`, `scale` and a known model are as in `episodic_play`; the cap holds for thousands of visits.

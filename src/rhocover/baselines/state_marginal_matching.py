@@ -157,18 +157,14 @@ def nonnegative(value: float, name: str) -> float:
 # What is here, and what differs from the paper:
 #
 # - The paper ascends the gradient of H_alpha over policies (its reward is d^(alpha-1), the distribution
-#   from a
-#     fitted density, the policy from PPO). A tabular model can be planned in, so here the same reward is
-#     answered by a planner and the answer is played for a while: Frank-Wolfe steps of size tau/t taken in
-#   the
-#     world, whose visits themselves become the optimal distribution. Over occupancies H_alpha's power sum
-#   is
-#     concave, so this has no local optima, which a gradient over policies cannot promise.
+#   from a fitted density, the policy from PPO). A tabular model can be planned in, so here the same reward
+#   is answered by a planner and the answer is played for a while: Frank-Wolfe steps of size tau/t taken in
+#   the world, whose visits themselves become the optimal distribution. Over occupancies H_alpha's power sum
+#   is concave, so this has no local optima, which a gradient over policies cannot promise.
 # - d is (visits + prior)/total, tabular, of the whole run; the paper's is that of the present policy.
 # - Long-run visits in the place of discounted ones; `explore(discount=...)` is the paper's criterion.
 # - With a learned model the plan is made on the run's estimate. There is no bonus: the reward of a pair
-#   left
-#     out grows as t^(1-alpha), so none that is reachable is left out for ever.
+#   left out grows as t^(1-alpha), so none that is reachable is left out for ever.
 # - The planning phase after the reward is known is not part of exploring.
 
 

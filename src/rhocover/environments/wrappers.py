@@ -128,11 +128,10 @@ def checked_environment(env: Any) -> gym.Env:
 #     (min(r, cap) - 1) / (cap - 1),    between -1/(cap - 1) and 1.
 #
 # - 0 is "as useful as what you did so far": up to the cap the rewards of a learner that keeps its behaviour
-#     have mean 0, so an episode's end is neither sought nor shunned, and a value function starts where it
+#   have mean 0, so an episode's end is neither sought nor shunned, and a value function starts where it
 #   should.
 # - It is linear in the gradient up to `cap` times the average. Above, where a few visits decide and one
-#   reward
-#     would drown thousands, all are paid 1; so is a weighted pair that was never visited.
+#   reward would drown thousands, all are paid 1; so is a weighted pair that was never visited.
 # - Its range does not depend on rho, mu, or how long the counts have been running.
 #
 # A step that is no visit is paid 0. With `task_share` w the learner gets

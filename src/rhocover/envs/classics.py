@@ -174,9 +174,9 @@ def deep_sea(*, size: int = 10) -> MDP:
 # `numpy.random.default_rng(seed)` and n = S·A pairs in the order s*A + a:
 #
 # 1. successors, a uniform b-subset of the states for each pair by Floyd's method: for j = S-b, ..., S-1
-#      draw t uniform on 0..j for all pairs at once; a pair that has t already takes j instead;
-# 2. cut points, b-1 uniforms on [0, 1) for each pair, sorted; the b gaps between 0, the cuts and 1 are
-#      the probabilities of the successors in the order drawn.
+#   draw t uniform on 0..j for all pairs at once; a pair that has t already takes j instead;
+# 2. cut points, b-1 uniforms on [0, 1) for each pair, sorted; the b gaps between 0, the cuts and 1 are the
+#   probabilities of the successors in the order drawn.
 
 
 def garnet(

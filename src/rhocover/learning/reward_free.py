@@ -41,10 +41,8 @@ from rhocover.transitions import check_fits_in_memory
 #
 # **Several classes.** pi_hat is deterministic, and may fall apart in the true model into several recurrent
 # classes. Then J is the average reward from the model's start distribution (uniform over states if the
-#   model
-# has none): each class's own gain, times the probability of ending in it. J* needs no start, because the
-#   true
-# model is required to be communicating.
+# model has none): each class's own gain, times the probability of ending in it. J* needs no start, because
+# the true model is required to be communicating.
 #
 # Full rows of the estimate are stored, n×S numbers: this is for models of up to some hundred states.
 

@@ -7,15 +7,11 @@ search from a far vertex. On grid-like models they fill no more than METIS's and
 
 There are two users. The recursion and the separator step are one; at which level to cut has two rules:
 
-- `nested_dissection` gives the planner's sparse Cholesky an order alone. What counts is fill, so the cut
-  is
-    the smallest level that leaves each side a third, without the vertices that touch nothing above it.
-  The
-    factorisation finds blocks and their tree itself, so small parts are left as they are, connected or
-  not.
+- `nested_dissection` gives the planner's sparse Cholesky an order alone. What counts is fill, so the cut is
+  the smallest level that leaves each side a third, without the vertices that touch nothing above it. The
+  factorisation finds blocks and their tree itself, so small parts are left as they are, connected or not.
 - `dissect` gives the elimination of a chain its fronts. A front is dense and hands what it adds to its
-    parent, so a part is always connected. The cut is the whole level at the median, which halves every
-  part.
+  parent, so a part is always connected. The cut is the whole level at the median, which halves every part.
 
 Both orders decide last bits of plans and of stationary distributions. Knows of a graph alone, not of
 numbers.

@@ -49,13 +49,11 @@ from rhocover.report.figures.maps import ratio_text
 # Both axes are logarithmic, so a power of t is a straight line. Two guides help to read them:
 #
 # - kappa_min/t. The Bregman part cannot stay below it on average. The pathwise regret can: it has the
-#   world's
-#     own noise taken out, and kappa_min/t is what that noise costs anyone, so regret below it no longer
-#   matters.
+#   world's own noise taken out, and kappa_min/t is what that noise costs anyone, so regret below it no
+#   longer matters.
 # - t^(-1/3), the rate of the theorem for Algorithm 1: a stroke to lay a line's slope against, not a bound.
-#     The theorem is about U* - U(d_hat); that is above the regret but for noise of order t^(-1/2), so the
-#   rate
-#     holds for the regret, too.
+#   The theorem is about U* - U(d_hat); that is above the regret but for noise of order t^(-1/2), so the
+#   rate holds for the regret, too.
 
 Part = Literal["regret", "bregman"]
 NAMES = {"regret": "pathwise regret", "bregman": "Bregman part"}

@@ -30,7 +30,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 # A module may import what stands above its room in this list, and its own room.
 ROOMS = (
-    "_version", "printing", "ownership", "errors", "compiling", "plugins", "checks", "plain_files", "locks", "temporary", "tensor_bytes", "files", "layout", "transitions", "mdp", "chains", "structure",
+    "_version", "printing", "ownership", "errors", "compiling", "plugins", "checks", "documents", "plain_files", "locks", "temporary", "tensor_bytes", "files", "layout", "transitions", "mdp", "chains", "structure",
     "coverage", "weights", "linear_program", "occupancy", "oracles", "planning", "theory", "learning",
     "exploring", "baselines", "envs", "adapters", "data", "report", "collecting", "experiments", "diagnosis", "cli", "__main__",
 )  # fmt: skip

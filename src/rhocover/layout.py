@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from rhocover.checks import FloatArray, any_array, float_array, frozen
+from rhocover.documents import read, refuse
 from rhocover.errors import InvalidArgumentError
+
+
+class _OpenEnds:
+    """Edges in a document: open ends are null."""
+
+    def write(self, edges: tuple[float, ...]) -> list[float | None]:
+        return [edge if math.isfinite(edge) else None for edge in edges]
+
+    def read(self, document: Any, at: str) -> tuple[float, ...]:
+        if not isinstance(document, list) or len(document) < 2:
+            refuse(at, "a list of two numbers or more", document)
+        low, *inner, high = document
+        whole = [-math.inf if low is None else low, *inner, math.inf if high is None else high]
+        return tuple(map(float, read(tuple[float, ...], whole, at)))
 
 
 @dataclass(frozen=True)
@@ -19,7 +35,7 @@ class Ruler:
     """
 
     name: str
-    edges: tuple[float, ...]
+    edges: Annotated[tuple[float, ...], _OpenEnds()]
 
 
 @dataclass(frozen=True, eq=False)

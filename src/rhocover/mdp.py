@@ -9,7 +9,7 @@ rewards, coverage or planning.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix
+from rhocover.documents import ADDED_LATER, LEFT_OUT, from_document, to_document
 from rhocover.errors import InvalidArgumentError, InvalidModelError
 from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.layout import Layout, Ruler
@@ -32,6 +33,19 @@ from rhocover.transitions import (
     read_sparse,
     read_transitions,
 )
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """What a file says of a model besides its arrays."""
+
+    num_states: int
+    num_actions: int
+    state_labels: tuple[str, ...] | None
+    action_labels: tuple[str, ...] | None
+    name: str
+    note: str = field(default="", metadata=ADDED_LATER)
+    rulers: tuple[Ruler, ...] = field(default=(), metadata=LEFT_OUT)
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -219,16 +233,11 @@ class MDP:
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Writes the model to one file (see `rhocover.files`)."""
-        document = {
-            "num_states": self.num_states,
-            "num_actions": self.num_actions,
-            "state_labels": self.state_labels,
-            "action_labels": self.action_labels,
-            "name": self.name,
-            "note": self.note,
-        } | self._rulers()
-        save_tensors(path, "mdp", self._tensors() | self._layout_tensors(), document,
-                     overwrite=overwrite)  # fmt: skip
+        rulers = () if self.layout is None else self.layout.rulers
+        named = (self.state_labels, self.action_labels, self.name, self.note)
+        document = to_document(StoredModel(self.num_states, self.num_actions, *named, rulers))
+        tensors = self._tensors() | self._layout_tensors()
+        save_tensors(path, "mdp", tensors, document, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: Path | str) -> MDP:
@@ -241,20 +250,20 @@ class MDP:
 
     @classmethod
     def _from_file(cls, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> MDP:
-        shape = (tensors["pair_state"].size, int(document["num_states"]))
+        found = from_document(StoredModel, document, "its description")
+        shape = (tensors["pair_state"].size, found.num_states)
         if tensors["data"].dtype != np.float64:  # some versions of SciPy compute with less
             raise TypeError(f"its probabilities are {tensors['data'].dtype}, expected float64.")
         rows = sp.csr_array((tensors["data"], tensors["indices"], tensors["indptr"]), shape=shape)
         rows.check_format(full_check=True)
         layout = None
         if "positions" in tensors:
-            rulers = document.get("rulers", ())  # files of the first releases have none
-            layout = Layout(tensors["positions"], tensors.get("directions"), _rulers_from(rulers))
+            layout = Layout(tensors["positions"], tensors.get("directions"), found.rulers)
         return cls.from_pairs(
             rows, tensors["pair_state"], tensors["pair_action"],
-            num_actions=document["num_actions"], start=tensors.get("start"),
-            state_labels=document["state_labels"], action_labels=document["action_labels"],
-            layout=layout, name=document["name"], note=document.get("note", ""),
+            num_actions=found.num_actions, start=tensors.get("start"),
+            state_labels=found.state_labels, action_labels=found.action_labels,
+            layout=layout, name=found.name, note=found.note,
         )  # fmt: skip
 
     def _tensors(self) -> dict[str, np.ndarray]:
@@ -267,14 +276,6 @@ class MDP:
         }
         return tensors if self.start is None else tensors | {"start": self.start}
 
-    def _rulers(self) -> dict[str, Any]:
-        rulers = () if self.layout is None else self.layout.rulers
-        parts = [
-            {"name": ruler.name, "edges": [edge if np.isfinite(edge) else None for edge in ruler.edges]}
-            for ruler in rulers
-        ]
-        return {"rulers": parts} if parts else {}
-
     def _layout_tensors(self) -> dict[str, np.ndarray]:
         if self.layout is None:
             return {}
@@ -282,16 +283,6 @@ class MDP:
         if self.layout.directions is not None:
             tensors["directions"] = self.layout.directions
         return tensors
-
-
-def _rulers_from(document: Any) -> tuple[Ruler, ...]:
-    """Returns what `MDP.save` wrote of the rulers of a layout; open ends are null."""
-    found = []
-    for part in document:
-        low, *inner, high = part["edges"]
-        edges = (-np.inf if low is None else low, *inner, np.inf if high is None else high)
-        found.append(Ruler(str(part["name"]), tuple(float(edge) for edge in edges)))
-    return tuple(found)
 
 
 def check_mdp(mdp: Any, name: str = "mdp") -> MDP:

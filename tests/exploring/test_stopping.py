@@ -10,8 +10,9 @@ import pytest
 from exploring_models import INF, same_run
 
 import rhocover as rc
+from rhocover.documents import from_document
 from rhocover.errors import FileFormatError, InvalidArgumentError
-from rhocover.exploring.stopping import next_look, stop_document, stop_from_document
+from rhocover.exploring.stopping import STOP, next_look
 from rhocover.learning.confidence import make_confidence
 
 RIVER = rc.envs.river_swim()
@@ -203,9 +204,9 @@ def test_a_run_that_stopped_is_returned_as_it_is(rule, model, stopped, tmp_path)
 # --- words --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("until", [*RULES.values(), None])
+@pytest.mark.parametrize("until", RULES.values())
 def test_a_rule_comes_back_from_its_document(until):
-    assert stop_from_document(json.loads(json.dumps(stop_document(until)))) == until
+    assert from_document(STOP, json.loads(json.dumps(STOP.write(until))), "the rule") == until
 
 
 @pytest.mark.parametrize(
@@ -213,7 +214,7 @@ def test_a_rule_comes_back_from_its_document(until):
 )
 def test_a_document_that_is_no_rule_is_refused(document):
     with pytest.raises(FileFormatError, match="cannot be read"):
-        stop_from_document(document)
+        from_document(STOP, document, "the rule")
 
 
 @pytest.mark.parametrize("until", [5, "every_pair", rc.EveryPair, lambda run: True])

@@ -12,6 +12,7 @@ from rhocover._version import __version__
 from rhocover.collecting.expedition import Expedition
 from rhocover.collecting.scoped import scope_document
 from rhocover.datasets.result import Audit
+from rhocover.documents import plain
 from rhocover.environments.encoding import BinCode, FunctionCode
 from rhocover.exploring.models import model_document, model_name
 from rhocover.exploring.problem import Problem
@@ -36,7 +37,7 @@ def make_datasheet(
         "verdict": audit.verdict,
         "coverage": audit.summary(),
         **({} if run is None else scope_document(run)),
-        "uniform_random_worst_ratio": _plain(random_worst_ratio(problem if audit.is_complete else None)),
+        "uniform_random_worst_ratio": plain(random_worst_ratio(problem if audit.is_complete else None)),
         "settings": settings_of(trip),
         "repeat": command or repeat_call(trip),
         **provenance(),
@@ -139,7 +140,3 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _plain(value: float) -> float | str | None:
-    return None if np.isnan(value) else value if np.isfinite(value) else str(value)

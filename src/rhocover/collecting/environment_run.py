@@ -25,6 +25,7 @@ from rhocover.collecting.trail import Trail
 from rhocover.coverage import checked_weights
 from rhocover.datasets.empirical_model import Observed, observed_model
 from rhocover.datasets.tally import Tally
+from rhocover.documents import plain
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.beliefs import NEVER
 from rhocover.exploring.certificates import (
@@ -38,7 +39,6 @@ from rhocover.exploring.estimated_problem import weights_of
 from rhocover.exploring.learned import LearnedModel
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.registry import explorer_document, explorer_name
-from rhocover.exploring.run import plain_number
 from rhocover.exploring.runner import Runner
 from rhocover.exploring.trace import COLUMNS, make_trace, measure
 from rhocover.learning.evidence import Evidence
@@ -211,7 +211,7 @@ class EnvironmentRun(TalliedRun):
         found = super().summary()
         best = ("best_divergence", "best_gap", "best_worst_ratio")
         kept = {name: found[name] if self.is_comparable else None for name in best}
-        return found | kept | {"scope": self.scope.document(), "oracle_gap": plain_number(self.gap)}
+        return found | kept | {"scope": self.scope.document(), "oracle_gap": plain(self.gap)}
 
 
 def judged_run(

@@ -13,14 +13,16 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rhocover import checks
 from rhocover.collecting.observations import Columns, as_columns, joined, picked, rows_within
 from rhocover.collecting.records import Reset, Steps
+from rhocover.documents import LEFT_OUT, from_document, to_document
 from rhocover.errors import CheckpointError, CheckpointWarning, EnvironmentFailedError, FileFormatError
 from rhocover.files import load_tensors, save_tensors
 
@@ -30,6 +32,18 @@ SECONDS = 20.0  # between two writings of a part that grows
 STEP_TYPES = {"actions": "<i4", "rewards": "<f8", "terminated": "|b1", "truncated": "|b1", "envs": "<i4"}
 RESET_TYPES = {"reset_steps": "<i8", "reset_envs": "<i8", "reset_seeds": "<i8"}
 STEP_NAMES = tuple(STEP_TYPES)
+
+
+@dataclass(frozen=True)
+class StoredPart:
+    """What a file says of a part besides its columns; `run` is the digest of the settings."""
+
+    first: int
+    run: str
+    size: int = field(default=PART, metadata=LEFT_OUT)  # what a log of old does not say
+
+    def __post_init__(self) -> None:
+        checks.integer(self.size, "size", least=1, most=PART)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +130,7 @@ class Log:
             return
         columns = self._joined() | self._own_resets()
         path = part_path(self._folder, self._first // self._size)
-        document = {"first": self._first, "run": self._digest}
-        if self._size != PART:  # what a log of old does not say
-            document["size"] = self._size
+        document = to_document(StoredPart(self._first, self._digest, self._size))
         try:
             save_tensors(path, "collection-log", columns, document, overwrite=True)
         except CheckpointError:  # says itself what happened to the folder
@@ -170,14 +182,13 @@ def load_part(folder: Path, number: int, digest: str) -> Part:
     """Returns a part; refuses one that is damaged or of another collection."""
     path = part_path(folder, number)
     columns, document = load_tensors(path, "collection-log")
-    size = document.get("size", PART)
-    if not isinstance(size, int) or not 1 <= size <= PART:
-        raise FileFormatError(f"`{path}` does not hold steps of a collection.")
-    if document.get("run") != digest or document.get("first") != number * size:
+    found = from_document(StoredPart, document, f"`{path}`")
+    first, size = found.first, found.size
+    if found.run != digest or first != number * size:
         raise FileFormatError(f"{path.name} belongs to another collection.")
-    if not _is_log(columns, number * size, size):
+    if not _is_log(columns, first, size):
         raise FileFormatError(f"`{path}` does not hold steps of a collection.")
-    return Part(number * size, size, columns)
+    return Part(first, size, columns)
 
 
 def _is_log(columns: Columns, first: int, size: int) -> bool:

@@ -16,8 +16,9 @@ from rhocover.collecting.environment_run import EnvironmentRun
 from rhocover.collecting.scope import Scope
 from rhocover.collecting.tallied_run import TalliedRun, if_markov
 from rhocover.datasets.result import Audit, ThinPair
+from rhocover.documents import plain
 from rhocover.exploring.certificates import Certificate
-from rhocover.exploring.run import Run, plain_number
+from rhocover.exploring.run import Run
 
 NO_BEST = "The best is not known, because it is not known whether what was not met can be met."
 FIRST = 3  # pairs in a sentence
@@ -69,6 +70,6 @@ def scope_document(run: Run) -> dict[str, Any]:
         found["markov"] = run.markov.document() | {"planned_distance": run.planned_distance}
         found["remarks"] = list(run.remarks)
     if isinstance(run, EnvironmentRun):
-        figures = {"divergence": plain_number(run.divergence), "worst_ratio": plain_number(run.worst_ratio)}
+        figures = {"divergence": plain(run.divergence), "worst_ratio": plain(run.worst_ratio)}
         found["scope"] = run.scope.document() | figures
     return found

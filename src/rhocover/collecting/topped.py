@@ -12,6 +12,7 @@ from rhocover.collecting.collection import Collection
 from rhocover.coverage import Coverage
 from rhocover.datasets.empirical_model import observed_model
 from rhocover.datasets.result import Audit
+from rhocover.documents import plain
 from rhocover.errors import InvalidDataError
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
@@ -90,14 +91,14 @@ class TopUp:
             "num_steps": self.num_steps,
             "before": self.before.summary(),
             "promised_pairs": self.promise.num_pairs,
-            "promised_worst_ratio": _plain(self.promise.worst_ratio),
-            "promised_divergence": _plain(self.promise.divergence),
-            "promised_least_visits": _plain(self.promise.least_visits),
-            "promise_gap": _plain(self.promise.gap),
+            "promised_worst_ratio": plain(self.promise.worst_ratio),
+            "promised_divergence": plain(self.promise.divergence),
+            "promised_least_visits": plain(self.promise.least_visits),
+            "promise_gap": plain(self.promise.gap),
             "after": None if self.after is None else self.after.summary(),
-            "fresh_worst_ratio": _plain(self.fresh_worst_ratio),
-            "fresh_divergence": _plain(self.fresh_divergence),
-            "fresh_least_visits": _plain(self.fresh_least_visits),
+            "fresh_worst_ratio": plain(self.fresh_worst_ratio),
+            "fresh_divergence": plain(self.fresh_divergence),
+            "fresh_least_visits": plain(self.fresh_least_visits),
             "collection": None if self.collection is None else self.collection.summary(),
         }
 
@@ -233,7 +234,3 @@ def _number(value: float) -> str:
     if np.isnan(value):
         return "something unknown"
     return f"{value:.3g}" if np.isfinite(value) else "infinite (some were never tried)"
-
-
-def _plain(value: float) -> float | str | None:
-    return None if np.isnan(value) else float(value) if np.isfinite(value) else str(value)

@@ -27,6 +27,8 @@ from rhocover.datasets.minari.columns import windows
 from rhocover.datasets.states import Declared, Ids, StateNumbers, make_state_numbers
 from rhocover.datasets.tables import READERS, DataTable, table_of_columns
 from rhocover.datasets.tally import Tally
+from rhocover.documents import from_document
+from rhocover.environments.encoding import ACTION_CODE, state_code_from_document
 from rhocover.errors import FileFormatError, InvalidArgumentError, InvalidDataError, naming, shortened
 from rhocover.files import check_format, load_document
 
@@ -254,7 +256,6 @@ def codes_of_data(data: str) -> tuple[Any, Any]:
     if Path(data).is_file() or Path(data).suffix.lower() in TABLES:
         return None, None
     from rhocover.datasets.minari.files import open_minari
-    from rhocover.environments.encoding import state_code_from_document
 
     source = open_minari(data)
     states = stored(source, "states")
@@ -280,11 +281,11 @@ def stored_actions(source: Any) -> Any:
     if kind not in ("levels", "listed"):
         return None
     try:
-        return document["actions"] if kind == "listed" else [len(levels) for levels in document["levels"]]
-    except (LookupError, TypeError) as error:
-        raise InvalidDataError(
-            f"`data`: the actions of {source.dataset_id} are damaged: {error!r}."
-        ) from error
+        found = from_document(ACTION_CODE, document, "the code of actions")
+    except FileFormatError as error:
+        said = f"`data`: {source.dataset_id} has damaged actions, or not those of its action space"
+        raise InvalidDataError(f"{said}: {error}") from error
+    return found.actions if kind == "listed" else [len(levels) for levels in found.levels]
 
 
 # The tally of a Minari data set, whoever collected it.

@@ -16,6 +16,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.datasets.best import Mixing
 from rhocover.datasets.tally import Tally
+from rhocover.documents import plain
 from rhocover.exploring.certificates import Certificate
 from rhocover.files import save_tensors
 from rhocover.layout import Layout
@@ -248,7 +249,7 @@ class Audit:
             "thin": [dataclasses.asdict(pair) for pair in self.thin],
             "observed_note": self.observed_note,
         }
-        return _plain(numbers)
+        return plain(numbers)
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Writes tables and numbers to one file (see `rhocover.files`)."""
@@ -320,18 +321,6 @@ class Audit:
     def _beside(self, value: float, best: float, words: str) -> str:
         of = "" if math.isnan(best) or not self.is_best_of_all else f"  ({words} {best:.6g})"
         return f"{value:.6g}{of}"
-
-
-def _plain(value: Any) -> Any:
-    """Returns a value that JSON can hold."""
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    number = value.item() if isinstance(value, np.generic) else value
-    if isinstance(number, float) and not math.isfinite(number):
-        return None if math.isnan(number) else str(number)
-    return number
 
 
 def _plain_key(key: Any) -> int | str:

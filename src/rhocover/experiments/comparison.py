@@ -17,10 +17,13 @@ import numpy as np
 
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, frozen
-from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
+from rhocover.documents import from_document, plain
+from rhocover.errors import FileFormatError, InvalidArgumentError, naming
 from rhocover.experiments.finished_runs import FILE, KIND
-from rhocover.experiments.question import COLUMNS, ENDS, FACTS
+from rhocover.experiments.question import COLUMNS, ENDS, FACTS, StoredQuestion
 from rhocover.exploring.models import KNOWN, model_from_document, model_name
+from rhocover.exploring.registry import explorer_from_document
+from rhocover.exploring.schedules import Quadratic
 from rhocover.exploring.trace import regret_column
 from rhocover.files import load_tensors, save_tensors
 from rhocover.printing import printed
@@ -84,7 +87,7 @@ class Row:
 
     def summary(self) -> dict[str, Any]:
         """Returns the row ready for JSON: None where there is no number, infinities as text."""
-        return _plain(asdict(self))
+        return plain(asdict(self))
 
     def __str__(self) -> str:
         head = f"{self.env} rho={self.rho:g} {self.explorer}:"
@@ -134,14 +137,6 @@ def exponent(steps: Any, regret: FloatArray) -> MeanEstimate:
     except InvalidArgumentError:  # fewer than two times, or no regret to take a logarithm of
         return MeanEstimate(math.nan, math.nan)
     return MeanEstimate(slope, error)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value
 
 
 # What a comparison returns: every run's numbers over time, side by side, and where they end.
@@ -221,10 +216,10 @@ class Comparison:
 
     def follows_theorem(self, explorer: str) -> bool:
         """Whether an explorer is Algorithm 1 with the schedule and the known model of the paper's theorem."""
-        settings = self.question["explorer_settings"][_find("explorer", explorer, self.explorers)] or {}
-        schedule = settings.get("settings", {}).get("schedule") or [None]
-        is_known = self.question["model"] == KNOWN
-        return is_known and settings.get("name") == "algorithm1" and schedule[0] == "quadratic"
+        document = self.question["explorer_settings"][_find("explorer", explorer, self.explorers)]
+        if self.question["model"] != KNOWN or document is None or document["name"] != "algorithm1":
+            return False
+        return isinstance(explorer_from_document(document).schedule, Quadratic)
 
     def table(self) -> list[Row]:
         """Returns what was reached at the last step, a row for each model, order and explorer."""
@@ -266,42 +261,38 @@ class Comparison:
 
 def from_file(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any], origin: str) -> Comparison:
     """Returns the comparison that tensors and a document describe; refuses one that is not finished."""
-    try:
-        done = tensors["done"]
-        if not done.all():
-            raise InvalidArgumentError(
-                f"{origin!r} holds {int(done.sum())} of {done.size} runs. Call compare again with the same "
-                "arguments: it goes on from there."
-            )
-        comparison = Comparison(
-            steps=frozen(tensors["steps"]),
-            envs=tuple(document["envs"]),
-            orders=tuple(float(rho) for rho in document["rho"]),
-            explorers=tuple(document["explorers"]),
-            seeds=tuple(document["seeds"]),
-            columns={name: frozen(tensors[name]) for name in COLUMNS},
-            ends={name: frozen(tensors[name]) for name in ENDS},
-            facts={name: frozen(tensors[name]) for name in FACTS},
-            question=document,
+    said = f"{origin!r} does not hold a comparison"
+    question = from_document(StoredQuestion, document, f"{said}: its question")
+    if missing := [name for name in ("done", "steps", *COLUMNS, *ENDS, *FACTS) if name not in tensors]:
+        raise FileFormatError(f"{said}: {missing[0]} is missing.")
+    done = tensors["done"]
+    if not done.all():
+        raise InvalidArgumentError(
+            f"{origin!r} holds {int(done.sum())} of {done.size} runs. Call compare again with the same "
+            "arguments: it goes on from there."
         )
-        if not all(isinstance(name, str) for name in (*comparison.envs, *comparison.explorers)):
-            raise TypeError("a name that is text")
-        _ = comparison.conditions  # reads what the question must have
-        _ = [comparison.follows_theorem(explorer) for explorer in comparison.explorers]
-    except InvalidArgumentError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise FileFormatError(
-            f"{origin!r} does not hold a comparison: {shortened(error)} is missing."
-        ) from error
+    comparison = Comparison(
+        steps=frozen(tensors["steps"]),
+        envs=question.envs,
+        orders=question.rho,
+        explorers=question.explorers,
+        seeds=question.seeds,
+        columns={name: frozen(tensors[name]) for name in COLUMNS},
+        ends={name: frozen(tensors[name]) for name in ENDS},
+        facts={name: frozen(tensors[name]) for name in FACTS},
+        question=document,
+    )
     _check_shapes(comparison, origin)
+    with naming(origin):
+        _ = [comparison.follows_theorem(explorer) for explorer in comparison.explorers]  # can be read
     return comparison
 
 
 def _check_shapes(found: Comparison, origin: str) -> None:
     cells = len(found.envs), len(found.orders)
     grid = (*cells, len(found.explorers), len(found.seeds), found.steps.size)
-    fits = all(array.shape == grid for array in found.columns.values())
+    fits = len(found.question["explorer_settings"]) == len(found.explorers)
+    fits &= all(array.shape == grid for array in found.columns.values())
     fits &= all(array.shape == grid[:-1] for array in found.ends.values())
     if not fits or any(array.shape != cells for array in found.facts.values()):
         raise FileFormatError(f"{origin!r} holds arrays that do not fit its own question.")

@@ -18,9 +18,10 @@ import numpy as np
 
 from rhocover import errors
 from rhocover.checks import FloatArray
+from rhocover.documents import TextNumber, to_document
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, SolverError
 from rhocover.exploring import Run, explore
-from rhocover.exploring.models import model_document, model_from_document
+from rhocover.exploring.models import Model, model_document, model_from_document
 from rhocover.exploring.registry import explorer_document, explorer_from_document
 from rhocover.exploring.settings import Settings, read_settings
 from rhocover.exploring.trace import grid_of_steps
@@ -30,6 +31,38 @@ from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
 
 Place = tuple[int, int, int, int]  # env, order, explorer, seed
+
+
+@dataclass(frozen=True)
+class StoredExplorer:
+    """An explorer by name; its settings are read only where it is made again."""
+
+    name: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StoredQuestion:
+    """Everything that decides the results, as a file says it; lists where order matters.
+
+    Weights are their digest, a rule is what `rule_document` says; an explorer of one's own is None.
+    """
+
+    envs: tuple[str, ...]
+    fingerprints: tuple[str, ...]
+    mu: tuple[dict[str, Any] | str | None, ...]
+    rho: tuple[TextNumber, ...]
+    explorers: tuple[str, ...]
+    explorer_settings: tuple[StoredExplorer | None, ...]
+    seeds: tuple[int, ...]
+    num_steps: int
+    model: Model
+    start: tuple[float, ...] | int | None
+    discount: float | None
+    horizon: int | None
+    restrict: bool
+    num_chains: int
+    trace_points: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +127,8 @@ class CompareSpec:
             "orders": self.orders,
             "explorers": {name: explorer_document(explorer) for name, explorer in self.explorers.items()},
             "seeds": self.seeds,
-            "arguments": self._plain_arguments(),
+            "arguments": dict(self.arguments) | {"model": model_document(self.arguments["model"])},
         }
-
-    def _plain_arguments(self) -> dict[str, Any]:
-        return dict(self.arguments) | {"model": model_document(self.arguments["model"])}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> CompareSpec:
@@ -114,16 +144,19 @@ class CompareSpec:
 
     def document(self) -> dict[str, Any]:
         """Returns everything that decides the results, ready for JSON; lists where order matters."""
-        return {
-            "envs": list(self.models),
-            "fingerprints": [mdp.fingerprint for mdp in self.models.values()],
-            "mu": [_mu_document(mu) for mu in self.weights.values()],
-            "rho": [repr(rho) for rho in self.orders],
-            "explorers": list(self.explorers),
-            "explorer_settings": [stored_explorer(explorer) for explorer in self.explorers.values()],
-            "seeds": list(self.seeds),
-            **self._plain_arguments(),
-        }
+        stored = [stored_explorer(explorer) for explorer in self.explorers.values()]
+        return to_document(
+            StoredQuestion(
+                envs=tuple(self.models),
+                fingerprints=tuple(mdp.fingerprint for mdp in self.models.values()),
+                mu=tuple(_mu_document(mu) for mu in self.weights.values()),
+                rho=self.orders,
+                explorers=tuple(self.explorers),
+                explorer_settings=tuple(None if e is None else StoredExplorer(**e) for e in stored),
+                seeds=self.seeds,
+                **self.arguments,
+            )
+        )
 
 
 def stored_explorer(explorer: Any) -> dict[str, Any] | None:

@@ -34,7 +34,7 @@ from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, State, initial_state
 from rhocover.exploring.least_shares import least_shares
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.schedules import LineSearch, Quadratic, Schedule, check_schedule
+from rhocover.exploring.schedules import LineSearch, Quadratic, StoredSchedule, check_schedule
 from rhocover.exploring.simulator import Visits
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import make_oracle
@@ -54,7 +54,7 @@ class Algorithm1:
     the plan; "without_plan" takes one that is known to be smaller, from one linear program.
     """
 
-    schedule: Schedule = field(default_factory=Quadratic)
+    schedule: StoredSchedule = field(default_factory=Quadratic)
     eta: float | str | None = None
     count_floor: float = 0.5
     oracle: str = "lp"

@@ -136,7 +136,7 @@ class Folder:
     def save(self, standing: Standing) -> None:
         """Writes a checkpoint over the older of the two."""
         path = self.path / CHECKPOINTS[self._number % 2]
-        document = standing_document(standing) | {"run": self._digest, "number": self._number}
+        document = standing_document(standing, self._digest, self._number)
         try:
             save_tensors(path, "checkpoint", standing_tensors(standing), document, overwrite=True)
         except CheckpointError:  # says itself what happened to the folder
@@ -228,11 +228,9 @@ class Folder:
         tensors, document = load_tensors(self.path / name, "checkpoint")
         if document.get("run") != self._digest:
             raise FileFormatError(f"{name} belongs to another run.")
-        number = document.get("number")
-        if not isinstance(number, int):
-            raise FileFormatError(f"{name} has no number.")
         with naming(self.path / name):
-            return number, standing_from_file(settings, problem, tensors, document)
+            standing = standing_from_file(settings, problem, tensors, document)
+        return document["number"], standing  # which is there, now that all of it was read
 
 
 def _is_ours(name: str) -> bool:

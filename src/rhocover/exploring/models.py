@@ -10,13 +10,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from rhocover.checks import IntArray
-from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
+from rhocover.documents import from_document, to_document
+from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.exploring.beliefs import Belief, KnownModel
 from rhocover.exploring.discovering import Discovering
 from rhocover.exploring.explorer import Explorer
@@ -26,6 +26,7 @@ from rhocover.exploring.problem import Problem
 from rhocover.learning.rules import Rule
 
 KNOWN = "known"
+Model = Literal["known"] | Learned
 MODELS: dict[str, Any] = {
     KNOWN: KNOWN,
     "learned": Learned(),
@@ -54,15 +55,12 @@ def model_name(model: Any) -> str:
 
 def model_document(model: Any) -> Any:
     """Returns it as a document."""
-    return model if model == KNOWN else dataclasses.asdict(model)
+    return model if model == KNOWN else to_document(model)
 
 
 def model_from_document(document: Any) -> Any:
     """Returns what `model_document` was made of."""
-    try:
-        return KNOWN if document == KNOWN else Learned(**document)
-    except (TypeError, ValueError) as error:
-        raise FileFormatError(f"the model {document!r} cannot be read: {error}") from error
+    return from_document(Model, document, "the model")
 
 
 def actor(model: Any, explorer: Explorer) -> Explorer:

@@ -13,11 +13,12 @@ import dataclasses
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
+from rhocover.documents import Family, from_document
+from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.exploring.algorithm1 import Algorithm1
 from rhocover.exploring.explorer import Explorer
 from rhocover.exploring.feedback import Feedback
-from rhocover.exploring.schedules import SCHEDULES, Constant, LineSearch
+from rhocover.exploring.schedules import Constant, LineSearch
 from rhocover.exploring.stationary import Stationary
 from rhocover.exploring.tracking import Tracking
 from rhocover.plugins import EXPLORERS, members
@@ -93,34 +94,30 @@ def explorer_name(explorer: Any) -> str:
     return next(variants, None) or _name_of_class(type(explorer)) or type(explorer).__name__
 
 
+class _Explorers(Family):
+    """Explorers by name; those that joined are loaded when they are needed."""
+
+    def name_of(self, value: Any) -> str:
+        """Returns the registry's name of the class of an explorer."""
+        return _name_of_class(type(value)) or super().name_of(value)
+
+    def class_of(self, name: Any, at: str) -> Any:
+        """Returns the class of that name, a dataclass: others have no settings to read."""
+        kind = _class(name) if name in (*CLASSES, *plugins()) else None
+        return kind if dataclasses.is_dataclass(kind) else super().class_of(None, at)
+
+
+EXPLORER = _Explorers("an explorer", CLASSES)
+
+
 def explorer_document(explorer: Any) -> dict[str, Any] | None:
     """Returns an explorer as a document; None for one that is not, or not all, of this library."""
-    name = _name_of_class(type(explorer))
-    if name is None:
+    try:
+        return EXPLORER.write(explorer)
+    except TypeError:
         return None
-    settings = {field.name: getattr(explorer, field.name) for field in dataclasses.fields(explorer)}
-    if "schedule" in settings:
-        settings["schedule"] = _schedule_document(settings["schedule"])
-        if settings["schedule"] is None:
-            return None
-    return {"name": name, "settings": settings}
 
 
 def explorer_from_document(document: Any) -> Any:
     """Returns the explorer that a document describes."""
-    try:
-        settings = dict(document["settings"])
-        if "schedule" in settings:
-            name, numbers = settings["schedule"]
-            settings["schedule"] = SCHEDULES[name](*numbers)
-        return _class(document["name"])(**settings)
-    except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"the explorer {document!r} cannot be read: {error}") from error
-
-
-def _schedule_document(schedule: Any) -> list[Any] | None:
-    """Returns a schedule as a document; None for one that is not of this library."""
-    for name, kind in SCHEDULES.items():
-        if type(schedule) is kind:
-            return [name, list(dataclasses.astuple(schedule))]
-    return None
+    return from_document(EXPLORER, document, "the explorer")

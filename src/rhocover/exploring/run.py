@@ -12,6 +12,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, Matrix, frozen
 from rhocover.coverage import Coverage
+from rhocover.documents import plain
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.certificates import Certificate, certify_visits, evidence_of
 from rhocover.exploring.learned import LearnedModel
@@ -234,7 +235,7 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Returns the numbers of the run, ready for JSON (infinities as text, None for nan)."""
         pair, count = self.least_visited
-        last = {name: plain_number(self.trace[name][-1]) for name in COLUMNS if name != "least_pair"}
+        last = {name: plain(self.trace[name][-1]) for name in COLUMNS if name != "least_pair"}
         return {
             "model": self.mdp.name or repr(self.mdp),
             "fingerprint": self.mdp.fingerprint,
@@ -242,24 +243,24 @@ class Run:
             "explorer_settings": self.explorer_settings,
             "known": self.model,
             "is_enough": self.is_enough,
-            "rho": plain_number(self.rho),
+            "rho": plain(self.rho),
             "seed": self.seed,
             "coverage": self.coverage_text,
             **last,
-            "divergence": plain_number(self.divergence),
-            "gap": plain_number(self.gap),
-            "worst_ratio": plain_number(self.worst_ratio),
+            "divergence": plain(self.divergence),
+            "gap": plain(self.gap),
+            "worst_ratio": plain(self.worst_ratio),
             "num_weighted": self.trace.num_weighted,
             "num_missing": self.num_missing,
-            "visited_divergence": plain_number(self.visited_divergence),
-            "visited_worst_ratio": plain_number(self.visited_worst_ratio),
+            "visited_divergence": plain(self.visited_divergence),
+            "visited_worst_ratio": plain(self.visited_worst_ratio),
             "least_visited": pair,
             "least_count": count,
-            "best_divergence": plain_number(self.best.divergence),
-            "best_gap": plain_number(self.best.gap),
-            "best_worst_ratio": plain_number(self.best.worst_ratio),
-            "sigma": plain_number(self.trace.sigma),
-            "kappa_min": plain_number(self.trace.kappa_min),
+            "best_divergence": plain(self.best.divergence),
+            "best_gap": plain(self.best.gap),
+            "best_worst_ratio": plain(self.best.worst_ratio),
+            "sigma": plain(self.trace.sigma),
+            "kappa_min": plain(self.trace.kappa_min),
             "restriction": self.restriction,
             "seconds": self.seconds,
         }
@@ -290,11 +291,3 @@ class Run:
         )
 
     __repr__ = __str__
-
-
-def plain_number(value: Any) -> Any:
-    """Returns a number that JSON can hold: infinities as text, None for nan."""
-    number = value.item() if isinstance(value, np.generic) else value
-    if isinstance(number, float) and not np.isfinite(number):
-        return None if np.isnan(number) else str(number)
-    return number

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from rhocover import checks
+from rhocover.documents import RowFamily
 from rhocover.errors import InvalidArgumentError, unknown_name
 
 MAX_DENOMINATOR = 64  # of an exponent: enough for 3/2 or 1.25, and the integer roots stay cheap
@@ -130,6 +131,7 @@ SCHEDULES: dict[str, type] = {
     "quadratic": Quadratic, "power": Power, "constant": Constant, "doubling": Doubling,
     "line_search": LineSearch,
 }  # fmt: skip
+StoredSchedule = Annotated[Schedule, RowFamily("a schedule", SCHEDULES)]
 
 
 def read_schedule(text: str) -> Schedule:

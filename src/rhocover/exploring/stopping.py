@@ -22,7 +22,8 @@ import numpy as np
 
 from rhocover import checks
 from rhocover.checks import BoolArray, IntArray
-from rhocover.errors import FileFormatError, InvalidArgumentError
+from rhocover.documents import Family
+from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.certificates import certify_visits, whole
 from rhocover.exploring.discovering import is_discovering
 from rhocover.exploring.index import counts_of_moves
@@ -152,6 +153,7 @@ class SmallModelError:
 STOPS: dict[str, type] = {
     "every_pair": EveryPair, "certified_gap": CertifiedGap, "small_model_error": SmallModelError,
 }  # fmt: skip
+STOP = Family("a stopping rule", STOPS)
 
 
 def check_stop(until: Any) -> Stop | None:
@@ -169,19 +171,3 @@ def next_look(until: Stop, num_steps: int, num_chains: int) -> int:
         step = max(step + 1, math.ceil(until.growth * step))
         step = -(-step // num_chains) * num_chains
     return step
-
-
-def stop_document(until: Any) -> Any:
-    """Returns a rule as a document."""
-    if until is None:
-        return None
-    name = next(name for name, kind in STOPS.items() if type(until) is kind)
-    return {"name": name, "settings": dataclasses.asdict(until)}
-
-
-def stop_from_document(document: Any) -> Any:
-    """Returns the rule that a document describes."""
-    try:
-        return None if document is None else STOPS[document["name"]](**document["settings"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"the stopping rule {document!r} cannot be read: {error}") from error

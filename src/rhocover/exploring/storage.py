@@ -4,40 +4,75 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
 
 import numpy as np
 
+from rhocover.documents import TextNumber, from_document, to_document
 from rhocover.errors import FileFormatError
 from rhocover.exploring.explorer import State
-from rhocover.exploring.models import model_document, model_from_document
+from rhocover.exploring.models import Model
 from rhocover.exploring.plausible import check_standing, check_tensors
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.registry import explorer_document, explorer_from_document
 from rhocover.exploring.runner import NOTHING, Episode, Standing
 from rhocover.exploring.settings import Settings, belief_of, read_settings
 from rhocover.exploring.simulator import Position, Visits
-from rhocover.exploring.stopping import stop_document, stop_from_document
+from rhocover.exploring.stopping import STOP, Stop
 from rhocover.exploring.trace import COLUMNS
 from rhocover.files import tensor_digest
 from rhocover.learning.rules import rule_document, rule_from_document
 from rhocover.mdp import MDP
 
-PLAIN = ("num_steps", "seed", "discount", "horizon", "restrict", "num_chains", "trace_points")
+
+@dataclass(frozen=True)
+class StoredSettings:
+    """What a file says of the settings of a run; an explorer or a rule of one's own is its name."""
+
+    num_steps: int
+    seed: int
+    discount: float | None
+    horizon: int | None
+    restrict: bool
+    num_chains: int
+    trace_points: int
+    rho: TextNumber
+    model: Model
+    until: Annotated[Stop, STOP] | None
+    rule: dict[str, Any] | str | None
+    explorer: dict[str, Any] | str
+    fingerprint: str
+
+
+BESIDE = ("rule", "explorer", "fingerprint")  # everything else has the name and the value that Settings has
+GIVEN = tuple(field.name for field in fields(StoredSettings) if field.name not in BESIDE)
+
+
+@dataclass(frozen=True)
+class StoredStanding:
+    """What a checkpoint says of a standing; the generator's own numbers are larger than JSON readers like."""
+
+    num_steps: int
+    state_steps: int
+    state_blocks: int
+    block_steps: int
+    is_enough: bool
+    generator: str
+    run: str  # the digest of its settings
+    number: int  # of the checkpoint
 
 
 def settings_document(settings: Settings) -> dict[str, Any]:
     """Returns the settings without their arrays, ready for JSON."""
-    document = {name: getattr(settings, name) for name in PLAIN}
-    explorer = explorer_document(settings.explorer)
-    return document | {
-        "rho": repr(settings.rho),
-        "model": model_document(settings.model),
-        "until": stop_document(settings.until),
-        "rule": None if settings.rule is None else rule_document(settings.rule),
-        "explorer": explorer or type(settings.explorer).__name__,
-        "fingerprint": settings.mdp.fingerprint,
-    }
+    return to_document(
+        StoredSettings(
+            **{name: getattr(settings, name) for name in GIVEN},
+            rule=None if settings.rule is None else rule_document(settings.rule),
+            explorer=explorer_document(settings.explorer) or type(settings.explorer).__name__,
+            fingerprint=settings.mdp.fingerprint,
+        )
+    )
 
 
 def settings_tensors(settings: Settings) -> dict[str, np.ndarray]:
@@ -56,16 +91,14 @@ def settings_from_file(
     mdp: MDP, tensors: dict[str, np.ndarray], document: dict[str, Any], explorer: Any, rule: Any
 ) -> Settings:
     """Returns the settings that were stored; `explorer` and `rule` are given where no file can hold them."""
+    found = from_document(StoredSettings, document, "the settings of the run")
+    explorer = explorer_from_document(found.explorer) if explorer is None else explorer
+    if rule is None and found.rule is not None:
+        rule = rule_from_document(found.rule)
     try:
-        if explorer is None:
-            explorer = explorer_from_document(document["explorer"])
-        if rule is None and document["rule"] is not None:
-            rule = rule_from_document(document["rule"])
         return read_settings(
             mdp, mu=tensors.get("mu") if rule is None else rule, start=tensors.get("start"),
-            rho=float(document["rho"]), explorer=explorer, model=model_from_document(document["model"]),
-            schedule=None, until=stop_from_document(document["until"]),
-            **{name: document[name] for name in PLAIN},
+            explorer=explorer, schedule=None, **{name: getattr(found, name) for name in GIVEN},
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileFormatError(f"the settings of the run cannot be read: {error}") from error
@@ -94,32 +127,32 @@ def standing_tensors(standing: Standing) -> dict[str, np.ndarray]:
     return tensors | {f"memory.{name}": np.asarray(value) for name, value in state.memory.items()}
 
 
-def standing_document(standing: Standing) -> dict[str, Any]:
-    """Returns the numbers of a standing; the generator's own are larger than JSON readers like."""
-    return {
-        "num_steps": standing.num_steps,
-        "state_steps": standing.state.num_steps,
-        "state_blocks": standing.state.num_blocks,
-        "block_steps": standing.seen.num_steps,
-        "is_enough": standing.is_enough,
-        "generator": json.dumps(standing.position.generator.bit_generator.state),
-    }
+def standing_document(standing: Standing, run: str, number: int) -> dict[str, Any]:
+    """Returns the numbers of a standing; `run` is the digest of its settings, `number` the checkpoint's."""
+    generator = json.dumps(standing.position.generator.bit_generator.state)
+    return to_document(
+        StoredStanding(
+            standing.num_steps, standing.state.num_steps, standing.state.num_blocks, standing.seen.num_steps,
+            standing.is_enough, generator, run, number,
+        )
+    )  # fmt: skip
 
 
 def standing_from_file(
     settings: Settings, problem: Problem, tensors: dict[str, np.ndarray], document: dict[str, Any]
 ) -> Standing:
     """Returns the standing that was stored."""
+    found = from_document(StoredStanding, document, "the checkpoint")
     try:
         check_tensors(tensors, settings, problem)
         generator = np.random.Generator(np.random.PCG64())
-        generator.bit_generator.state = json.loads(document["generator"])
+        generator.bit_generator.state = json.loads(found.generator)
         belief = belief_of(settings, problem, tensors["first_states"])
         state = State(
             belief.restored(_named(tensors, "belief.")),
             counts=tensors["counts"],
-            num_steps=int(document["state_steps"]),
-            num_blocks=int(document["state_blocks"]),
+            num_steps=found.state_steps,
+            num_blocks=found.state_blocks,
             memory=_named(tensors, "memory."),
         )
         standing = Standing(
@@ -128,14 +161,14 @@ def standing_from_file(
             seen=Visits(
                 tensors["block_pairs"],
                 tensors["moves"],
-                int(document["block_steps"]),
+                found.block_steps,
                 tensors["scores"],
                 problem.mdp,
             ),
             rows=tensors["rows"].tolist(),
             episodes=_episodes(tensors),
             first_states=tensors["first_states"],
-            is_enough=bool(document["is_enough"]),
+            is_enough=found.is_enough,
         )
         check_standing(standing, settings, problem)
         return standing

@@ -38,6 +38,7 @@ from scipy.special import gammaln
 from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray
 from rhocover.coverage import log_sum_exp
+from rhocover.documents import plain
 from rhocover.errors import InvalidArgumentError
 
 BURN_IN = 8  # visits of a pair that say which outcomes it has; more see rarer ones, and leave fewer to bet on
@@ -81,12 +82,11 @@ class MarkovTest:
 
     def document(self) -> dict[str, Any]:
         """Returns it ready for JSON, None for nan."""
-        size, error = (None if math.isnan(x) else x for x in (self.information, self.standard_error))
-        return {
+        return plain({
             "is_refuted": self.is_found, "p_value": self.p_value, "false_alarm": FALSE_ALARM,
-            "information": size, "standard_error": error, "num_steps": self.num_steps,
-            "num_tested": self.num_tested, "text": str(self),
-        }  # fmt: skip
+            "information": self.information, "standard_error": self.standard_error,
+            "num_steps": self.num_steps, "num_tested": self.num_tested, "text": str(self),
+        })  # fmt: skip
 
 
 def markov_test(states: Any, actions: Any, nexts: Any, began: Any, copies: Any = None) -> MarkovTest:

@@ -19,7 +19,6 @@ it sees the counts, the visits and the estimated model. Only proportions count.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +29,8 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.coverage import checked_weights
-from rhocover.errors import FileFormatError, InvalidArgumentError, unknown_name
+from rhocover.documents import Family, from_document
+from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.learning.estimate import Estimate, exact_estimate, settled_estimate
 from rhocover.mdp import MDP
 
@@ -79,6 +79,7 @@ class ErrorRule(_WithBonus):
 
 
 RULES: dict[str, type] = {"uniform": UniformRule, "transition_std": StdRule, "model_error": ErrorRule}
+RULE = Family("a rule", RULES)
 
 
 def bonus(estimate: Estimate, delta: float) -> FloatArray:
@@ -132,9 +133,8 @@ def read_rule(mu: Any) -> Rule:
 
 def rule_document(rule: Rule) -> Any:
     """Returns a rule as a document; the name of its kind for one of your own."""
-    for name, kind in RULES.items():
-        if type(rule) is kind:
-            return {"name": name, "settings": dataclasses.asdict(rule)}  # pyright: ignore
+    if type(rule) in RULES.values():
+        return RULE.write(rule)
     return f"{getattr(rule, '__name__', type(rule).__name__)} {_print_of(rule)}".strip()
 
 
@@ -152,7 +152,4 @@ def _print_of(rule: Any) -> str:
 
 def rule_from_document(document: Any) -> Rule:
     """Returns the rule that a document describes."""
-    try:
-        return RULES[document["name"]](**document["settings"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"the rule {document!r} cannot be read: {error}") from error
+    return from_document(RULE, document, "the rule")

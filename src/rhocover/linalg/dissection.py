@@ -29,7 +29,6 @@ import scipy.sparse as sp
 from rhocover.checks import IntArray, Matrix
 from rhocover.compiling import compiled
 
-
 # METIS, which is optional: on grid-like models our own order fills no more and takes a tenth of the time; on
 # irregular graphs METIS (`pip install 'rhocover[fast]'`) finds better separators.
 

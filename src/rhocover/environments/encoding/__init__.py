@@ -12,12 +12,11 @@ called (`name`) and where to draw it (`layout`), and goes into files as a `docum
 
 from __future__ import annotations
 
-import math
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any
 
+from rhocover.documents import Family, from_document
 from rhocover.environments.encoding.actions import read_action_code
-from rhocover.environments.encoding.axes import Axis
 from rhocover.environments.encoding.base import (
     ActionCode,
     OutsideSpaceError,
@@ -25,13 +24,42 @@ from rhocover.environments.encoding.base import (
     check_space,
     counts_and_starts,
 )
-from rhocover.environments.encoding.bins import BinCode, Bins, QuantileBins, space_bounds
+from rhocover.environments.encoding.bins import BinCode, Bins, QuantileBins, StoredBins, space_bounds
 from rhocover.environments.encoding.discrete import WholeNumber, WholeNumbers
 from rhocover.environments.encoding.functions import FunctionCode
 from rhocover.environments.stepping import random_rollout
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 
-# A state code from what a file says of it. Files are data: none makes a function run.
+# State and action codes from what a file says of them. Files are data: none makes a function run.
+
+
+@dataclass(frozen=True)
+class StoredFunction:
+    """A function of the user's."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels of each dimension of an action."""
+
+    levels: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class ListedActions:
+    """Actions, one after the other."""
+
+    actions: tuple[tuple[float, ...], ...]
+
+
+STATES: dict[str, type] = {
+    "discrete": WholeNumber, "multi_discrete": WholeNumbers, "bins": StoredBins, "function": StoredFunction,
+}  # fmt: skip
+ACTIONS = {"levels": Levels, "listed": ListedActions}  # others follow from the space
+STATE_CODE = Family("a code of states", STATES, tag="kind", content=None)
+ACTION_CODE = Family("a code of actions", ACTIONS, tag="kind", content=None)
 
 
 def state_code_from_document(document: Any, space: Any) -> StateCode:
@@ -39,59 +67,29 @@ def state_code_from_document(document: Any, space: Any) -> StateCode:
 
     A document that names a function of the user's is refused: pass the function itself as `states`.
     """
-    readers = {"discrete": _discrete, "multi_discrete": _multi_discrete, "bins": _bins, "function": _function}
-    kind = document.get("kind") if isinstance(document, dict) else None
-    if not isinstance(kind, str) or kind not in readers:
-        raise InvalidDataError(f"a code of states must be one of {', '.join(readers)}, got {kind!r}.")
     try:
-        return readers[kind](document, space)
+        return _of_space(from_document(STATE_CODE, document, "the code of states"), space)
     except InvalidDataError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InvalidDataError(f"the code of states is damaged or of another space: {error!r}.") from error
+        raise InvalidDataError(f"the code of states is damaged or of another space: {error}") from error
 
 
-def _discrete(document: dict[str, Any], space: Any) -> StateCode:
-    code = WholeNumber(int(document["count"]), int(document["start"]))
-    return _same(code, WholeNumber(int(space.n), int(space.start)), space)
-
-
-def _multi_discrete(document: dict[str, Any], space: Any) -> StateCode:
-    code = WholeNumbers(tuple(map(int, document["counts"])), tuple(map(int, document["start"])))
-    return _same(code, WholeNumbers(*counts_and_starts(space)), space)
-
-
-def _same(code: StateCode, of_space: StateCode, space: Any) -> StateCode:
-    if code != of_space:
+def _of_space(stored: Any, space: Any) -> StateCode:
+    if isinstance(stored, StoredFunction):
+        raise _needs_function(stored.name)
+    if isinstance(stored, StoredBins):
+        if isinstance(stored.of, str):
+            raise _needs_function(stored.of)
+        return BinCode(stored.axes(), stored.of).within(space_bounds(space, stored.of, len(stored.names)))
+    is_one = isinstance(stored, WholeNumber)
+    given = (int(space.n), int(space.start)) if is_one else counts_and_starts(space)
+    if stored != type(stored)(*given):
         raise InvalidDataError(
-            f"the states were {code.document()}, "
+            f"the states were {stored.document()}, "
             f"but the observation space is {space}: these are another environment's."
         )
-    return code
-
-
-def _bins(document: dict[str, Any], space: Any) -> StateCode:
-    of = document["of"]
-    if isinstance(of, str):
-        raise _needs_function(of)
-    of = of and tuple(int(number) for number in of)
-    parts = zip(document["edges"], document["ends"], document["names"], strict=True)
-    axes = tuple(_axis(*part) for part in parts)
-    return BinCode(axes, of).within(space_bounds(space, of, len(axes)))
-
-
-def _axis(edges: Any, ends: Any, name: Any) -> Axis:
-    inner = tuple(float(edge) for edge in edges)
-    low = -math.inf if ends[0] is None else float(ends[0])
-    high = math.inf if ends[1] is None else float(ends[1])
-    whole = (low, *inner, high)
-    if not all(a < b for a, b in pairwise(whole)):  # also refuses NaN
-        raise InvalidDataError(f"the edges of the bins of {name} do not ascend: {whole}.")
-    return Axis(inner, low, high, -math.inf, math.inf, str(name))
-
-
-def _function(document: dict[str, Any], space: Any) -> StateCode:
-    raise _needs_function(str(document["name"]))
+    return stored
 
 
 def _needs_function(name: str) -> InvalidDataError:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
+from rhocover.documents import to_document
 from rhocover.environments.encoding.axes import (
     Axis,
     GridCode,
@@ -31,7 +33,7 @@ from rhocover.environments.encoding.axes import (
     locate_many,
 )
 from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name, grid_layout
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.layout import Layout, Ruler
 
 # The code of binned observations: which cell of a grid one lies in, by number, name and place.
@@ -39,6 +41,28 @@ from rhocover.layout import Layout, Ruler
 Features = Callable[[Any], Any] | Sequence[int] | int | None  # as a user may write them
 Components = Callable[[Any], Any] | tuple[int, ...] | None  # as they are kept
 WHAT = "an observation"
+
+
+@dataclass(frozen=True)
+class StoredBins:
+    """What a file says of bins, axis by axis: inner edges, ends (null: open), names."""
+
+    edges: tuple[tuple[float, ...], ...]
+    ends: tuple[tuple[float | None, float | None], ...]
+    names: tuple[str, ...]
+    of: str | tuple[int, ...] | None
+
+    def axes(self) -> tuple[Axis, ...]:
+        """Returns the axes, without the bounds of a space."""
+        return tuple(_axis(*part) for part in zip(self.edges, self.ends, self.names, strict=True))
+
+
+def _axis(edges: tuple[float, ...], ends: tuple[float | None, float | None], name: str) -> Axis:
+    low, high = -math.inf if ends[0] is None else ends[0], math.inf if ends[1] is None else ends[1]
+    low, *inner, high = map(float, (low, *edges, high))
+    if not all(a < b for a, b in pairwise((low, *inner, high))):
+        raise InvalidDataError(f"the edges of the bins of {name} do not ascend: {(low, *inner, high)}.")
+    return Axis(tuple(inner), low, high, -math.inf, math.inf, name)
 
 
 @dataclass(frozen=True)
@@ -96,13 +120,13 @@ class BinCode(GridCode):
 
     def document(self) -> dict[str, Any]:
         """Returns the edges and names; open ends are null, a function is its name."""
-        return {
-            "kind": "bins",
-            "edges": [list(axis.inner) for axis in self.axes],
-            "ends": [[_finite(axis.low), _finite(axis.high)] for axis in self.axes],
-            "names": [axis.name for axis in self.axes],
-            "of": function_name(self.of) if callable(self.of) else self.of and list(self.of),
-        }
+        stored = StoredBins(
+            edges=tuple(axis.inner for axis in self.axes),
+            ends=tuple((_finite(axis.low), _finite(axis.high)) for axis in self.axes),
+            names=tuple(axis.name for axis in self.axes),
+            of=function_name(self.of) if callable(self.of) else self.of,
+        )
+        return {"kind": "bins", **to_document(stored)}
 
     def within(self, bounds: Sequence[tuple[float, float, float, float]]) -> BinCode:
         """Returns the same cells, refusing what lies outside these bounds, which also end the open bins."""

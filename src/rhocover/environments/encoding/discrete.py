@@ -12,6 +12,7 @@ import numpy as np
 
 from rhocover import checks
 from rhocover.checks import IntArray
+from rhocover.documents import to_document
 from rhocover.environments.encoding.axes import GridCode, cell_name, wide_key, wide_type
 from rhocover.environments.encoding.base import OutsideSpaceError, grid_layout
 from rhocover.errors import InvalidArgumentError
@@ -60,7 +61,7 @@ class WholeNumber:
 
     def document(self) -> dict[str, Any]:
         """Returns count and start."""
-        return {"kind": "discrete", "count": self.count, "start": self.start}
+        return {"kind": "discrete", **to_document(self)}
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class WholeNumbers(GridCode):
 
     def document(self) -> dict[str, Any]:
         """Returns counts and starts."""
-        return {"kind": "multi_discrete", "counts": list(self.counts), "start": list(self.start)}
+        return {"kind": "multi_discrete", **to_document(self)}
 
 
 def _between(first: int, count: int) -> tuple[float, ...]:

@@ -26,6 +26,7 @@ import numpy as np
 
 from rhocover import checks, envs
 from rhocover.checks import FloatArray
+from rhocover.documents import plain
 from rhocover.experiments.comparison import MeanEstimate, estimate
 from rhocover.experiments.pool import run_items
 from rhocover.experiments.question import Failure, error_of, failure_of
@@ -74,7 +75,7 @@ class ReproducedRow:
         found = {name: value for name, value in asdict(self).items() if name != "ours"}
         derived = {"ratio": self.ratio, "difference": self.difference, "holds": self.holds}
         numbers = {"mean": self.ours.mean, "standard_error": self.ours.standard_error}
-        return {name: _plain(value) for name, value in (numbers | found | derived).items()}
+        return {name: plain(value) for name, value in (numbers | found | derived).items()}
 
 
 @dataclass(frozen=True)
@@ -167,12 +168,6 @@ def _aligned(table: list[list[str]]) -> list[str]:
         ).rstrip()
         for cells in table
     ]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value
 
 
 def exactly(value: float) -> MeanEstimate:

@@ -178,8 +178,8 @@ def autoreset_mode(env: Any) -> str:
     text = str(getattr(mode, "value", mode)).replace("-", "_").lower()
     text = {"nextstep": NEXT_STEP, "samestep": SAME_STEP}.get(text, text)
     if text not in MODES:
-        raise InvalidArgumentError(
-            f'`env.metadata["autoreset_mode"]` must be one of {", ".join(MODES)}, got {mode!r}.'
+        raise InvalidArgumentError.of(
+            'env.metadata["autoreset_mode"]', f"must be one of {', '.join(MODES)}", repr(mode)
         )
     return text
 

@@ -102,15 +102,18 @@ class Lanes:
 def autoreset_mode(env: VectorEnv) -> AutoresetMode:
     """Returns how the vector environment resets; what it does not say is not guessed."""
     if not isinstance(env, VectorEnv):
-        raise InvalidArgumentError(
-            f"`env` must be a gymnasium.vector.VectorEnv, got {type(env).__name__}. "
-            "For a single environment use the wrapper of the same name without `Vector`."
+        raise InvalidArgumentError.of(
+            "env",
+            "must be a gymnasium.vector.VectorEnv",
+            type(env).__name__,
+            remedy="For a single environment use the wrapper of the same name without `Vector`.",
         )
     mode = env.metadata.get("autoreset_mode")
     if not isinstance(mode, AutoresetMode):
-        raise InvalidArgumentError(
-            f"`env` must say how it resets: env.metadata['autoreset_mode'] is {mode!r}. Set it to "
-            "gymnasium.vector.AutoresetMode.NEXT_STEP, SAME_STEP or DISABLED."
+        raise InvalidArgumentError.of(
+            "env",
+            f"must say how it resets: env.metadata['autoreset_mode'] is {mode!r}",
+            remedy="Set it to gymnasium.vector.AutoresetMode.NEXT_STEP, SAME_STEP or DISABLED.",
         )
     return mode
 

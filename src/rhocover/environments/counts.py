@@ -24,7 +24,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.coverage import Coverage, checked_weights
 from rhocover.environments.encoding.base import StateCode
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ class Visits:
             raise InvalidArgumentError("nothing was visited yet: step the environment first.")
         mu = np.ones(self.counts.shape) if mu is None else np.asarray(mu)
         if mu.shape != self.counts.shape:
-            raise InvalidArgumentError(f"`mu` must have shape {self.counts.shape}, got {mu.shape}.")
+            raise InvalidArgumentError.of("mu", f"must have shape {self.counts.shape}", f"{mu.shape}")
         return Coverage(rho, mu[visited]), self.counts[visited] / self.num_steps
 
     def __add__(self, other: Visits) -> Visits:
@@ -266,9 +266,12 @@ def read_weights(mu: Any, code: StateCode, num_actions: int) -> WeightRow:
     if callable(mu):
         return lambda key: np.array([_checked(mu(key, a), key, a) for a in range(num_actions)])
     if code.every_key is None:
-        raise InvalidArgumentError(
-            "`mu` as an array needs states that are numbered; `states` is a function, or too large a grid. "
-            "Pass `mu` as a function of (key, action)."
+        raise InvalidArgumentError.of(
+            "mu",
+            parse_text(
+                "as an array needs states that are numbered; `states` is a function, or too large a grid"
+            ),
+            remedy=parse_text("Pass `mu` as a function of (key, action)."),
         )
     table = checked_weights(checks.float_array(mu, "mu", (code.num_keys, num_actions)), "mu").copy()
     first = code.every_key.start
@@ -286,7 +289,7 @@ def plain(value: Any) -> Any:
 def _checked(weight: Any, key: Hashable, action: int) -> float:
     value = checks.number(weight, f"mu({key!r}, {action})")
     if not 0 <= value < np.inf:
-        raise InvalidArgumentError(
-            f"`mu` must be non-negative and finite, got mu({key!r}, {action}) = {value:g}."
+        raise InvalidArgumentError.of(
+            "mu", "must be non-negative and finite", f"mu({key!r}, {action}) = {value:g}"
         )
     return value

@@ -165,11 +165,11 @@ class VisitWorth:
     def __init__(self, rho: Any, weights: WeightRow, cap: Any, counter: VisitCounter) -> None:
         self.rho = checks.number(rho, "rho")
         if self.rho < 0:
-            raise InvalidArgumentError(f"`rho` must be in [0, inf], got {self.rho:g}.")
+            raise InvalidArgumentError.of("rho", "must be in [0, inf]", f"{self.rho:g}")
         self.cap = checks.positive(cap, "cap")
         if self.cap <= 1:
-            raise InvalidArgumentError(
-                f"`cap` must be above 1, the worth of an average visit, got {self.cap:g}."
+            raise InvalidArgumentError.of(
+                "cap", "must be above 1, the worth of an average visit", f"{self.cap:g}"
             )
         self._counter, self._weights = counter, weights
         self._log_mu: list[float] = []  # per pair, grows with the counter

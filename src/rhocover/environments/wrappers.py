@@ -91,11 +91,9 @@ def checked_environment(env: Any) -> gym.Env:
     """Returns `env` if it is a single environment."""
     if not isinstance(env, gym.Env):
         way_out = (
-            " Use the wrapper of the same name with `Vector`."
-            if isinstance(env, gym.vector.VectorEnv)
-            else ""
+            "Use the wrapper of the same name with `Vector`." if isinstance(env, gym.vector.VectorEnv) else ""
         )
-        raise InvalidArgumentError(f"`env` must be a gymnasium.Env, got {type(env).__name__}.{way_out}")
+        raise InvalidArgumentError.of("env", "must be a gymnasium.Env", type(env).__name__, way_out)
     return env
 
 

@@ -14,12 +14,12 @@ from rhocover import checks
 from rhocover.checks import IntArray
 from rhocover.environments.encoding.axes import cell_name, cell_of, num_keys, wide_key, wide_type
 from rhocover.environments.encoding.base import OutsideSpaceError, grid_layout, repr_of
-from rhocover.errors import InvalidArgumentError, shortened
+from rhocover.errors import InvalidArgumentError, parse_text, shortened
 from rhocover.layout import Layout, Ruler
 
 ORDINALS = ("first", "second")
 WIDEST = 10_000  # cells a side: a picture of more has no room for any of them
-_WAY_OUT = "Correct the environment's space, or pass `states` as a function of an observation."
+_WAY_OUT = parse_text("Correct the environment's space, or pass `states` as a function of an observation.")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class WholeNumbers:
         cell = cell_of(key, self.counts) if isinstance(key, int) else None
         if cell is None:
             most = "a place in the table" if self.num_keys is None else f"from 0 to {self.num_keys - 1}"
-            raise InvalidArgumentError(f"`key` must be {most}, got {shortened(repr_of(key))}.")
+            raise InvalidArgumentError.of("key", f"must be {most}", shortened(repr_of(key)))
         return cell
 
     def document(self) -> dict[str, Any]:
@@ -216,4 +216,5 @@ def _checked_rows(values: Any, counts: tuple[int, ...], start: tuple[int, ...], 
 
 
 def _refusal(what: str, value: Any, expected: str) -> OutsideSpaceError:
-    return OutsideSpaceError(f"{what} is {value!r}, outside its space: expected {expected}. {_WAY_OUT}")
+    outside = f"{what} is {value!r}, outside its space: expected {expected}."
+    return OutsideSpaceError(outside, remedy=_WAY_OUT)

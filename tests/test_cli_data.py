@@ -622,7 +622,7 @@ def test_what_cannot_be_collected_is_refused_in_one_line(rhocover, line, words):
         ("audit steps.csv --num-actions 2", "whole numbers from 0 to 1, got"),
         ("audit steps.csv --env CliffWalking-v1", "`--env`"),
         ("audit steps.csv --env Nothing-v0", "unknown environment 'Nothing-v0'"),
-        ("audit steps.csv --env CartPole-v1", "Leave --env out"),
+        ("audit steps.csv --env CartPole-v1", "Leave `--env` out"),
         ("audit steps.csv --set a=1", "--set goes with --env ENV"),
         ("audit steps.csv --rho -1", "`--rho` must be in [0, inf]"),
         ("audit steps.csv --delta 2", "`--delta` must be in (0, 1)"),

@@ -543,7 +543,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --chains 0", "`--chains` must be at least 1"),
         ("explore river_swim --rho 2 --discount 0.9 --horizon 3", "not both"),
         ("explore river_swim --rho 2 --horizon 3", "Pass --restrict"),
-        ("resume nowhere", "`--out` 'nowhere' holds no run"),
+        ("resume nowhere", "DIR 'nowhere' holds no run"),
         ("resume .", "holds no run: there is no run.safetensors in it"),
         ("compare", "name at least one ENV, or --redraw DIR"),
         ("compare river_swim river_swim", "given once each"),

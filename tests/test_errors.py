@@ -18,11 +18,12 @@ from rhocover import errors
 
 FIELDS = {
     "NotCommunicatingError": {"pairs": ((0, 1), (2, 3))},
-    "InfeasibleFloorError": {"eta_max": 0.25},
+    "InfeasibleFloorError": {"eta_max": 0.25, "argument": "eta"},
     "NotConvergedError": {"plan": None},
     "RangeError": {"state": "what went wrong"},
 }
 ARGUMENTS = {"InfeasibleFloorError": (0.25,), "NotCommunicatingError": ([(0, 1), (2, 3)],)}
+ABOUT = {"message": "what went wrong", "argument": "", "remedy": ""}
 NEEDS_TORCH = {"rhocover.environments.sb3"}
 
 
@@ -65,7 +66,49 @@ def test_an_error_survives_with_its_fields(kind, way):
     again = COPIES[way](error)
     assert type(again) is kind
     assert (str(again), again.args) == ("what went wrong", ("what went wrong",))
-    assert vars(again) == vars(error) == FIELDS.get(kind.__name__, {}) | {"__notes__": ["a note"]}
+    fields = (ABOUT if issubclass(kind, errors.InvalidArgumentError) else {}) | FIELDS.get(kind.__name__, {})
+    assert vars(again) == vars(error) == fields | {"__notes__": ["a note"]}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_what_an_error_says_of_an_argument_survives_field_by_field(way):
+    remedy = ("Pass ", errors.Setting("restrict", "True"), " or ", errors.Call("f(x)", "rhocover f"), ".")
+    with pytest.raises(errors.InvalidDataError) as caught, errors.naming("data.csv"), errors.inside("data"):
+        raise errors.InvalidDataError.of("a", errors.parse_text("must fit `mu`"), "none", remedy)
+    again = COPIES[way](caught.value)
+    assert (again.argument, again.part, again.where) == ("data", "a", "data.csv")
+    assert (again.expected, again.got, again.remedy) == (caught.value.expected, "none", remedy)
+    assert str(again) == "data.csv: `a` must fit `mu`, got none. Pass restrict=True or f(x)."
+
+
+@pytest.mark.parametrize("kind", [errors.CheckpointError, errors.OutOfMemoryError, errors.SolverError])
+def test_an_error_about_no_argument_may_name_one(kind):
+    error = pickle.loads(pickle.dumps(kind(errors.parse_text("go on with `resume=True` in `out`."))))
+    assert str(error) == "go on with resume=True in `out`."
+    assert error.text_in(lambda part: part if isinstance(part, str) else "X") == "go on with X in X."
+
+
+def test_a_caller_names_arguments_as_it_knows_them():
+    with pytest.raises(errors.InvalidArgumentError) as caught, errors.calling(model="env"):
+        raise errors.InvalidArgumentError.of(
+            "model", "is none", remedy=errors.parse_text("Leave `model` out.")
+        )
+    assert caught.value.argument == "env"
+    assert str(caught.value) == "`env` is none. Leave `env` out."
+
+
+def test_a_note_is_a_text_that_another_dialect_writes_too():
+    note = errors.Note("First.", errors.parse_text("Pass `best=True`."))
+    assert (note, pickle.loads(pickle.dumps(note)).parts) == ("First. Pass best=True.", note.parts)
+    assert (
+        errors.format_text(note, lambda part: part if isinstance(part, str) else "--best")
+        == "First. Pass --best."
+    )
+
+
+def test_a_part_of_an_argument_is_named_in_full_and_the_argument_by_its_name():
+    error = errors.InvalidArgumentError.of("mu[1, 2]", "must be finite", "nan")
+    assert (error.argument, str(error)) == ("mu", "`mu[1, 2]` must be finite, got nan.")
 
 
 def test_what_python_itself_keeps_in_an_error_survives():

@@ -32,7 +32,7 @@ def float_array(value: Any, name: str, shape: tuple[int | None, ...] | None = No
         check_shape(array.shape, name, shape)
     if not np.isfinite(array).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise InvalidArgumentError(f"`{name}` must be finite, got {at(name, place)} = {array[place]}.")
+        raise InvalidArgumentError.of(name, "must be finite", f"{at(name, place)} = {array[place]}")
     return array
 
 
@@ -40,9 +40,11 @@ def real_array(value: Any, name: str) -> FloatArray:
     """Returns `value` as float64; refuses bool, object, complex and text arrays."""
     array = any_array(value, name)
     if array.dtype.kind not in "fiu":
-        raise InvalidArgumentError(
-            f"`{name}` must hold real numbers, got dtype {array.dtype}. "
-            f"Convert it first, for example with {name}.astype(float)."
+        raise InvalidArgumentError.of(
+            name,
+            "must hold real numbers",
+            f"dtype {array.dtype}",
+            remedy=f"Convert it first, for example with {name}.astype(float).",
         )
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, which is refused later
         return array.astype(np.float64, copy=False)
@@ -57,11 +59,13 @@ def real_or_bool(value: Any, name: str) -> NDArray[Any]:
 def any_array(value: Any, name: str) -> NDArray[Any]:
     """Returns `value` as an array of whatever type; refuses nested lists of different lengths."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise InvalidArgumentError(f"`{name}` has masked entries. Fill them first, with {name}.filled(...).")
+        raise InvalidArgumentError.of(
+            name, "has masked entries", remedy=f"Fill them first, with {name}.filled(...)."
+        )
     try:
         return np.asarray(value)
     except (ValueError, TypeError, MemoryError, OverflowError) as error:
-        raise InvalidArgumentError(f"`{name}` must be a rectangular array.") from error
+        raise InvalidArgumentError.of(name, "must be a rectangular array") from error
 
 
 def check_shape(got: tuple[int, ...], name: str, expected: tuple[int | None, ...]) -> None:
@@ -69,16 +73,14 @@ def check_shape(got: tuple[int, ...], name: str, expected: tuple[int | None, ...
     fits = len(got) == len(expected) and all(e is None or e == g for g, e in zip(got, expected, strict=True))
     if not fits:
         wanted = "(" + ", ".join("any" if e is None else str(e) for e in expected) + ")"
-        raise InvalidArgumentError(f"`{name}` must have shape {wanted}, got {got}.")
+        raise InvalidArgumentError.of(name, f"must have shape {wanted}", f"{got}")
 
 
 def check_nonnegative(array: FloatArray, name: str) -> None:
     """Refuses negative entries and names the first."""
     if (array < 0).any():
         place = tuple(int(i) for i in np.argwhere(array < 0)[0])
-        raise InvalidArgumentError(
-            f"`{name}` must be non-negative, got {at(name, place)} = {array[place]:g}."
-        )
+        raise InvalidArgumentError.of(name, "must be non-negative", f"{at(name, place)} = {array[place]:g}")
 
 
 def at(name: str, place: tuple[int, ...]) -> str:
@@ -89,15 +91,15 @@ def at(name: str, place: tuple[int, ...]) -> str:
 def number(value: Any, name: str) -> float:
     """Returns `value` as a float that may be infinite but not NaN; refuses bool, complex and text."""
     if not _is_real(value):
-        raise InvalidArgumentError(f"`{name}` must be a number, got {shortened(repr(value))}.")
+        raise InvalidArgumentError.of(name, "must be a number", shortened(repr(value)))
     try:
         result = float(value)
     except OverflowError as error:
-        raise InvalidArgumentError(f"`{name}` must be a number that float64 can hold.") from error
+        raise InvalidArgumentError.of(name, "must be a number that float64 can hold") from error
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"`{name}` must be a number, got {shortened(repr(value))}.") from error
+        raise InvalidArgumentError.of(name, "must be a number", shortened(repr(value))) from error
     if math.isnan(result):
-        raise InvalidArgumentError(f"`{name}` must be a number, got nan.")
+        raise InvalidArgumentError.of(name, "must be a number", "nan")
     return result
 
 
@@ -111,12 +113,12 @@ def _is_real(value: Any) -> bool:
 def integer(value: Any, name: str, *, least: int, most: int | None = None) -> int:
     """Returns `value` as an int of at least `least`; 3.0 is refused so that nothing is rounded."""
     if not _is_whole(value):
-        raise InvalidArgumentError(f"`{name}` must be a whole number, got {shortened(repr(value))}.")
+        raise InvalidArgumentError.of(name, "must be a whole number", shortened(repr(value)))
     if value < least:
-        raise InvalidArgumentError(f"`{name}` must be at least {least}, got {value}.")
+        raise InvalidArgumentError.of(name, f"must be at least {least}", f"{value}")
     if most is not None and value > most:
-        raise InvalidArgumentError(
-            f"`{name}` must be at most {float_or_more(most)}, got {float_or_more(value)}."
+        raise InvalidArgumentError.of(
+            name, f"must be at most {float_or_more(most)}", f"{float_or_more(value)}"
         )
     return int(value)
 
@@ -148,10 +150,10 @@ def float_or_more(value: int) -> str:
     return str(value) if abs(value) < 10**20 else f"one of {value.bit_length()} bits"
 
 
-def choice(value: Any, name: str, known: Iterable[str]) -> str:
-    """Returns `value`, which is one of the `known` words; `name` is what they are called."""
+def choice(value: Any, name: str, known: Iterable[str], *, kind: str = "") -> str:
+    """Returns `value`, which is one of the `known` words; `kind` is what they are called, if not `name`."""
     if not isinstance(value, str) or value not in known:
-        raise unknown_name(name, value, tuple(known))
+        raise unknown_name(kind or name, value, tuple(known), argument=name)
     return value
 
 
@@ -159,19 +161,19 @@ def place(value: Any, name: str, what: str = "file") -> Path:
     """Returns `value` as the path of a file, or of whatever `what` says."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or "\0" in text:
-        raise InvalidArgumentError(f"`{name}` must be the name of a {what}, got {shortened(repr(value))}.")
+        raise InvalidArgumentError.of(name, f"must be the name of a {what}", shortened(repr(value)))
     try:
         os.lstat(text)
     except UnicodeEncodeError as error:
-        raise InvalidArgumentError(
-            f"`{name}` must be the name of a {what}, got {shortened(repr(text))}, which this system "
-            "cannot write."
+        raise InvalidArgumentError.of(
+            name, f"must be the name of a {what}", f"{shortened(repr(text))}, which this system cannot write"
         ) from error
     except OSError as error:  # that there is nothing, or nothing to be seen, is no fault of the name
         if error.errno == errno.ENAMETOOLONG:
-            raise InvalidArgumentError(
-                f"`{name}` must be the name of a {what}, got one of {len(text)} letters, too long for this "
-                f"system: {shortened(repr(text))}."
+            raise InvalidArgumentError.of(
+                name,
+                f"must be the name of a {what}",
+                f"one of {len(text)} letters, too long for this system: {shortened(repr(text))}",
             ) from error
     return Path(text)
 
@@ -182,15 +184,17 @@ def absolute_place(value: Any, name: str, what: str = "file") -> Path:
     try:
         return path.absolute()
     except OSError as error:
-        raise InvalidArgumentError(
-            f"`{name}`: {str(path)!r} begins in the working directory, which is gone. Give the whole path."
+        raise InvalidArgumentError.of(
+            name,
+            f": {str(path)!r} begins in the working directory, which is gone",
+            remedy="Give the whole path.",
         ) from error
 
 
 def function_or_none(value: Any, name: str) -> Any:
     """Returns `value`, which is None or can be called."""
     if value is not None and not callable(value):
-        raise InvalidArgumentError(f"`{name}` must be a function or None, got {type(value).__name__}.")
+        raise InvalidArgumentError.of(name, "must be a function or None", type(value).__name__)
     return value
 
 
@@ -203,7 +207,7 @@ def positive(value: Any, name: str) -> float:
     """Returns `value` as a float above zero and below infinity."""
     result = number(value, name)
     if not 0 < result < math.inf:
-        raise InvalidArgumentError(f"`{name}` must be positive and finite, got {result:g}.")
+        raise InvalidArgumentError.of(name, "must be positive and finite", f"{result:g}")
     return result
 
 
@@ -213,7 +217,7 @@ def probability(value: Any, name: str, *, open_ends: bool = False) -> float:
     inside = SMALLEST_CHANCE <= result < 1 if open_ends else 0 <= result <= 1
     if not inside:
         interval = "(0, 1)" if open_ends else "[0, 1]"
-        raise InvalidArgumentError(f"`{name}` must be in {interval}, got {result:g}.")
+        raise InvalidArgumentError.of(name, f"must be in {interval}", f"{result:g}")
     return result
 
 
@@ -226,13 +230,13 @@ def distribution(value: Any, name: str, length: int) -> FloatArray:
     with np.errstate(over="ignore"):
         total = array.sum()
     if abs(total - 1) > 1e-8:
-        raise InvalidArgumentError(f"`{name}` must sum to 1, got {total:.9g}. Divide it by its sum.")
+        raise InvalidArgumentError.of(name, "must sum to 1", f"{total:.9g}", remedy="Divide it by its sum.")
     return array if abs(total - 1) <= 1e-14 else array / total  # divided once, it stays as it is, to the bit
 
 
 def _point_mass(index: int, name: str, length: int) -> FloatArray:
     if not 0 <= index < length:
-        raise InvalidArgumentError(f"`{name}` must be a state in 0..{length - 1}, got {index}.")
+        raise InvalidArgumentError.of(name, f"must be a state in 0..{length - 1}", f"{index}")
     array = np.zeros(length)
     array[index] = 1.0
     return array
@@ -245,12 +249,10 @@ def labels(value: Sequence[str] | None, name: str, length: int) -> tuple[str, ..
     try:
         result = tuple(str(label) for label in itertools.islice(value, length + 1))
     except TypeError as error:
-        raise InvalidArgumentError(
-            f"`{name}` must be {length} labels, got {shortened(repr(value))}."
-        ) from error
+        raise InvalidArgumentError.of(name, f"must be {length} labels", shortened(repr(value))) from error
     if isinstance(value, str) or len(result) != length:
         got = len(value) if isinstance(value, Sequence) else len(result)
-        raise InvalidArgumentError(f"`{name}` must be {length} labels, got {got}.")
+        raise InvalidArgumentError.of(name, f"must be {length} labels", f"{got}")
     return result
 
 

@@ -56,9 +56,9 @@ class Coverage:
     def __init__(self, rho: float, mu: Any) -> None:
         rho = checks.number(rho, "rho")
         if rho < 0:
-            raise InvalidArgumentError(f"`rho` must be in [0, inf], got {rho:g}.")
+            raise InvalidArgumentError.of("rho", "must be in [0, inf]", f"{rho:g}")
         if LARGEST_RHO < rho < np.inf:
-            raise InvalidArgumentError(f"`rho` must be at most {LARGEST_RHO:g} or inf, got {rho:g}.")
+            raise InvalidArgumentError.of("rho", f"must be at most {LARGEST_RHO:g} or inf", f"{rho:g}")
         mu = checked_weights(mu, "mu").copy()
         with np.errstate(divide="ignore"):
             log_mu = np.log(mu)
@@ -149,8 +149,8 @@ class Coverage:
         rho = 8 and inf at rho = 64. Linear oracles are unchanged by a positive factor: see `reward`.
         """
         if self.rho in (0, np.inf):
-            raise InvalidArgumentError(
-                f"`log_gradient` needs 0 < rho < inf, got {self.rho:g}. Use `reward`, its limit."
+            raise InvalidArgumentError.of(
+                "log_gradient", "needs 0 < rho < inf", f"{self.rho:g}", remedy="Use `reward`, its limit."
             )
         return self.rho * self.log_ratio(d)
 
@@ -172,7 +172,7 @@ class Coverage:
         """Returns log of minus the Hessian's diagonal, rho mu^rho / d^(rho+1); 1/d at rho = 0."""
         d = self._occupancy(d)
         if self.rho == np.inf:
-            raise InvalidArgumentError("`log_curvature` needs rho < inf: the worst case has no curvature.")
+            raise InvalidArgumentError.of("log_curvature", "needs rho < inf: the worst case has no curvature")
         with np.errstate(divide="ignore"):
             log_d = np.log(np.where(self.support, d, 1.0))  # no weight, no curvature: at d = 0 neither
         if self.rho == 0:
@@ -192,9 +192,9 @@ class Coverage:
         """
         eta = checks.number(eta, "eta")
         if not 0 < eta < 0.5:
-            raise InvalidArgumentError(f"`eta` must be in (0, 1/2), got {eta:g}.")
+            raise InvalidArgumentError.of("eta", "must be in (0, 1/2)", f"{eta:g}")
         if not 0 < self.rho < np.inf:
-            raise InvalidArgumentError(f"`log_smoothness` needs 0 < rho < inf, got {self.rho:g}.")
+            raise InvalidArgumentError.of("log_smoothness", "needs 0 < rho < inf", f"{self.rho:g}")
         floor = eta if off_floor else 2 * eta
         top = float(self.log_mu.max())
         return float(np.log(self.rho) + self.rho * top - (self.rho + 1) * np.log(floor))
@@ -223,7 +223,7 @@ def checked_weights(mu: Any, name: str) -> FloatArray:
     mu = checks.float_array(mu, name)
     checks.check_nonnegative(mu, name)
     if mu.size == 0 or mu.max() == 0:
-        raise InvalidArgumentError(f"`{name}` must have a positive entry: all {mu.size} weights are zero.")
+        raise InvalidArgumentError.of(name, f"must have a positive entry: all {mu.size} weights are zero")
     return mu
 
 

@@ -133,9 +133,11 @@ def write_atomically(path: Path, payload: bytes, *, overwrite: bool = False) -> 
     """Writes `payload` to `path` so that a crash leaves the old file or the new one."""
     path = checks.place(path, "path")
     if path.is_dir():
-        raise InvalidArgumentError(f"`path` must be the name of a file, {str(path)!r} is a folder.")
+        raise InvalidArgumentError.of("path", f"must be the name of a file, {str(path)!r} is a folder")
     if path.exists() and not overwrite:
-        raise InvalidArgumentError(f"`{path}` exists already. Pass overwrite=True to replace it.")
+        raise InvalidArgumentError(
+            f"`{path}` exists already.", argument="path", remedy="Pass overwrite=True to replace it."
+        )
     make_folder(path.parent)
     if holder_of(path.absolute()) is None:  # who holds a folder clears it once, for all of its files
         remove_left(path.parent, is_called(path))
@@ -224,7 +226,7 @@ def load_tensors(path: Path | str, kind: str) -> tuple[dict[str, np.ndarray], di
 
     path = checks.place(path, "path")
     if not path.is_file():
-        raise InvalidArgumentError(f"`path`: there is no file {str(path)!r}.")
+        raise InvalidArgumentError.of("path", f": there is no file {str(path)!r}")
     try:
         check_plain(path)
         with safe_open(path, framework="numpy") as file:

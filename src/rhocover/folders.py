@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rhocover import checks
-from rhocover.errors import CheckpointError, InvalidArgumentError, LockWarning
+from rhocover.errors import Argument, CheckpointError, InvalidArgumentError, LockWarning, Text
 
 try:
     import fcntl
@@ -52,10 +52,9 @@ class Location(os.PathLike[str]):
     def __fspath__(self) -> str:
         return str(self.path)
 
-    @property
-    def said(self) -> str:
-        """The argument and the name, for messages."""
-        return f"`{self._name}` {self.shown!r}"
+    def saying(self, text: str) -> Text:
+        """Returns a message: the argument, the name, and what is said of it."""
+        return Argument(self._name), f" {self.shown!r} {text}"
 
     @property
     def shown(self) -> str:
@@ -99,16 +98,17 @@ class Hold(Location):
     def check(self) -> None:
         """Refuses to go on if the name of the folder leads to another one, or nowhere."""
         if self._is_copy:
-            raise CheckpointError(
-                f"{self.said} is written by the process that this one is a copy of. Let that one go on."
-            )
+            copied = "is written by the process that this one is a copy of. Let that one go on."
+            raise CheckpointError(self.saying(copied))
         is_there, is_same = self._look()
         if is_same:
             return
         now = "leads to another folder now" if is_there else "is gone"
         raise CheckpointError(
-            f"{self.said} {now}: the folder that was written to was moved or deleted "
-            "meanwhile. Nothing was written in its place. Move it back and go on, or begin anew."
+            self.saying(
+                f"{now}: the folder that was written to was moved or deleted meanwhile. Nothing was written "
+                "in its place. Move it back and go on, or begin anew."
+            )
         )
 
     def _look(self) -> tuple[bool, bool]:
@@ -155,7 +155,7 @@ def hold_folder(place: Any, name: str = "out", *, patience: float = 0.0) -> Hold
         if all(hold._look()):
             return hold
         hold.release()  # it was replaced between opening and locking
-    raise CheckpointError(f"{found.said} is replaced again and again. Name another folder.")
+    raise CheckpointError(found.saying("is replaced again and again. Name another folder."))
 
 
 def check_unused(place: Location) -> None:
@@ -206,14 +206,18 @@ def _locked(place: Location, end: float) -> int | None:
         while (is_ours := try_lock(handle)) is False and time.monotonic() < end:
             time.sleep(BETWEEN)
         if is_ours is False:
-            raise InvalidArgumentError(f"{place.said} is in use by another process. Wait for it, or stop it.")
+            raise InvalidArgumentError.of(
+                place._name,
+                f"{place.shown!r} is in use by another process",
+                remedy="Wait for it, or stop it.",
+            )
     except BaseException:
         os.close(handle)
         raise
     if is_ours is None:
         warnings.warn(
-            f"{place.said} is on a file system without locks. The work goes on; see to it that no "
-            "other process writes to the folder meanwhile.", LockWarning, stacklevel=4,
+            f"`{place._name}` {place.shown!r} is on a file system without locks. The work goes on; see to it "
+            "that no other process writes to the folder meanwhile.", LockWarning, stacklevel=4,
         )  # fmt: skip
     return handle
 

@@ -62,11 +62,13 @@ class Layout:
         """Returns the layout of the kept states, in the order given."""
         states = any_array(states, "states")
         if states.ndim != 1 or states.dtype.kind not in "iub":
-            raise InvalidArgumentError("`states` must be a list of state numbers, or marks of those to keep.")
+            raise InvalidArgumentError.of(
+                "states", "must be a list of state numbers, or marks of those to keep"
+            )
         try:
             return Layout(self.positions[states], self.directions, self.rulers)
         except IndexError as error:
-            raise InvalidArgumentError(f"`states` must be states of the layout: {error}.") from error
+            raise InvalidArgumentError.of("states", f"must be states of the layout: {error}") from error
 
 
 def line(num_states: int, directions: Any = None) -> Layout:

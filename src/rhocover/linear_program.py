@@ -211,5 +211,7 @@ def _solver(program: Any) -> Any:
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("small_matrix_value", 1e-12)
     if highs.passModel(program) == highspy.HighsStatus.kError:
-        raise InvalidArgumentError("HiGHS refuses the constraints: `matrix` has entries of 1e15 or more.")
+        raise InvalidArgumentError(
+            "HiGHS refuses the constraints: `matrix` has entries of 1e15 or more.", argument="matrix"
+        )
     return highs

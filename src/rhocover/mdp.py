@@ -183,9 +183,10 @@ class MDP:
             return array[self.pair_state, self.pair_action]
         if array.shape == (self.num_pairs,):
             return array
-        raise InvalidArgumentError(
-            f"`{name}` must have shape {grid} (states, actions) or ({self.num_pairs},) "
-            f"(one value a pair), got {array.shape}."
+        raise InvalidArgumentError.of(
+            name,
+            f"must have shape {grid} (states, actions) or ({self.num_pairs},) (one value a pair)",
+            f"{array.shape}",
         )
 
     def pair_name(self, pair: int) -> str:
@@ -211,13 +212,13 @@ class MDP:
         pairs = checks.any_array(pairs, "pairs")
         checks.check_shape(pairs.shape, "pairs", (self.num_pairs,))
         if pairs.dtype != bool or not pairs.any():
-            raise InvalidArgumentError("`pairs` must be a boolean array that marks at least one pair.")
+            raise InvalidArgumentError.of("pairs", "must be a boolean array that marks at least one pair")
         states = np.unique(self.pair_state[pairs])
         renumber = np.full(self.num_states, -1, np.int64)
         renumber[states] = np.arange(states.size)
         rows = self.transitions[pairs]
         if (renumber[rows.indices] < 0).any():
-            raise InvalidArgumentError("`pairs` must be closed: a marked pair leaves the marked set.")
+            raise InvalidArgumentError.of("pairs", "must be closed: a marked pair leaves the marked set")
         rows = sp.csr_array((rows.data, renumber[rows.indices], rows.indptr),
                             shape=(rows.shape[0], states.size))  # fmt: skip
         start = None
@@ -246,7 +247,9 @@ class MDP:
         try:
             return cls._from_file(tensors, document)
         except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
-            raise InvalidModelError(f"`{path}` does not hold a valid model: {error}") from error
+            raise InvalidModelError(
+                f"`{path}` does not hold a valid model: {error}", argument="path"
+            ) from error
 
     @classmethod
     def _from_file(cls, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> MDP:
@@ -288,7 +291,7 @@ class MDP:
 def check_mdp(mdp: Any, name: str = "mdp") -> MDP:
     """Returns the model; refuses what is none."""
     if not isinstance(mdp, MDP):
-        raise InvalidArgumentError(f"`{name}` must be an MDP, got {type(mdp).__name__}. Build one: MDP(P).")
+        raise InvalidArgumentError.of(name, "must be an MDP", type(mdp).__name__, remedy="Build one: MDP(P).")
     return mdp
 
 
@@ -296,7 +299,7 @@ def _checked_layout(layout: Layout | None, num_states: int, num_actions: int) ->
     if layout is None:
         return None
     if not isinstance(layout, Layout):
-        raise InvalidArgumentError(f"`layout` must be a Layout, got {type(layout).__name__}.")
+        raise InvalidArgumentError.of("layout", "must be a Layout", type(layout).__name__)
     checks.check_shape(layout.positions.shape, "layout.positions", (num_states, 2))
     if layout.directions is not None:
         checks.check_shape(layout.directions.shape, "layout.directions", (num_actions, 2))

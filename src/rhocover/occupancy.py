@@ -23,11 +23,12 @@ import scipy.sparse as sp
 
 from rhocover import chains, checks
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix
-from rhocover.errors import InfeasibleFloorError, InvalidArgumentError
+from rhocover.errors import Call, InfeasibleFloorError, InvalidArgumentError, parse_text
 from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP, check_mdp
 
 MAX_ENTRIES = 2**31 - 1  # of an occupancy: sparse solvers number them with 32 bits
+DISCOUNT = Call("discount=", "--discount")
 ENTRY_BYTES = 150  # held for each number of a horizon's flow matrix while a plan begins, with its places
 
 
@@ -80,14 +81,16 @@ class Occupancies:
     ) -> Occupancies:
         """Returns the set that the arguments describe: neither `discount` nor `horizon` is average."""
         if discount is not None and horizon is not None:
-            raise InvalidArgumentError("pass `discount` or `horizon`, not both.")
+            raise InvalidArgumentError(
+                parse_text("pass `discount` or `horizon`, not both."), argument="horizon"
+            )
         if discount is not None:
             return cls.discounted(mdp, discount, start=start, eta=eta)
         if horizon is not None:
             return cls.horizon(mdp, horizon, start=start, eta=eta)
         if start is not None:
-            raise InvalidArgumentError(
-                "`start` goes with `discount` or `horizon`; long-run visits do not depend on it."
+            raise InvalidArgumentError.of(
+                "start", parse_text("goes with `discount` or `horizon`; long-run visits do not depend on it")
             )
         return cls.average(mdp, eta=eta)
 
@@ -118,9 +121,10 @@ class Occupancies:
         check_mdp(mdp)
         horizon = checks.integer(horizon, "horizon", least=1)
         if horizon > MAX_ENTRIES // mdp.num_pairs:
-            raise InvalidArgumentError(
-                f"`horizon` must be at most {MAX_ENTRIES // mdp.num_pairs} for {mdp.num_pairs} pairs. "
-                "For longer runs pass discount=, or neither for long-run frequencies."
+            raise InvalidArgumentError.of(
+                "horizon",
+                f"must be at most {MAX_ENTRIES // mdp.num_pairs} for {mdp.num_pairs} pairs",
+                remedy=("For longer runs pass ", DISCOUNT, ", or neither for long-run frequencies."),
             )
         _check_memory(mdp, horizon)
         start = checked_start(mdp, start)
@@ -166,8 +170,8 @@ class Occupancies:
             return array[self._places[1:]]
         if self.num_steps is None or array.shape == (self.mdp.num_pairs,):
             return self.mdp.per_pair(array, name)[self.pair]
-        raise InvalidArgumentError(
-            f"`{name}` must have shape {self.shape} or {self.shape[1:]}, got {array.shape}."
+        raise InvalidArgumentError.of(
+            name, f"must have shape {self.shape} or {self.shape[1:]}", f"{array.shape}"
         )
 
     @cached_property
@@ -230,8 +234,8 @@ class Occupancies:
         wrong = np.flatnonzero(np.abs(sums - 1) > 1e-8)
         if wrong.size:
             place = self._node_name(int(wrong[0]))
-            raise InvalidArgumentError(
-                f"`policy` must sum to 1 in every state, got {sums[wrong[0]]:.9g} in {place}."
+            raise InvalidArgumentError.of(
+                "policy", "must sum to 1 in every state", f"{sums[wrong[0]]:.9g} in {place}"
             )
         return policy / sums[self.node]
 
@@ -318,8 +322,9 @@ def checked_start(mdp: MDP, start: Any) -> FloatArray:
     if start is None:
         start = mdp.start
     if start is None:
-        raise InvalidArgumentError(
-            "`start` is needed with `discount` or `horizon`: a state, or a distribution over states."
+        raise InvalidArgumentError.of(
+            "start",
+            parse_text("is needed with `discount` or `horizon`: a state, or a distribution over states"),
         )
     return frozen(checks.distribution(start, "start", mdp.num_states))
 
@@ -327,7 +332,7 @@ def checked_start(mdp: MDP, start: Any) -> FloatArray:
 def _checked_eta(eta: Any) -> float:
     eta = checks.number(eta, "eta")
     if not 0 <= eta < 0.5:
-        raise InvalidArgumentError(f"`eta` must be in [0, 1/2), got {eta:g}.")
+        raise InvalidArgumentError.of("eta", "must be in [0, 1/2)", f"{eta:g}")
     return eta
 
 
@@ -378,10 +383,15 @@ def _check_memory(mdp: MDP, horizon: int) -> None:
     """Refuses a horizon whose steps, each with pairs of its own, this machine has no memory for."""
     needed, there = ENTRY_BYTES * horizon * (mdp.num_pairs + mdp.transitions.nnz), checks.memory_bytes()
     if needed > there:
-        raise InvalidArgumentError(
-            f"`horizon` {horizon} has {horizon * mdp.num_pairs:.3g} pairs, {mdp.num_pairs} for each step, "
-            f"which take about {needed / 1e9:.3g} GB; there are {there / 1e9:.3g} GB. Shorten it; or pass "
-            f"discount=, for example {1 - 1 / horizon:.9g}, or neither for long-run frequencies."
+        raise InvalidArgumentError.of(
+            "horizon",
+            f"{horizon} has {horizon * mdp.num_pairs:.3g} pairs, {mdp.num_pairs} for each step, which take "
+            f"about {needed / 1e9:.3g} GB; there are {there / 1e9:.3g} GB",
+            remedy=(
+                "Shorten it; or pass ",
+                DISCOUNT,
+                f", for example {1 - 1 / horizon:.9g}, or neither for long-run frequencies.",
+            ),
         )
 
 

@@ -28,9 +28,10 @@ def check_fits_in_memory(name: str, num_bytes: int) -> None:
     except (ValueError, OSError, AttributeError):
         return
     if num_bytes > 0.8 * total:
-        raise InvalidArgumentError(
-            f"`{name}` as a dense array takes {num_bytes / 2**30:.1f} GiB, this machine has "
-            f"{total / 2**30:.1f} GiB. Pass a scipy.sparse matrix of shape [S*A, S] with num_actions=A."
+        raise InvalidArgumentError.of(
+            name,
+            f"as a dense array takes {num_bytes / 2**30:.1f} GiB, this machine has {total / 2**30:.1f} GiB",
+            remedy="Pass a scipy.sparse matrix of shape [S*A, S] with num_actions=A.",
         )
 
 
@@ -45,12 +46,14 @@ def read_transitions(P: Any, num_actions: int | None) -> tuple[Matrix, int, floa
 def _read_dense(P: Any, num_actions: int | None) -> tuple[Matrix, int, float]:
     array = checks.any_array(P, "P")
     if array.ndim != 3 or array.shape[0] != array.shape[2] or 0 in array.shape:
-        raise InvalidModelError(
-            f"`P` must have shape (S, A, S) with P[s, a, s_next], got {array.shape}. "
-            "A sparse matrix of shape [S*A, S] goes with num_actions=A."
+        raise InvalidModelError.of(
+            "P",
+            "must have shape (S, A, S) with P[s, a, s_next]",
+            f"{array.shape}",
+            remedy="A sparse matrix of shape [S*A, S] goes with num_actions=A.",
         )
     if num_actions is not None and checks.integer(num_actions, "num_actions", least=1) != array.shape[1]:
-        raise InvalidModelError(f"`num_actions` is {num_actions}, but P has {array.shape[1]} actions.")
+        raise InvalidModelError.of("num_actions", f"is {num_actions}, but P has {array.shape[1]} actions")
     check_fits_in_memory("P", 8 * array.size)
     S, A, _ = array.shape
     _check_real(array.dtype, "P")
@@ -62,7 +65,7 @@ def read_sparse(P: Any, name: str) -> tuple[Matrix, float]:
     """Returns a canonical copy; the caller's matrix is not touched."""
     P = P if sp.issparse(P) else checks.any_array(P, name)
     if P.ndim != 2 or 0 in P.shape:
-        raise InvalidModelError(f"`{name}` must be a matrix [pairs, states], got shape {P.shape}.")
+        raise InvalidModelError.of(name, "must be a matrix [pairs, states]", f"shape {P.shape}")
     _check_real(P.dtype, name)
     tolerance = _row_tolerance(P.dtype)
     if sp.issparse(P):
@@ -84,12 +87,12 @@ def _check_indices(P: Matrix, name: str) -> None:
         shell = type(P)((P.data, P.indices, P.indptr), shape=P.shape, copy=False)
         shell.check_format(full_check=True)
     except ValueError as error:
-        raise InvalidModelError(f"`{name}` is not a valid {P.format} matrix: {error}.") from error
+        raise InvalidModelError.of(name, f"is not a valid {P.format} matrix: {error}") from error
 
 
 def _check_real(dtype: np.dtype, name: str) -> None:
     if dtype.kind not in "fiu":
-        raise InvalidModelError(f"`{name}` must hold real numbers, got dtype {dtype}.")
+        raise InvalidModelError.of(name, "must hold real numbers", f"dtype {dtype}")
 
 
 def _row_tolerance(dtype: np.dtype) -> float:
@@ -100,14 +103,15 @@ def _row_tolerance(dtype: np.dtype) -> float:
 
 def _read_num_actions(shape: tuple[int, ...], num_actions: int | None) -> int:
     if num_actions is None:
-        raise InvalidModelError(
-            f"`num_actions` is needed with a sparse P of shape {shape}: rows are s*A + a."
+        raise InvalidModelError.of(
+            "num_actions", f"is needed with a sparse P of shape {shape}: rows are s*A + a"
         )
     num_actions = checks.integer(num_actions, "num_actions", least=1)
     if shape[0] != shape[1] * num_actions:
-        raise InvalidModelError(
-            f"`P` must have shape (S*A, S); {shape} with num_actions={num_actions} has "
-            f"{shape[0]} rows, expected {shape[1] * num_actions}."
+        raise InvalidModelError.of(
+            "P",
+            f"must have shape (S*A, S); {shape} with num_actions={num_actions} has {shape[0]} rows, "
+            f"expected {shape[1] * num_actions}",
         )
     return num_actions
 
@@ -119,10 +123,12 @@ def read_available(available: Any, num_states: int, num_actions: int) -> BoolArr
     mask = checks.any_array(available, "available")
     checks.check_shape(mask.shape, "available", (num_states, num_actions))
     if mask.dtype != bool:
-        raise InvalidArgumentError(f"`available` must be a boolean array, got dtype {mask.dtype}.")
+        raise InvalidArgumentError.of("available", "must be a boolean array", f"dtype {mask.dtype}")
     if not mask.any(axis=1).all():
         state = int(np.flatnonzero(~mask.any(axis=1))[0])
-        raise InvalidModelError(f"state {state} has no action; every state needs at least one.")
+        raise InvalidModelError(
+            f"state {state} has no action; every state needs at least one.", argument="available"
+        )
     return mask.ravel()
 
 
@@ -133,11 +139,11 @@ def read_pairs(states: Any, actions: Any, shape: tuple[int, ...]) -> tuple[IntAr
         array = checks.any_array(value, name)
         checks.check_shape(array.shape, name, (shape[0],))
         if array.dtype.kind not in "iu" or (array < 0).any() or (array > MAX_NUMBER).any():
-            raise InvalidArgumentError(f"`{name}` must hold whole numbers from 0 to {MAX_NUMBER}.")
+            raise InvalidArgumentError.of(name, f"must hold whole numbers from 0 to {MAX_NUMBER}")
         result.append(array.astype(np.int64))
     if result[0].max() >= shape[1]:
-        raise InvalidArgumentError(
-            f"`states` must be below {shape[1]} (columns of `transitions`), got {result[0].max()}."
+        raise InvalidArgumentError.of(
+            "states", f"must be below {shape[1]} (columns of `transitions`)", f"{result[0].max()}"
         )
     return result[0], result[1]
 
@@ -147,11 +153,13 @@ def check_each_state_once(states: IntArray, actions: IntArray, num_states: int) 
     present = np.append(np.unique(states), -1)
     missing = int(np.flatnonzero(present != np.arange(present.size))[0])
     if missing < num_states:
-        raise InvalidModelError(f"state {missing} has no action; every state needs at least one pair.")
+        raise InvalidModelError(
+            f"state {missing} has no action; every state needs at least one pair.", argument="states"
+        )
     twice = (np.diff(states) == 0) & (np.diff(actions) == 0)
     if twice.any():
         i = int(np.flatnonzero(twice)[0])
-        raise InvalidModelError(f"pair ({states[i]}, {actions[i]}) is given twice.")
+        raise InvalidModelError(f"pair ({states[i]}, {actions[i]}) is given twice.", argument="actions")
 
 
 def checked_rows(rows: Matrix, states: IntArray, actions: IntArray, tolerance: float) -> Matrix:
@@ -163,9 +171,10 @@ def checked_rows(rows: Matrix, states: IntArray, actions: IntArray, tolerance: f
     wrong = np.flatnonzero(np.abs(sums - 1) > tolerance)
     if wrong.size:
         i = int(wrong[0])
-        more = f" {wrong.size - 1} more rows are wrong too." if wrong.size > 1 else ""
         raise InvalidModelError(
-            f"P[{states[i]}, {actions[i]}] sums to {sums[i]:.9g}, expected 1 (tolerance {tolerance:g}).{more}"
+            f"P[{states[i]}, {actions[i]}] sums to {sums[i]:.9g}, expected 1 (tolerance {tolerance:g}).",
+            argument="P",
+            remedy=f"{wrong.size - 1} more rows are wrong too." if wrong.size > 1 else "",
         )
     rows.eliminate_zeros()
     off = np.abs(sums - 1) > 1e-14  # a row that was divided once stays as it is, to the bit
@@ -178,6 +187,6 @@ def _refuse_entries(rows: Matrix, bad: BoolArray, rule: str, states: IntArray, a
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
         i = int(np.searchsorted(rows.indptr, place, side="right")) - 1
-        raise InvalidModelError(
-            f"`P` {rule}, got P[{states[i]}, {actions[i]}, {rows.indices[place]}] = {rows.data[place]:g}."
+        raise InvalidModelError.of(
+            "P", f"{rule}", f"P[{states[i]}, {actions[i]}, {rows.indices[place]}] = {rows.data[place]:g}"
         )

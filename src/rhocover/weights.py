@@ -12,7 +12,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.coverage import checked_weights
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import Call, InvalidArgumentError
 from rhocover.mdp import MDP, check_mdp
 
 
@@ -44,7 +44,7 @@ def mask(mdp: MDP, pairs: Any) -> FloatArray:
     check_mdp(mdp)
     marks = checks.any_array(pairs, "pairs")
     if marks.dtype != bool:
-        raise InvalidArgumentError(f"`pairs` must be a boolean array, got dtype {marks.dtype}.")
+        raise InvalidArgumentError.of("pairs", "must be a boolean array", f"dtype {marks.dtype}")
     if marks.shape == (mdp.num_states,):
         marks = marks[mdp.pair_state]
     weights = mdp.per_pair(marks.astype(float), "pairs")
@@ -81,10 +81,12 @@ def _row_sums(mdp: MDP, function: Any) -> FloatArray:
 def _floored(mdp: MDP, weights: FloatArray, min_weight: float) -> FloatArray:
     min_weight = checks.number(min_weight, "min_weight")
     if not 0 <= min_weight < np.inf:
-        raise InvalidArgumentError(f"`min_weight` must be in [0, inf), got {min_weight:g}.")
+        raise InvalidArgumentError.of("min_weight", "must be in [0, inf)", f"{min_weight:g}")
     weights = np.maximum(weights, min_weight)
     if weights.max() == 0:
         raise InvalidArgumentError(
-            "every pair is deterministic, so all weights are zero. Pass min_weight=1 or use uniform weights."
+            "every pair is deterministic, so all weights are zero.",
+            argument="mdp",
+            remedy=(Call("Pass min_weight=1 or use uniform weights", "Use --mu uniform"), "."),
         )
     return mdp.table(weights)

@@ -6,6 +6,7 @@ message names the argument. Nothing else: no other exception, no warning, no cal
 
 from __future__ import annotations
 
+import inspect
 import signal
 import tempfile
 import warnings
@@ -24,7 +25,7 @@ import scipy.sparse as sp
 import rhocover as rc
 from patience import PATIENCE
 from rhocover.datasets import read_tally
-from rhocover.errors import NotConvergedError, RhocoverError
+from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError
 from rhocover.learning import (
     certify,
     find_evidence,
@@ -100,6 +101,13 @@ class Call:
     function: Callable[..., Any]
     base: dict[str, Any]
     fixed: dict[str, Any]  # arguments that stay
+    verb: Callable[..., Any] | None = None  # what is called in the end, if that is another function
+
+    @property
+    def arguments(self) -> set[str]:
+        """The names that an error may be about."""
+        known = inspect.signature(self.verb or self.function).parameters
+        return set(known) | (set() if self.verb else {*self.base, *self.fixed})
 
 
 def calls() -> list[Call]:
@@ -249,7 +257,7 @@ def _data() -> Iterator[Call]:
     yield _call("audit", rc.audit, data=DATA, rho=2.0, mu=None, model=None, states=None, actions=None, num_states=None,
                 num_actions=None, delta=0.05, best=None)  # fmt: skip
     for k, column in enumerate(("s", "a", "s_next", "done")):
-        yield _call("audit", _audit_of_columns, {"place": k}, **{column: DATA[k]})
+        yield Call("audit", _audit_of_columns, {column: DATA[k]}, {"place": k}, rc.audit)
     yield _call("audit", read_tally, {"data": DATA}, num_states=2, num_actions=2)
     yield _call("Audit", rc.audit(DATA).meets, worst_ratio=2.0)
     yield _call("Audit", rc.audit(DATA).save, {"overwrite": True}, path="audit.rhocover")
@@ -275,7 +283,8 @@ def _adapters() -> Iterator[Call]:
     observations = np.random.default_rng(0).normal(size=(20, 2))
     yield _call(
         "QuantileBins",
-        lambda **given: rc.QuantileBins(**given).fit(observations),
+        lambda observations, **given: rc.QuantileBins(**given).fit(observations),
+        {"observations": observations},
         counts=3,
         of=None,
         names=None,
@@ -343,6 +352,10 @@ def trouble(call: Call, argument: str, value: Any) -> str:
             call.function(**call.fixed, **(call.base | {argument: value}))
     except NotConvergedError:
         return ""  # a tolerance or a number of steps that is meant, and not enough
+    except InvalidArgumentError as error:
+        if error.argument not in call.arguments:
+            return f"is about {error.argument!r}, no argument of the call: {error}"
+        return "" if names(str(error), argument) else f"does not name the argument: {error}"
     except RhocoverError as error:
         return "" if names(str(error), argument) else f"does not name the argument: {error}"
     except TooLongError:

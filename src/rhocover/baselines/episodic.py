@@ -27,7 +27,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
 from rhocover.compiling import compiled
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.exploring.behaviours import Sampled, first_pairs
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Block, State
@@ -140,9 +140,10 @@ def episodic_world(belief: Belief, who: str) -> EpisodicWorld:
     is_learned = isinstance(belief, LearnedModel)
     members = belief.frame.members if is_learned else belief.problem.question.members
     if members is None or members.num_steps is None:
-        raise InvalidArgumentError(
-            f"`horizon` is needed: {who} plays episodes of H steps, each from the start. Pass horizon=H, "
-            "for example horizon=20."
+        raise InvalidArgumentError.of(
+            "horizon",
+            f"is needed: {who} plays episodes of H steps, each from the start",
+            remedy=parse_text("Pass `horizon=H`, for example `horizon=20`."),
         )
     if members not in _WORLDS:
         _WORLDS[members] = _make_world(members, model_index(belief).transitions if is_learned else None)

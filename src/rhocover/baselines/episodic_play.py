@@ -76,7 +76,7 @@ class ErrorBoundPlay(EpisodicPlay, ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", check_scale(self.scale, "scale"))
         if not isinstance(self.truncate, bool | np.bool_):
-            raise InvalidArgumentError(f"`truncate` must be True or False, got {self.truncate!r}.")
+            raise InvalidArgumentError.of("truncate", "must be True or False", repr(self.truncate))
         object.__setattr__(self, "truncate", bool(self.truncate))
         object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
 
@@ -124,5 +124,5 @@ def check_scale(value: Any, name: str) -> float:
     """Returns a factor in [0, inf)."""
     value = checks.number(value, name)
     if not 0 <= value < np.inf:
-        raise InvalidArgumentError(f"`{name}` must be a number from 0 on, got {value:g}.")
+        raise InvalidArgumentError.of(name, "must be a number from 0 on", f"{value:g}")
     return value

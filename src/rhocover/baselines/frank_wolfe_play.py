@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.coverage import Coverage
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import Call, InvalidArgumentError
 from rhocover.exploring.algorithm1 import SHARE, frank_wolfe_gap
 from rhocover.exploring.behaviours import Sampled
 from rhocover.exploring.beliefs import Belief, KnownModel
@@ -175,20 +175,21 @@ def check_noise(state: State, rule: Rule, estimate_noise: bool) -> None:
         return
     if not np.any(rule(exact_estimate(state.problem.mdp))):
         raise InvalidArgumentError(
-            "`estimate_noise=False` needs a model with noise: every pair of this one is deterministic. "
-            "Pass estimate_noise=True, or use another explorer."
+            "`estimate_noise=False` needs a model with noise: every pair of this one is deterministic.",
+            argument="explorer",
+            remedy=(Call("Pass estimate_noise=True, or use", "Use"), " another explorer."),
         )
 
 
 def check_noise_settings(estimate_noise: Any, delta: Any) -> None:
     """Refuses what is no switch, and what is no level."""
     if not isinstance(estimate_noise, bool):
-        raise InvalidArgumentError(f"`estimate_noise` must be True or False, got {estimate_noise!r}.")
+        raise InvalidArgumentError.of("estimate_noise", "must be True or False", repr(estimate_noise))
     checks.probability(delta, "delta", open_ends=True)
 
 
 def _checked_eta(eta: Any) -> float:
     eta = checks.number(eta, "eta")
     if not 0 <= eta < 0.5:
-        raise InvalidArgumentError(f"`eta` must be None or in [0, 1/2), got {eta:g}.")
+        raise InvalidArgumentError.of("eta", "must be None or in [0, 1/2)", f"{eta:g}")
     return eta

@@ -102,7 +102,9 @@ class GenerativeSampling:
         num_pairs = desk_size(world)
         size = _spread(world.transitions[:num_pairs], self.loss)
         if size.max() == 0:
-            raise InvalidArgumentError("every pair is deterministic: one draw of each tells all.")
+            raise InvalidArgumentError(
+                "every pair is deterministic: one draw of each tells all.", argument="world"
+            )
         return world.table(np.append(self._shares(size), np.zeros(world.num_pairs - num_pairs)))
 
     def init(self, belief: Belief) -> State:
@@ -189,9 +191,10 @@ def sample_counts(run: Run, mdp: MDP) -> Matrix:
     """Returns how often each state followed each pair of `mdp` in a run in its generative world, `[n, S]`."""
     outcomes, num_pairs = _outcomes(mdp), desk_size(run.mdp)
     if (num_pairs, outcomes.size) != (mdp.num_pairs, run.mdp.num_states - 1):
-        raise InvalidArgumentError(
-            f"`run` must be in generative_world(mdp), of {mdp.num_pairs} pairs and {outcomes.size} outcomes, "
-            f"got one with {num_pairs} pairs and {run.mdp.num_states - 1} outcomes."
+        raise InvalidArgumentError.of(
+            "run",
+            f"must be in generative_world(mdp), of {mdp.num_pairs} pairs and {outcomes.size} outcomes",
+            f"one with {num_pairs} pairs and {run.mdp.num_states - 1} outcomes",
         )
     seen = run.transitions[:num_pairs].tocoo()
     where = (seen.coords[0], outcomes[seen.coords[1] - 1])
@@ -205,8 +208,9 @@ def desk_size(world: MDP) -> int:
     leads = np.repeat(at_desk, np.diff(P.indptr)) != (P.indices == 0)  # from the desk away, and back to it
     if not (leads.all() and num_outcomes > 0 and world.num_pairs == num_pairs + num_outcomes):
         raise InvalidArgumentError(
-            f"GenerativeSampling draws from any pair at any time, which {world!r} does not allow. Explore "
-            "generative_world(mdp) in the place of mdp, without horizon and discount."
+            f"GenerativeSampling draws from any pair at any time, which {world!r} does not allow.",
+            argument="world",
+            remedy="Explore generative_world(mdp) in the place of mdp, without horizon and discount.",
         )
     return num_pairs
 

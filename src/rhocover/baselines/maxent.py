@@ -60,7 +60,7 @@ class MaxEnt(FrankWolfePlay):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.over, str) or self.over not in KINDS:
-            raise unknown_name("kind `over`", self.over, KINDS)
+            raise unknown_name("kind `over`", self.over, KINDS, argument="over")
         object.__setattr__(self, "sigma", checks.positive(self.sigma, "sigma"))
 
     def policy(self, state: State) -> Block:
@@ -115,7 +115,7 @@ class WeightedMaxEnt(FrankWolfePlay):
         super().__post_init__()
         power = checks.number(self.power, "power")
         if not 0 <= power < np.inf:
-            raise InvalidArgumentError(f"`power` must be in [0, inf), got {power:g}.")
+            raise InvalidArgumentError.of("power", "must be in [0, inf)", f"{power:g}")
         object.__setattr__(self, "power", power)
         object.__setattr__(self, "sigma", checks.positive(self.sigma, "sigma"))
         check_noise_settings(self.estimate_noise, self.delta)

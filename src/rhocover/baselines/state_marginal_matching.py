@@ -103,8 +103,9 @@ class StateMarginalMatching:
         if target.min() <= 0:
             raise InvalidArgumentError(
                 f"the target must be positive in every state, got mu = 0 on all actions of state "
-                f"{int(target.argmin())}: KL(d || target) is infinite. Give it a small weight, or pass "
-                "target='uniform'."
+                f"{int(target.argmin())}: KL(d || target) is infinite.",
+                argument="mu",
+                remedy="Give it a small weight, or pass target='uniform'.",
             )
         return np.log(target)
 
@@ -132,7 +133,7 @@ def nonnegative(value: float, name: str) -> float:
     """Returns a finite number >= 0."""
     value = checks.number(value, name)
     if not 0 <= value < np.inf:
-        raise InvalidArgumentError(f"`{name}` must be in [0, inf), got {value:g}.")
+        raise InvalidArgumentError.of(name, "must be in [0, inf)", f"{value:g}")
     return value
 
 
@@ -217,8 +218,11 @@ def renyi_entropy(d: Any, alpha: float) -> float:
 def _checked_order(alpha: Any) -> float:
     alpha = checks.number(alpha, "alpha")
     if not 0 < alpha < 1:
-        raise InvalidArgumentError(
-            f"`alpha` must be in (0, 1), got {alpha:g}. Shannon's entropy, alpha = 1, is explorer 'maxent'; "
-            "orders of coverage of 1 and more are explored for by 'feedback'."
+        raise InvalidArgumentError.of(
+            "alpha",
+            "must be in (0, 1)",
+            f"{alpha:g}",
+            remedy="Shannon's entropy, alpha = 1, is explorer 'maxent'; orders of coverage of 1 and more are "
+            "explored for by 'feedback'.",
         )
     return alpha

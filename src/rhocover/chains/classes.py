@@ -33,9 +33,11 @@ def policy_chain(mdp: MDP, policy: Any) -> Matrix:
     sums = np.bincount(mdp.pair_state, choice, mdp.num_states)
     wrong = np.flatnonzero(np.abs(sums - 1) > 1e-8)
     if wrong.size:
-        raise InvalidArgumentError(
-            f"`policy` must sum to 1 in every state, got {sums[wrong[0]]:.9g} in state {wrong[0]}. "
-            "Divide it by its sum over the actions of the state."
+        raise InvalidArgumentError.of(
+            "policy",
+            "must sum to 1 in every state",
+            f"{sums[wrong[0]]:.9g} in state {wrong[0]}",
+            remedy="Divide it by its sum over the actions of the state.",
         )
     chain = mixture(mdp, choice / sums[mdp.pair_state])
     chain.sort_indices()
@@ -72,8 +74,8 @@ def _read_matrix(chain: Any) -> Matrix:
     if not sp.issparse(chain):
         chain = sp.csr_array(np.atleast_2d(checks.real_array(chain, "chain")))
     if chain.ndim != 2 or 0 in chain.shape or chain.dtype.kind not in "fiu":
-        raise InvalidArgumentError(
-            f"`chain` must be a matrix [S, S] of real numbers, got shape {chain.shape}, dtype {chain.dtype}."
+        raise InvalidArgumentError.of(
+            "chain", "must be a matrix [S, S] of real numbers", f"shape {chain.shape}, dtype {chain.dtype}"
         )
     rows = sp.csr_array(chain, dtype=np.float64, copy=True)
     rows.sum_duplicates()
@@ -84,15 +86,15 @@ def _refuse_entries(rows: Matrix, bad: BoolArray, rule: str) -> None:
     if bad.any():
         place = int(np.flatnonzero(bad)[0])
         entry = checks.at("chain", (int(row_of(rows)[place]), int(rows.indices[place])))
-        raise InvalidArgumentError(f"`chain` must be {rule}, got {entry} = {rows.data[place]:g}.")
+        raise InvalidArgumentError.of("chain", f"must be {rule}", f"{entry} = {rows.data[place]:g}")
 
 
 def _refuse_sums(rows: Matrix, tolerance: float) -> None:
     sums = np.asarray(rows.sum(axis=1)).ravel()
     wrong = np.flatnonzero(np.abs(sums - 1) > tolerance)
     if wrong.size:
-        raise InvalidArgumentError(
-            f"`chain` must have rows that sum to 1, got {sums[wrong[0]]:.9g} in row {wrong[0]}."
+        raise InvalidArgumentError.of(
+            "chain", "must have rows that sum to 1", f"{sums[wrong[0]]:.9g} in row {wrong[0]}"
         )
 
 
@@ -125,9 +127,11 @@ def recurrent_part(rows: Matrix) -> tuple[IntArray, Matrix]:
     classes = _closed_classes(rows)
     if len(classes) > 1:
         some = checks.name_some([int(states[0]) for states in classes])
-        raise InvalidArgumentError(
-            f"`chain` must have one recurrent class, got {len(classes)}, with these states among them, one "
-            f"of each: {some}. Pass one class alone: c = recurrent_classes(chain)[0]; chain[c][:, c]."
+        raise InvalidArgumentError.of(
+            "chain",
+            "must have one recurrent class",
+            f"{len(classes)}, with these states among them, one of each: {some}",
+            remedy="Pass one class alone: c = recurrent_classes(chain)[0]; chain[c][:, c].",
         )
     states = classes[0]
     return states, rows if states.size == rows.shape[0] else sp.csr_array(rows[states][:, states])

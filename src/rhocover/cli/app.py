@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -20,8 +21,7 @@ from rhocover.cli.demo import demo
 from rhocover.cli.doctor import doctor
 from rhocover.cli.envs import envs, explorers
 from rhocover.cli.explore import explore, resume
-from rhocover.cli.options import SPELLINGS as DATA_SPELLINGS
-from rhocover.cli.output import one_line, say, tell
+from rhocover.cli.output import one_line, options_of, say, tell, typed_text
 from rhocover.cli.plan import plan
 from rhocover.cli.reproduce import reproduce
 from rhocover.cli.top_up import top_up
@@ -40,24 +40,6 @@ EXIT_CODES = {
 EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items()) + "."
 NO_NAME = re.compile(r"Value error, (\w+: )?embedded null (byte|character in path)")  # as Pythons say it
 UsageError: Any = typer.BadParameter.__base__  # what the parser raises; typer gives it no public name
-OPTIONS = (
-    "rho|mu|discount|horizon|start|eta|restrict|method|tol|max_steps|out|seed|seeds|schedule|explorer|explorers|"
-    "num_steps|num_chains|workers|visits|model_error|delta|redraw|model|until_visits|until_gap|until_error|"
-    "states|actions|num_states|num_actions|dataset_id|resume|env|step_timeout"
-)
-RENAMED = {"num_steps": "steps", "num_chains": "chains", "explorers": "explorer", "dataset_id": "id"}
-SPELLINGS = DATA_SPELLINGS | {
-    "pass visits=1": "pass --visits 1",
-    "num_chains=": "--chains ",
-    "pass discount= or horizon=": "pass --discount or --horizon",
-    "horizon=": "--horizon ",
-    "`tau_1`": "TAU of --schedule",
-    "`tau`": "TAU of --schedule",
-    "`p`": "P of --schedule",
-    "`path`": "ENV",
-    "restrict=True": "--restrict",
-    "Pass min_weight=1 or use uniform weights": "Use --mu uniform",
-}
 
 app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown", epilog=EPILOG
@@ -116,7 +98,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except (RhocoverError, UsageError, OSError, MemoryError) as error:
-        say(f"error: {_message(error)}", style="bold red")
+        say(f"error: {_message(error, _command(args))}", style="bold red")
         code = _code(error)
     except SystemExit as end:
         code = _left(end)
@@ -154,27 +136,29 @@ def _code(error: Exception) -> int:
     return NOT_CONVERGED if isinstance(error, NotConvergedError) else FAILED
 
 
-def _message(error: Any) -> str:
+def _command(args: Sequence[str] | None) -> str:
+    """Returns the name of the command that was typed."""
+    words = sys.argv[1:] if args is None else args
+    return next((word for word in words if not word.startswith("-")), "")
+
+
+def _message(error: Any, command: str) -> str:
     """Returns what went wrong in one line, in the words of the command line."""
     if isinstance(error, UsageError):
-        command = error.ctx.command_path if error.ctx else "rhocover"
+        path = error.ctx.command_path if error.ctx else "rhocover"
         said = NO_NAME.sub("a name cannot have a NUL character in it", error.format_message())
-        return f"{said.rstrip('.')}. Try: {command} --help"
+        return f"{said.rstrip('.')}. Try: {path} --help"
     if isinstance(error, MemoryError) and not isinstance(error, RhocoverError):
         return f"there is not enough memory. {error}"
     if isinstance(error, OSError) and not isinstance(error, RhocoverError):
         named = error.filename and f"{error.strerror or error}: {shortened(error.filename)}"
         return named or str(error)
-    return _as_typed(str(error))
+    if isinstance(error, RhocoverError):
+        return error.text_in(partial(typed_text, _options(command)))
+    return str(error)
 
 
-def _as_typed(text: str) -> str:
-    """Returns a message of the library with its arguments spelled as options."""
-    for python, typed in SPELLINGS.items():
-        text = text.replace(python, typed)
-    text = re.sub(r"\bresume\('([^']*)'\)", r"rhocover resume \1", text)
-    return re.sub(rf"`({OPTIONS})`", lambda found: f"`--{_option(found[1])}`", text)
-
-
-def _option(argument: str) -> str:
-    return RENAMED.get(argument, argument).replace("_", "-")
+def _options(command: str) -> dict[str, str]:
+    """Returns what to type for each argument of a command."""
+    known: Any = typer.main.get_command(app)
+    return options_of(known.commands[command].params, command) if command in known.commands else {}

@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from rhocover.report.pages import Page
 
 DOCUMENT, TABLES = "audit.json", "audit.safetensors"
-SPELLED = {
-    'It can be learned on the way: explore(env, ..., model="learned").': "Leave --env out: the best is then "
-    "that of what the data shows.",
-    "`model`": "`--env`",
-    "`certificate=True`": "--certificate",
-    "`best=False`": "--no-best",
-}
 
 
 class RequirementError(RhocoverError):
@@ -66,7 +59,7 @@ def audit(
     * `rhocover audit steps.csv --rho 2 --num-actions 4 --json`
     * `rhocover audit steps.csv --mu transition_std --thin 3 --out results`
     """
-    from rhocover.cli.parsing import read_actions, read_data_mu, read_states, spelled
+    from rhocover.cli.parsing import read_actions, read_data_mu, read_states
     from rhocover.datasets.reading import find_data
 
     _check_demands(require_worst_ratio)
@@ -78,7 +71,7 @@ def audit(
         "rho": rho, "mu": read_data_mu(mu), "delta": delta, "best": best, "certificate": certificate,
         "num_states": num_states, "num_actions": num_actions, "met_only": met_only,
     }  # fmt: skip
-    with waiting(f"counting {data}"), spelled(SPELLED):
+    with waiting(f"counting {data}"):
         where = find_data(data)
         codes = read_codes(
             where, read_states(states, None), read_actions(actions), is_known=model is not None

@@ -215,8 +215,10 @@ def clear_collection(held: Hold, report: Location | None = None) -> None:
     if not any(folder.iterdir()):
         return
     if folder.is_symlink() or not (folder / SETTINGS).is_file():
-        raise InvalidArgumentError(
-            f"{held.said} holds no collection; --force removes nothing else. Name another folder."
+        raise InvalidArgumentError.of(
+            "out",
+            f"{held.shown!r} holds no collection; --force removes nothing else",
+            remedy="Name another folder.",
         )
     _check_ours(held, report)
     for entry in list(folder.iterdir()):
@@ -230,8 +232,10 @@ def _check_ours(held: Hold, report: Location | None) -> None:
         name = path.relative_to(folder).as_posix()
         is_report = report is not None and path == report.path
         if path.is_symlink() or not (is_report or _is_of_collection(name, dataset_id)):
-            raise InvalidArgumentError(
-                f"`out`: {held.shown!r} holds {name!r}, which is not of a collection. Nothing was removed."
+            raise InvalidArgumentError.of(
+                "out",
+                f": {held.shown!r} holds {name!r}, which is not of a collection",
+                remedy="Nothing was removed.",
             )
 
 
@@ -241,9 +245,10 @@ def _dataset_id(held: Hold) -> str:
         name = load_document(held.path / SETTINGS)["dataset_id"]
         check_id(name)
     except (ValueError, LookupError, TypeError) as error:
-        raise InvalidArgumentError(
-            f"`out`: {SETTINGS} in {held.shown!r} is damaged, so it is not known what belongs to the "
-            "collection. Nothing was removed."
+        raise InvalidArgumentError.of(
+            "out",
+            f": {SETTINGS} in {held.shown!r} is damaged, so it is not known what belongs to the collection",
+            remedy="Nothing was removed.",
         ) from error
     return name
 

@@ -110,7 +110,7 @@ def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
     if is_asked_more:
         raise InvalidArgumentError("--redraw DIR runs nothing: it goes without ENV, --out and --force.")
     if not folder.is_dir():
-        raise InvalidArgumentError(f"`redraw`: there is no folder {str(folder)!r}.")
+        raise InvalidArgumentError.of("redraw", f": there is no folder {str(folder)!r}")
     with claimed(folder) as held:
         found = Comparison.load(folder)
         _finish(found, json, held)

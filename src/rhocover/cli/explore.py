@@ -41,7 +41,7 @@ from rhocover.cli.parsing import (
 )
 from rhocover.cli.result_tables import Knowledge
 from rhocover.collecting.expedition import read_expedition
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.experiments.compare import check_run
 from rhocover.exploring import Run
 from rhocover.exploring import explore as explore_model
@@ -250,9 +250,13 @@ def read_run(
 def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments without those that are for environments, which must not be given."""
     if arguments.get("states") is not None or arguments.get("actions") is not None:
-        raise InvalidArgumentError("`states` and `actions` are for environments: a model has its own.")
+        raise InvalidArgumentError.of(
+            "states", parse_text("and `actions` are for environments: a model has its own")
+        )
     if arguments.get("step_timeout") is not None:
-        raise InvalidArgumentError("`step_timeout` is for environments: a model never hangs. Leave it out.")
+        raise InvalidArgumentError.of(
+            "step_timeout", "is for environments: a model never hangs", remedy="Leave it out."
+        )
     own = ("states", "actions", "step_timeout")
     return {name: value for name, value in arguments.items() if name not in own}
 
@@ -331,8 +335,8 @@ class Outing(ExploreRequest):
 
     def check(self) -> None:
         """Refuses to make room in a folder: a run in an environment is not stored."""
-        raise InvalidArgumentError(
-            "`out` is for models: a run in an environment is stored with its data, by rhocover collect."
+        raise InvalidArgumentError.of(
+            "out", "is for models: a run in an environment is stored with its data, by rhocover collect"
         )
 
     def run(self, out: Hold | None, report: ReportProgress) -> Run:

@@ -360,29 +360,9 @@ Delta = Annotated[
 ]
 
 
-# The options of `collect`, `audit` and `top-up`: one type for each, and how messages spell them.
+# The options of `collect`, `audit` and `top-up`: one type for each.
 
 READ, DEMAND = "How to read it", "What is demanded"
-SPELLINGS = {
-    "rc.Bins(8) for 8 bins a dimension, rc.QuantileBins(8), or a function of an observation that gives a "
-    "whole number, a text or a tuple of those": "such as bins:8 for 8 bins a dimension, or quantiles:8",
-    "say where its bins should end, for example Bins(..., low=[...], high=[...]) with one number a "
-    "dimension; None takes the space's bound": "say where its bins should end, LOW:HIGH a dimension, such as "
-    "bins:8,8@-1:1,-5:5",
-    "(actions=3: the low end, the middle, the high end), or an array of them, one a row": "(--actions 3: the "
-    "low end, the middle, the high end)",
-    'explore(env, ..., model="learned")': "--model learned",
-    'model="learned"': "--model learned",
-    "resume=True": "--resume",
-    "Leave resume out": "Leave --resume out",
-    "with top_up.": "with rhocover top-up.",
-    "by collect(env, out=...)": "by rhocover collect",
-    "explore MDP.from_gymnasium(env)": "take a model from rhocover envs",
-    "`counts`": "`--states`",
-    "`low`": "LOW of --states",
-    "`high`": "HIGH of --states",
-    "`data`": "DATA",
-}
 
 
 def natural(text: Any) -> int:

@@ -20,6 +20,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from rhocover.errors import Argument, Call, Part, Setting
 from rhocover.printing import LINES, can_write, encodable, printable, put
 
 if TYPE_CHECKING:
@@ -172,9 +173,52 @@ def _table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False)
 
 
-# Foreign words in one line: what an environment, a file or a package says, as it may be printed.
+# What messages say on the command line: options in the place of arguments, and foreign words in one line.
+#
+# An argument of Python is named by the option that holds it: the one of the same name in the command that
+# runs, or what `ELSEWHERE` says.
 
+QUOTES = "'\""
 COLOURS = re.compile(r"\x1b\[[\d;]*m|^WARN: ")  # Gymnasium's, around its warnings
+
+ELSEWHERE = {  # arguments that no command has by their own name
+    "counts": "--states",
+    "low": "LOW of --states",
+    "high": "HIGH of --states",
+    "tau": "TAU of --schedule",
+    "tau_1": "TAU of --schedule",
+    "p": "P of --schedule",
+    "path": "ENV",
+    "mdp": "ENV",
+    "world": "ENV",
+    "envs": "ENV",
+    "texts": "--set",
+    "explorers": "--explorer",
+    "visits": "--until-visits",
+    "gap": "--until-gap",
+    "error": "--until-error",
+}
+IN_COMMAND = {"audit": {"model": "--env"}, "resume": {"out": "DIR"}, "collect": {"path": "--out"}}
+
+
+def options_of(params: Iterable[Any], command: str) -> dict[str, str]:
+    """Returns what to type for each argument that a message of a command may name."""
+    own = {
+        param.name: param.opts[0] if param.param_type_name == "option" else param.metavar.strip("[].")
+        for param in params
+    }
+    return ELSEWHERE | IN_COMMAND.get(command, {}) | own
+
+
+def typed_text(options: Mapping[str, str], part: Part) -> str:
+    """Returns a part of a message as it is typed."""
+    if isinstance(part, Argument):
+        option = options.get(part.name, part.name)
+        return option if option.isupper() or " of " in option else f"`{option}`"
+    if isinstance(part, Setting) and part.name in options:
+        option = options[part.name]
+        return option if part.value == "True" else f"{option} {part.value.strip(QUOTES)}"
+    return part.typed if isinstance(part, Call) else str(part)
 
 
 def one_line(words: Any) -> str:

@@ -58,7 +58,7 @@ def check_files(folder: Path, names: Iterable[str], *, force: bool) -> None:
     """Refuses a folder that cannot be written to, and files that exist already unless `force`."""
     nearest = _nearest(checks.place(folder, "out", "folder"))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise InvalidArgumentError(f"`out`: {str(nearest)!r} is not a folder that can be written to.")
+        raise InvalidArgumentError.of("out", f": {str(nearest)!r} is not a folder that can be written to")
     taken = [name for name in names if os.path.lexists(folder / name)]
     if taken and not force:
         more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
@@ -72,7 +72,7 @@ def claimed(folder: Path | Location, *, patience: float = 0.0) -> Iterator[Hold]
     """Holds a folder while a command writes to it; makes it, and removes it if nothing was written."""
     place = locate(folder)
     if place.path.exists() and not place.path.is_dir():
-        raise InvalidArgumentError(f"`out` must be a folder, got the file {place.shown!r}.")
+        raise InvalidArgumentError.of("out", "must be a folder", f"the file {place.shown!r}")
     is_held = isinstance(place, Hold)
     made = [] if is_held else [each for each in (place.path, *place.path.parents) if not each.exists()]
     if made:
@@ -101,8 +101,10 @@ def clear(held: Hold, is_ours: Callable[[str], bool]) -> None:
     entries = sorted(held.path.iterdir())
     foreign = [entry.name for entry in entries if not _is_file_of(entry, is_ours)]
     if foreign:
-        raise InvalidArgumentError(
-            f"`out`: {held.shown!r} holds {foreign[0]!r}, which is not of this command. Nothing was removed."
+        raise InvalidArgumentError.of(
+            "out",
+            f": {held.shown!r} holds {foreign[0]!r}, which is not of this command",
+            remedy="Nothing was removed.",
         )
     for entry in entries:
         if not is_left_folder(entry, HIDDEN.__eq__):  # those were removed already, or somebody is at them

@@ -25,6 +25,7 @@ from rhocover.errors import (
     RhocoverError,
     UnknownNameError,
     naming,
+    parse_text,
     shortened,
     unknown_name,
 )
@@ -267,14 +268,14 @@ def _random_weights(seed: str, mdp: MDP) -> FloatArray:
 def read_array(path: Path) -> Any:
     """Returns the array of numbers in a file of --mu."""
     if not path.is_file():
-        raise InvalidArgumentError(f"`mu`: there is no file {str(path)!r}.")
+        raise InvalidArgumentError.of("mu", f": there is no file {str(path)!r}")
     read = _read_npy if path.suffix.lower() == ".npy" else _read_csv
     try:
         return read(path)
     except Exception as error:  # what NumPy raises on a file that is no array has no common class
         reason = shortened(str(error).partition("\n")[0].rstrip(".") or type(error).__name__)
-        raise InvalidArgumentError(
-            f"`mu`: {str(path)!r} does not hold an array of numbers: {reason}."
+        raise InvalidArgumentError.of(
+            "mu", f": {str(path)!r} does not hold an array of numbers: {reason}"
         ) from error
 
 
@@ -383,19 +384,6 @@ def read_data_mu(spec: str) -> Any:
     raise unknown_name("weights for --mu", spec, ["uniform", *RULES, "FILE.npy", "FILE.csv"])
 
 
-@contextmanager
-def spelled(words: Mapping[str, str]) -> Iterator[None]:
-    """Says arguments that have another name on the command line by that name."""
-    try:
-        yield
-    except InvalidArgumentError as error:
-        text = str(error)
-        for python, typed in words.items():
-            text = text.replace(python, typed)
-        error.args = (text, *error.args[1:])
-        raise
-
-
 # When to stop early: at most one of the `--until-` options, and what became of it in one sentence.
 
 Rule = EveryPair | CertifiedGap | SmallModelError
@@ -414,20 +402,18 @@ def read_until(options: Mapping[str, Any], delta: float) -> Rule | None:
     given = {name: value for name, value in options.items() if value is not None}
     if len(given) > 1:
         names = " and ".join(f"`{name}`" for name in given)
-        raise InvalidArgumentError(f"{names} do not go together. Pass one of them.")
+        raise InvalidArgumentError(
+            parse_text(f"{names} do not go together."), argument=next(iter(given)), remedy="Pass one of them."
+        )
     for name, value in given.items():
         return _rule(name.removeprefix(PREFIX), value, delta)
     return None
 
 
 def _rule(name: str, value: Any, delta: float) -> Rule:
-    """Returns the rule; what it refuses is said by the option's name."""
-    try:
-        if name == "visits":
-            return EveryPair(value)
-        return CertifiedGap(value, delta) if name == "gap" else SmallModelError(value, delta)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(str(error).replace(f"`{name}`", f"`{PREFIX}{name}`")) from error
+    if name == "visits":
+        return EveryPair(value)
+    return CertifiedGap(value, delta) if name == "gap" else SmallModelError(value, delta)
 
 
 def stop_sentence(until: Any, num_steps: int, budget: int, *, is_met: bool) -> str:

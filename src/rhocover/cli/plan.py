@@ -70,7 +70,7 @@ def plan(
     * `rhocover plan model.safetensors --rho 1.5 --mu model_error --restrict`
     """
     if start is not None and discount is None and horizon is None:
-        raise InvalidArgumentError("`start` goes with --discount or --horizon: long-run visits have none.")
+        raise InvalidArgumentError.of("start", "goes with --discount or --horizon: long-run visits have none")
     request = read_request(
         env, settings or [], rho, mu,
         {"discount": discount, "horizon": horizon, "start": start, "eta": eta, "restrict": restrict,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from rhocover.cli.output import empty_table
+from rhocover.cli.output import empty_table, typed_text
 from rhocover.cli.parsing import stop_sentence
 from rhocover.collecting.environment_run import EnvironmentRun
+from rhocover.errors import Dialect, Part, Setting, format_text
 from rhocover.exploring import Run
 from rhocover.exploring.certificates import Certificate
 from rhocover.exploring.learned import LearnedModel
@@ -213,7 +215,7 @@ def _spread(estimate: MeanEstimate, form: str, error_form: str) -> str:
 
 DIVERGENCE, RATIO, VISITS, GAP = ".6f", ".4f", ",.0f", ".1e"
 LUCK = "The best is that of a run without end: a short one can be luckier."
-TYPED = {"best=True": "--best", "certificate=True": "--certificate", "met_only=True": "--met-only"}
+OF_AUDIT = {"best": "--best", "certificate": "--certificate", "met_only": "--met-only", "mu": "--mu"}
 AS_STORED = "States and actions are counted as its datasheet says they were collected."
 
 
@@ -287,7 +289,8 @@ def _below(
 ) -> list[Table | Text]:
     """Returns the thinnest pairs, the verdict, and how sure it is."""
     best = "" if found.is_exact or found.best is None else " The best is that of what the data shows."
-    certified = f"{_certified(found)}.{best}"
+    dialect = partial(_typed, command)
+    certified = f"{_certified(found, dialect)}.{best}"
     luck = LUCK if found.gap < 0 else ""
     said = [
         verdict or found.verdict,
@@ -296,22 +299,22 @@ def _below(
         f"{_capital(found.mixing.statement)}.",
         found.observed_note,
     ]
-    texts = [Text(_typed(note, command)) for note in [*said, *notes] if note]
+    texts = [Text(format_text(note, dialect)) for note in [*said, *notes] if note]
     return [*([_thin_table(found, num_thin)] if num_thin and found.thin else []), *texts]
 
 
-def _typed(note: str, command: str) -> str:
-    """Returns a note with arguments as they are typed; those that only `audit` has are said with it."""
-    for python, option in TYPED.items():
-        note = note.replace(python, option if command == "audit" else f"`rhocover audit {option}`")
-    return note
+def _typed(command: str, part: Part) -> str:
+    """Returns a part of a note as it is typed; a setting that only `audit` has is said with it."""
+    if isinstance(part, Setting) and command != "audit":
+        return f"`rhocover audit {OF_AUDIT[part.name]}`"
+    return typed_text(OF_AUDIT, part)
 
 
-def _certified(found: Audit) -> str:
+def _certified(found: Audit, dialect: Dialect) -> str:
     """Returns the certificate, or why there is none."""
-    certificate = found.certificate
-    if certificate is None:
+    if found.certificate is None:
         return f"Certified: {found.no_certificate}"
+    certificate = replace(found.certificate, condition=format_text(found.certificate.condition, dialect))
     if certificate.proves_nothing:
         return f"The certificate {certificate}"
     return f"Certified: {certificate}" if math.isfinite(certificate.gap) else _capital(str(certificate))

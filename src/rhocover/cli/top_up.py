@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from rhocover.cli import options as o
-from rhocover.cli.audit import SPELLED, read_codes, read_env
+from rhocover.cli.audit import read_codes, read_env
 from rhocover.cli.collect import made_room, repeated, telling_to_resume
 from rhocover.cli.output import print_json, progress, say, show, waiting
 from rhocover.cli.outputs import Context, Report, check_files, check_report, typed, write_report
@@ -164,12 +164,11 @@ def _made_room(
 def _planned(counted: Any, place: Place | None, asked: dict[str, Any]) -> TopUp:
     """Returns the policy alone: on the table of the environment, or on what the data shows."""
     from rhocover import collecting
-    from rhocover.cli.parsing import spelled
 
     given = {name: asked[name] for name in ("num_steps", "rho", "mu", "out")}
     if place is None:
         return collecting.top_up(counted, **given)
-    with _open(place) as world, spelled(SPELLED):
+    with _open(place) as world:
         return collecting.top_up(counted, world, **given)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
-from rhocover.errors import EnvironmentFailedError
+from rhocover.errors import EnvironmentFailedError, parse_text
 from rhocover.exploring.index import Index, OpenIndex
 from rhocover.mdp import MDP
 
@@ -58,8 +58,10 @@ class Chart:
     def meet(self, key: Hashable) -> int:
         """Refuses a state that the table says is never met."""
         raise EnvironmentFailedError(
-            f"the environment is in state {key}, which its own table says cannot be reached. Learn the "
-            'dynamics instead of trusting the table: model="learned".'
+            parse_text(
+                f"the environment is in state {key}, which its own table says cannot be reached. Learn the "
+                'dynamics instead of trusting the table: `model="learned"`.'
+            )
         )
 
     def begins(self, state: int) -> None:
@@ -73,8 +75,10 @@ class Chart:
         if wrong.size:
             pair, state = int(pairs[wrong[0]]), int(nexts[wrong[0]])
             raise EnvironmentFailedError(
-                f"the environment went from {self.index.pair_name(pair)} to state {state}, which its own "
-                'table gives probability 0. Learn the dynamics instead of trusting it: model="learned".'
+                parse_text(
+                    f"the environment went from {self.index.pair_name(pair)} to state {state}, which its own "
+                    'table gives probability 0. Learn the dynamics instead of trusting it: `model="learned"`.'
+                )
             )
         np.add.at(moves, self._order[place], 1)
         return moves

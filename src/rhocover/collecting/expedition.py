@@ -31,7 +31,7 @@ from rhocover.environments.encoding import (
 from rhocover.environments.encoding.bins import QuantileBins
 from rhocover.environments.stepping import Alarm, Timed, read_step_timeout
 from rhocover.environments.table_model import TabularModel, read_table
-from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
+from rhocover.errors import Call, EnvironmentFailedError, InvalidArgumentError, join_texts, parse_text
 from rhocover.exploring.beliefs import Belief, KnownModel
 from rhocover.exploring.explorer import Explorer
 from rhocover.exploring.frame import Frame
@@ -40,13 +40,14 @@ from rhocover.exploring.learned import Learned, LearnedModel
 from rhocover.exploring.models import KNOWN, is_self_reliant
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.registry import explorer_name
-from rhocover.exploring.settings import Settings, read_settings
+from rhocover.exploring.settings import CERTIFIED_GAP, OTHER_RULES, PASS_LEARNED, Settings, read_settings
 from rhocover.exploring.stopping import CertifiedGap
 from rhocover.learning.rules import Rule, read_rule, weights_in_the_end
 from rhocover.mdp import MDP
 
 FEW_KEYS = 100_000  # states that an explorer from a paper is told of beforehand
 MOST_ROLLOUT = 2**31  # bytes of a rollout's observations, each number as a float64
+FROM_TABLE = Call("explore MDP.from_gymnasium(env)", "take a model from rhocover envs")
 NOBODY = MDP(np.ones((1, 1, 1)))  # in the place of a model where there is none
 
 
@@ -164,8 +165,12 @@ def read_expedition(
     settings = _learning(settings)
     if isinstance(settings.until, CertifiedGap):
         raise InvalidArgumentError(
-            "`until`=CertifiedGap needs states that are all known: in an environment there may always be "
-            "others. Use EveryPair or SmallModelError."
+            (
+                CERTIFIED_GAP,
+                " needs states that are all known: in an environment there may always be others.",
+            ),
+            argument="until",
+            remedy=OTHER_RULES,
         )
     rule, weights = _read_weights(mu, code, action_code)
     settings = dataclasses.replace(settings, mu=rule)
@@ -175,16 +180,22 @@ def read_expedition(
 def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
     """Returns the bins with edges from a random rollout in the environment, which is reset afterwards."""
     if is_vector:
-        raise InvalidArgumentError(
-            "`states=QuantileBins(...)` takes its edges from a run in a single environment. Fit it first: "
-            "bins.fit(rhocover.environments.encoding.random_rollout(env, 10_000, seed=0))."
+        raise InvalidArgumentError.of(
+            "states=QuantileBins(...)",
+            "takes its edges from a run in a single environment",
+            remedy="Fit it first: "
+            "bins.fit(rhocover.environments.encoding.random_rollout(env, 10_000, seed=0)).",
         )
     size = 8 * bins.rollout_steps * math.prod(getattr(env.observation_space, "shape", None) or ())
     if size > MOST_ROLLOUT:
-        raise InvalidArgumentError(
-            f"`states=QuantileBins(...)` would hold {size / 1e9:.3g} GB of observations of a rollout of "
-            f"{bins.rollout_steps} steps, at most {MOST_ROLLOUT / 1e9:.3g} GB. Shorten it "
-            "(rollout_steps=...), or name what matters of an observation by a function as `states`."
+        raise InvalidArgumentError.of(
+            "states=QuantileBins(...)",
+            f"would hold {size / 1e9:.3g} GB of observations of a rollout of {bins.rollout_steps} steps, at "
+            f"most {MOST_ROLLOUT / 1e9:.3g} GB",
+            remedy=parse_text(
+                "Shorten it (rollout_steps=...), or name what matters of an observation by a function as "
+                "`states`."
+            ),
         )
     if seconds is None:
         return bins.fit(random_rollout(env, bins.rollout_steps, seed))
@@ -200,9 +211,11 @@ def _is_vector(env: Any) -> bool:
     if isinstance(env, gym.vector.VectorEnv):
         return True
     if not isinstance(env, gym.Env):
-        raise InvalidArgumentError(
-            f"`env` must be a Gymnasium environment, got {type(env).__name__}. Make one: "
-            'gymnasium.make("FrozenLake-v1").'
+        raise InvalidArgumentError.of(
+            "env",
+            "must be a Gymnasium environment",
+            type(env).__name__,
+            remedy='Make one: gymnasium.make("FrozenLake-v1").',
         )
     return False
 
@@ -231,14 +244,17 @@ def _table(env: Any, is_vector: bool, model: Any, states: Any) -> TabularModel |
     if not isinstance(model, str) or model != KNOWN:
         return None
     if is_vector or states is not None:
-        what = "a vector environment" if is_vector else "an environment seen through `states`"
-        raise InvalidArgumentError(f'{what} has no table of its transitions. Pass model="learned".')
+        what = "a vector environment" if is_vector else parse_text("an environment seen through `states`")
+        raise InvalidArgumentError(
+            join_texts(what, "has no table of its transitions."), argument="model", remedy=PASS_LEARNED
+        )
     table = read_table(env)
     start = table.model.start
     if start is None or abs(float(start.sum()) - 1) > 1e-9 or _leaves_out_a_start(env, table):
         raise InvalidArgumentError(
-            "the environment's start cannot be visited for ever, so a model of what can be does not have it. "
-            'Pass model="learned".'
+            "the environment's start cannot be visited for ever, so a model of what can be does not have it.",
+            argument="model",
+            remedy=PASS_LEARNED,
         )
     return table
 
@@ -253,9 +269,10 @@ def _learning(settings: Settings) -> Settings:
     """Returns settings under which nobody knows which states there are; refuses explorers that must."""
     explorer: Explorer = settings.explorer
     if is_self_reliant(explorer) and not getattr(explorer, "in_environments", False):
-        raise InvalidArgumentError(
-            f"`explorer` {explorer_name(explorer)!r} needs a model of fixed states and episodes. Take "
-            "feedback, tracking, uniform_random or maxent; or explore MDP.from_gymnasium(env)."
+        raise InvalidArgumentError.of(
+            "explorer",
+            f"{explorer_name(explorer)!r} needs a model of fixed states and episodes",
+            remedy=("Take feedback, tracking, uniform_random or maxent; or ", FROM_TABLE, "."),
         )
     model: Learned = settings.model
     if model.discovery and not is_self_reliant(explorer):
@@ -270,11 +287,13 @@ def _read_weights(mu: Any, code: StateCode, actions: ActionCode) -> tuple[Rule |
     if isinstance(mu, str) or callable(mu):
         return read_rule(mu), None
     if code.num_keys is None:
-        raise InvalidArgumentError(
-            "`mu` as an array needs states that are numbered, and these are what a function says, or too "
-            "large a grid. Pass a rule: a function of an Estimate."
+        raise InvalidArgumentError.of(
+            "mu",
+            "as an array needs states that are numbered, and these are what a function says, or too large "
+            "a grid",
+            remedy="Pass a rule: a function of an Estimate.",
         )
     weights = checks.float_array(mu, "mu", (code.num_keys, actions.num_actions))
     if weights.min() < 0 or not weights.any():
-        raise InvalidArgumentError("`mu` must be non-negative and not all zero.")
+        raise InvalidArgumentError.of("mu", "must be non-negative and not all zero")
     return None, weights

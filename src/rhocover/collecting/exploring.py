@@ -11,14 +11,14 @@ from typing import Any
 from rhocover.checks import IntArray
 from rhocover.collecting.atlas import Map
 from rhocover.collecting.environment_run import judged_run
-from rhocover.collecting.expedition import Expedition, read_expedition
+from rhocover.collecting.expedition import FROM_TABLE, Expedition, read_expedition
 from rhocover.collecting.naming import Naming
 from rhocover.collecting.records import Recorder
 from rhocover.collecting.single import SingleWorld
 from rhocover.collecting.tallied_run import TalliedRun, true_tally, wired_tally
 from rhocover.collecting.trail import Trail
 from rhocover.collecting.vector import VectorWorld
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import Call, InvalidArgumentError
 from rhocover.exploring.loop import finished, keep_going
 from rhocover.exploring.run import Run
 from rhocover.exploring.runner import Runner, begin
@@ -61,13 +61,18 @@ def _refuse_what_is_the_environments(
     named = [name for name, value in given.items() if value is not None]
     if named or restrict or num_chains != 1:
         name = (named or (["restrict"] if restrict else ["num_chains"]))[0]
-        raise InvalidArgumentError(
-            f"`{name}` is for models: an environment has starts and episodes of its own. Leave it out, or "
-            "explore MDP.from_gymnasium(env)."
+        raise InvalidArgumentError.of(
+            name,
+            "is for models: an environment has starts and episodes of its own",
+            remedy=("Leave it out, or ", FROM_TABLE, "."),
         )
     if out is not None:
-        raise InvalidArgumentError(
-            "`out` is for models: a run in an environment is stored with its data, by collect(env, out=...)."
+        raise InvalidArgumentError.of(
+            "out",
+            (
+                "is for models: a run in an environment is stored with its data, by ",
+                Call("collect(env, out=...)", "rhocover collect"),
+            ),
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from rhocover.collecting.log import PART_NAME, part_files
 from rhocover.datasets.minari.folders import remove_staged
 from rhocover.datasets.reading import check_version
-from rhocover.errors import InvalidArgumentError, naming, shortened
+from rhocover.errors import Call, InvalidArgumentError, naming, parse_text, shortened
 from rhocover.files import load_document, write_atomically
 from rhocover.folders import Hold, hold_folder, is_left, locate, make_folder, remove_left
 
@@ -41,25 +41,32 @@ class CollectionFolder:
 
     def _check_free(self) -> None:
         if (self.path / SETTINGS).exists():
-            raise InvalidArgumentError(
-                f"{self._place.said} holds a collection already. Go on with it: resume=True; or name "
-                "another folder."
+            raise InvalidArgumentError.of(
+                "out",
+                f"{self._place.shown!r} holds a collection already",
+                remedy=parse_text("Go on with it: `resume=True`; or name another folder."),
             )
         if self.path.exists() and (
             not self.path.is_dir() or any(not is_left(p, is_ours) for p in self.path.iterdir())
         ):
-            raise InvalidArgumentError(f"`out` must be a new or empty folder: {self._place.shown!r} is not.")
+            raise InvalidArgumentError.of(
+                "out", f"must be a new or empty folder: {self._place.shown!r} is not"
+            )
 
     def _check_same(self) -> None:
         """Refuses to go on with a collection of other settings, or with one that is done."""
         if not (self.path / SETTINGS).is_file():
-            raise InvalidArgumentError(
-                f"`resume`: {self._place.shown!r} holds no collection. Leave resume out to begin one there."
+            raise InvalidArgumentError.of(
+                "resume",
+                f": {self._place.shown!r} holds no collection",
+                remedy=("Leave ", Call("resume", "--resume"), " out to begin one there."),
             )
         if (self.path / SHEET).exists():
             self._remove_log_if_free()  # of a process that ended between its last two steps
-            raise InvalidArgumentError(
-                f"`resume`: the collection in {self._place.shown!r} is finished. Add to it with top_up."
+            raise InvalidArgumentError.of(
+                "resume",
+                f": the collection in {self._place.shown!r} is finished",
+                remedy=("Add to it with ", Call("top_up", "rhocover top-up"), "."),
             )
         stored = load_document(self.path / SETTINGS)
         check_version(self.path / SETTINGS, stored)
@@ -67,9 +74,11 @@ class CollectionFolder:
         for key in sorted(names, key=lambda key: (-FIRST.get(key, 0), key)):
             if stored.get(key) != self._document.get(key):
                 was, now = (shortened(repr(found.get(key))) for found in (stored, self._document))
-                raise InvalidArgumentError(
-                    f"`{CALLED.get(key, key)}` was {was} when this collection was begun, got {now}. Go on "
-                    "with the same, or begin anew in another folder."
+                raise InvalidArgumentError.of(
+                    str(CALLED.get(key, key)),
+                    f"was {was} when this collection was begun",
+                    f"{now}",
+                    remedy="Go on with the same, or begin anew in another folder.",
                 )
 
     def __enter__(self) -> CollectionFolder:

@@ -23,7 +23,13 @@ from rhocover import checks
 from rhocover.collecting.observations import Columns, as_columns, joined, picked, rows_within
 from rhocover.collecting.records import Reset, Steps
 from rhocover.documents import LEFT_OUT, from_document, to_document
-from rhocover.errors import CheckpointError, CheckpointWarning, EnvironmentFailedError, FileFormatError
+from rhocover.errors import (
+    CheckpointError,
+    CheckpointWarning,
+    EnvironmentFailedError,
+    FileFormatError,
+    parse_text,
+)
 from rhocover.files import load_tensors, save_tensors
 
 PART = 1 << 16  # steps of a part, at most
@@ -137,8 +143,10 @@ class Log:
             raise
         except OSError as error:
             raise CheckpointError(
-                f"{path.name} could not be written to {str(self._folder)!r}: {error.strerror or error}; the "
-                f"steps before {self._written} are there. Make room, then go on with resume=True."
+                parse_text(
+                    f"{path.name} could not be written to {str(self._folder)!r}: {error.strerror or error}; "
+                    f"the steps before {self._written} are there. Make room, then go on with `resume=True`."
+                )
             ) from error
         self._written, self._saved = self.num_steps, time.monotonic()
 

@@ -10,7 +10,7 @@ import numpy as np
 from rhocover.collecting.atlas import Map
 from rhocover.environments.encoding import OutsideSpaceError, StateCode, WholeNumber
 from rhocover.environments.stepping import TookTooLongError
-from rhocover.errors import EnvironmentFailedError, shortened
+from rhocover.errors import EnvironmentFailedError, parse_text, shortened
 
 # What an environment may raise that is its failure: sys.exit() too, which would end the run without a word.
 RAISED = (Exception, TookTooLongError, SystemExit, GeneratorExit)
@@ -137,10 +137,8 @@ def read_reward(reward: Any) -> float:
 def failed(what: str, num_steps: int, error: BaseException) -> EnvironmentFailedError:
     """Returns the error for an environment that raised one of its own, or took too long."""
     if isinstance(error, TookTooLongError):
-        return EnvironmentFailedError(
-            f"the environment {error} after {num_steps} steps. What was seen before is kept. Find out what "
-            "it waits for, or allow more."
-        )
+        late = f"the environment {error} after {num_steps} steps. What was seen before is kept. "
+        return EnvironmentFailedError(parse_text(f"{late}Find out what it waits for, or allow more."))
     return EnvironmentFailedError(
         f"the environment {what} after {num_steps} steps: {type(error).__name__}: {looks(error, str)}. What "
         "was seen before is kept. Mend the environment, or leave out what makes it fail."

@@ -17,6 +17,7 @@ from rhocover.collecting.scope import Scope
 from rhocover.collecting.tallied_run import TalliedRun, if_markov
 from rhocover.datasets.result import Audit, ThinPair
 from rhocover.documents import plain
+from rhocover.errors import Note
 from rhocover.exploring.certificates import Certificate
 from rhocover.exploring.run import Run
 
@@ -49,7 +50,7 @@ def _with_missing(audit: Audit, scope: Scope) -> Audit:
         gap=np.nan,
         thin=_thin(audit, scope),
         certificate=Certificate(divergence, np.inf, np.inf, 0.0, delta),
-        observed_note=f"{audit.observed_note} {NO_BEST}".strip(),
+        observed_note=Note(audit.observed_note, NO_BEST),
         verdict=f"Covers {scope.num_visited} of {scope.num_weighted} pairs; {scope.met_text}. Among those "
         f"that were never tried: {first}.",
     )

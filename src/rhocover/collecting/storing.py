@@ -24,7 +24,7 @@ from rhocover.datasets.reading import count_episodes
 from rhocover.datasets.result import Audit
 from rhocover.datasets.states import make_state_numbers
 from rhocover.datasets.tally import Tally
-from rhocover.errors import OutOfMemoryError, missing_extra, naming
+from rhocover.errors import OutOfMemoryError, missing_extra, naming, parse_text
 from rhocover.exploring.run import Run
 
 Result = TypeVar("Result")
@@ -74,8 +74,10 @@ def _saying_what_is_kept(folder: Path) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise OutOfMemoryError(
-            f"there was not enough memory to go on: {str(error) or 'none was left'}. What is in "
-            f"{str(folder)!r} is whole: go on with resume=True where there is more."
+            parse_text(
+                f"there was not enough memory to go on: {str(error) or 'none was left'}. What is in "
+                f"{str(folder)!r} is whole: go on with `resume=True` where there is more."
+            )
         ) from error
 
 

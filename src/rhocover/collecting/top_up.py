@@ -34,7 +34,7 @@ from rhocover.datasets.reading import codes_of_data, find_data, read_tally
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import read_action_code
 from rhocover.environments.encoding.base import repr_of
-from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, calling, parse_text
 from rhocover.files import tensor_digest
 from rhocover.folders import locate
 from rhocover.mdp import MDP
@@ -75,7 +75,8 @@ def top_up(
     if env is None or isinstance(env, MDP):
         _refuse_out(out)
     if out is None:
-        before = audit_tally(read, rho, mu, model=env)
+        with calling(model="env"):
+            before = audit_tally(read, rho, mu, model=env)
         return TopUp(num_steps, before, make_promise(before, num_steps), None, None)
     trip = read_expedition(
         env, rho, num_steps, mu, explorer="feedback", model=model or _knowledge(env, states), schedule=None,
@@ -112,7 +113,9 @@ def _read(data: Any, env: Any, states: Any, actions: Any) -> Tally:
 
 def _refuse_out(out: Any) -> None:
     if out is not None:
-        raise InvalidArgumentError("`out` is for new data, which needs `env`, an environment. Leave it out.")
+        raise InvalidArgumentError.of(
+            "out", parse_text("is for new data, which needs `env`, an environment"), remedy="Leave it out."
+        )
 
 
 def _knowledge(env: Any, states: Any) -> str:
@@ -125,13 +128,21 @@ def _check_actions(tally: Tally, trip: Expedition) -> None:
     """Refuses data of another environment, and data that does not know how many actions there are."""
     came, expected = tally.num_actions, trip.actions.num_actions
     if came > expected:
-        raise InvalidDataError(
-            f"`data` has {came} actions, `env` {expected}: it is another environment's data."
+        raise InvalidDataError.of(
+            "data", parse_text(f"has {came} actions, `env` {expected}: it is another environment's data")
         )
     if came < expected:
-        raise InvalidDataError(
-            f"`data` was counted with {came} actions, `env` has {expected}. Count it with all of them: "
-            f"read_tally(data, num_actions={expected}), from rhocover.datasets."
+        raise InvalidDataError.of(
+            "data",
+            parse_text(f"was counted with {came} actions, `env` has {expected}"),
+            remedy=(
+                "Count it with all of them: ",
+                Call(
+                    f"read_tally(data, num_actions={expected}), from rhocover.datasets",
+                    f"--num-actions {expected}",
+                ),
+                ".",
+            ),
         )
 
 

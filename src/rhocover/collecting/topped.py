@@ -114,7 +114,9 @@ def make_promise(before: Audit, num_steps: int) -> Promise:
     mdp, rows = _model(before)
     weights = before.weights.ravel()[rows]
     if not weights.any():
-        raise InvalidDataError("no pair with a weight can be visited for ever in what the data shows.")
+        raise InvalidDataError(
+            "no pair with a weight can be visited for ever in what the data shows.", argument="data"
+        )
     members, coverage = Occupancies.average(mdp), Coverage(before.rho, weights / weights.sum())
     visits = before.counts.ravel()[rows]
     found = best_addition(members, coverage, visits, num_steps)

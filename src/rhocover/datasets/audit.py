@@ -27,7 +27,7 @@ from rhocover.datasets.reading import read_tally
 from rhocover.datasets.result import Audit, Extent, Met, ThinPair, sentence, suspicion, unmet_words
 from rhocover.datasets.states import declared_of, num_unmet, unmet_pairs
 from rhocover.datasets.tally import Tally
-from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, Note
 from rhocover.exploring.certificates import OF_NOW, Certificate
 
 NUM_THIN = 20
@@ -94,8 +94,8 @@ def audit_tally(
     """Returns the audit of counts at hand; the arguments are those of `audit`."""
     asked = options or AuditOptions()
     if not isinstance(tally, Tally):
-        raise InvalidArgumentError(
-            f"`tally` must be a Tally, got {type(tally).__name__}. `audit` reads data."
+        raise InvalidArgumentError.of(
+            "tally", "must be a Tally", type(tally).__name__, remedy="`audit` reads data."
         )
     if not tally.num_steps:
         raise InvalidDataError(f"{tally.source} holds no transition: there is nothing to judge.")
@@ -133,7 +133,7 @@ def audit_tally(
         num_missing=missing,
         is_exact=target.model is not None,
         layout=tally.layout if target.model is None else target.model.layout,
-        observed_note=f"{found.note} {unmet_words(met) if not asked.met_only else ''}".strip(),
+        observed_note=Note(found.note, "" if asked.met_only else unmet_words(met)),
         verdict=sentence(extent, thin, worst_ratio, found.worst_ratio, coverage.rho) + suspicion(gap),
     )
 
@@ -177,8 +177,11 @@ def _visited_figures(coverage: Coverage, d_hat: FloatArray) -> tuple[float, floa
 def _wanted_best(best: bool | None, certificate: bool | None) -> bool | None:
     """Returns whether the best is wanted: a certificate that is insisted on needs it."""
     if certificate and best is False:
+        insists, leaves_out = Call("`certificate=True`", "--certificate"), Call("`best=False`", "--no-best")
         raise InvalidArgumentError(
-            "`certificate=True` compares with the best, which `best=False` leaves out. Leave one of them out."
+            (insists, " compares with the best, which ", leaves_out, " leaves out."),
+            argument="certificate",
+            remedy="Leave one of them out.",
         )
     return True if certificate else best
 

@@ -20,7 +20,7 @@ from rhocover.coverage import Coverage, checked_weights
 from rhocover.datasets.empirical_model import KeyedModel, check_restarts, observed_model, over_model
 from rhocover.datasets.states import declared_of, over_all, over_declared
 from rhocover.datasets.tally import Tally
-from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.errors import InvalidArgumentError, InvalidDataError, Note, parse_text
 from rhocover.exploring.certificates import Certificate
 from rhocover.learning.confidence import make_confidence
 from rhocover.learning.estimate import Estimate
@@ -47,7 +47,9 @@ from rhocover.planning.program import EPSILON
 
 LARGEST = 100_000  # pairs times states up to which a certificate is made unasked
 NO_OTHERS = "if there are no states but those met"
-TOO_LARGE = f"unasked where pairs times states are more than {LARGEST:,}: certificate=True insists"
+TOO_LARGE = Note(
+    parse_text(f"unasked where pairs times states are more than {LARGEST:,}: `certificate=True` insists")
+)
 PLAN_TOLERANCE = 1e-8
 MAX_ROUNDS = 2  # of the search for the best potential: more take long and hardly raise the bound
 
@@ -170,15 +172,20 @@ def _by_key(tally: Tally, mu: FloatArray) -> Target:
     if declared is not None and (tally.num_actions, len(declared.keys)) == (A, S):
         return Target(over_all(tally), frozen(mu.copy()))
     if declared is not None and declared.is_asked:
-        raise InvalidArgumentError(
-            f"`mu` must have shape ({len(declared.keys)}, {tally.num_actions}), a row for each of the "
-            f"`num_states`, got shape {mu.shape}."
+        raise InvalidArgumentError.of(
+            "mu",
+            parse_text(
+                f"must have shape ({len(declared.keys)}, {tally.num_actions}), a row for each of the "
+                "`num_states`"
+            ),
+            f"shape {mu.shape}",
         )
     by_number = all(isinstance(key, int) and 0 <= key < S for key in tally.keys)
     if tally.num_actions != A or not (by_number or tally.num_states == S):
-        raise InvalidArgumentError(
-            f"`mu` must have shape (states, {tally.num_actions}) with a row for every state: {tally.source} "
-            f"has {tally.num_states}, {_range(tally)}; got shape {mu.shape}."
+        raise InvalidArgumentError.of(
+            "mu",
+            f"must have shape (states, {tally.num_actions}) with a row for every state: {tally.source} has "
+            f"{tally.num_states}, {_range(tally)}; got shape {mu.shape}",
         )
     return Target(tally.over(range(S)) if by_number else tally, frozen(mu.copy()))
 
@@ -232,7 +239,8 @@ def find_best(target: Target, coverage: Coverage, wanted: bool | None) -> Best:
     if wanted is False:
         return _none("")
     if wanted is None and num_pairs > LARGEST_PLAN:
-        return _none(f"{num_pairs} pairs are many, so no best was planned: pass best=True.")
+        many = f"{num_pairs} pairs are many, so no best was planned: pass `best=True`."
+        return _none(Note(parse_text(many)))
     if model is not None:
         return _planned(model, model.pair_state * tally.num_actions + model.pair_action, coverage, "")
     try:

@@ -304,16 +304,18 @@ class Tallier:
         """Returns whole numbers from 0 as int64; says the row of the first that is none."""
         array = checks.any_array(values, name)
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise InvalidDataError(
-                f"`{name}` must be one whole number a row, got shape {array.shape} of {array.dtype}."
+            raise InvalidDataError.of(
+                name, "must be one whole number a row", f"shape {array.shape} of {array.dtype}"
             )
         array = array.astype(np.int64, copy=False)
         if array.size and (array.min() < 0 or (limit is not None and array.max() >= limit)):
             row = int(np.argmax((array < 0) | (array >= (limit or np.iinfo(np.int64).max))))
             bound, where = "" if limit is None else f" to {limit - 1}", f"in row {self.num_steps + row}"
-            raise InvalidDataError(
-                f"`{name}` must be whole numbers from 0{bound}, got {array[row]} {where}. Is it data of "
-                "another environment?"
+            raise InvalidDataError.of(
+                name,
+                f"must be whole numbers from 0{bound}",
+                f"{array[row]} {where}",
+                remedy="Is it data of another environment?",
             )
         return array
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rhocover.checks import BoolArray, IntArray
-from rhocover.errors import InvalidDataError, shortened
+from rhocover.errors import InvalidDataError, parse_text, shortened
 
 SYNONYMS = {
     "state": ("s", "state", "states", "obs", "observation", "observations"),
@@ -92,8 +92,8 @@ def whole_numbers(values: Any, name: str, first_row: int = 0) -> IntArray:
     elif array.dtype.kind == "u" and array.dtype.itemsize == 8:
         _refuse(array, array > np.iinfo(np.int64).max, name, first_row, "whole numbers that int64 can hold")
     elif array.dtype.kind not in "iu":
-        raise InvalidDataError(
-            f"`{name}` must hold whole numbers, got {_kinds(array)}. Give states and actions numbers from 0."
+        raise InvalidDataError.of(
+            name, "must hold whole numbers", _kinds(array), remedy="Give states and actions numbers from 0."
         )
     return array.astype(np.int64, copy=False)
 
@@ -109,7 +109,7 @@ def flags(values: Any, name: str, first_row: int = 0) -> BoolArray:
         _refuse(array, ~true & ~np.isin(text, FALSE), name, first_row, "True or False, or 0 or 1")
         return true
     if array.dtype.kind not in "iuf":
-        raise InvalidDataError(f"`{name}` must hold True or False, or 0 or 1, got {_kinds(array)}.")
+        raise InvalidDataError.of(name, "must hold True or False, or 0 or 1", _kinds(array))
     _refuse(array, (array != 0) & (array != 1), name, first_row, "True or False, or 0 or 1")
     return array == 1
 
@@ -119,13 +119,15 @@ def _column(values: Any, name: str) -> Any:
     try:
         array = np.asarray(values)
     except (ValueError, MemoryError) as error:
-        raise InvalidDataError(f"`{name}` must be one value a row, got rows of different lengths.") from error
+        raise InvalidDataError.of(name, "must be one value a row", "rows of different lengths") from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InvalidDataError(
-            f"`{name}` must be one value a row, got an array of shape {array.shape}. Observations of several "
-            "numbers need `states`, for example rc.Bins."
+        raise InvalidDataError.of(
+            name,
+            "must be one value a row",
+            f"an array of shape {array.shape}",
+            remedy=parse_text("Observations of several numbers need `states`, for example rc.Bins."),
         )
     return array
 
@@ -138,8 +140,8 @@ def _parsed(array: Any, name: str, first_row: int) -> Any:
         except (ValueError, OverflowError):
             continue
     row = next(row for row, text in enumerate(array.tolist()) if not _is_number(text))
-    raise InvalidDataError(
-        f"`{name}` must hold whole numbers, got {shortened(repr(str(array[row])))} in row {first_row + row}."
+    raise InvalidDataError.of(
+        name, "must hold whole numbers", f"{shortened(repr(str(array[row])))} in row {first_row + row}"
     )
 
 
@@ -154,8 +156,8 @@ def _is_number(text: Any) -> bool:
 def _refuse(array: Any, bad: BoolArray, name: str, first_row: int, expected: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
-        raise InvalidDataError(
-            f"`{name}` must hold {expected}, got {shortened(array[row])} in row {first_row + row}."
+        raise InvalidDataError.of(
+            name, f"must hold {expected}", f"{shortened(array[row])} in row {first_row + row}"
         )
 
 

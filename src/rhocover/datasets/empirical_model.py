@@ -26,7 +26,7 @@ from rhocover import checks
 from rhocover.chains import EndComponents, maximal_end_components
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
 from rhocover.datasets.tally import Tally
-from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.errors import InvalidArgumentError, InvalidDataError, calling, parse_text
 from rhocover.mdp import MDP
 
 MOST_ENTRIES = 50_000_000  # of the transition matrix: restarts from everywhere to everywhere
@@ -148,7 +148,8 @@ def _names(items: IntArray, name: Callable[[int], str]) -> str:
 # or by number. Visits to what the model does not have, and moves that it gives probability 0, cannot be:
 # such data is refused, because every figure about it would be wrong.
 
-IMPOSSIBLE = "Is it data of another environment? To judge it by itself, leave `model` out."
+BY_ITSELF = parse_text("Leave `model` out: the best is then that of what the data shows.")
+IMPOSSIBLE = parse_text("Is it data of another environment? To judge it by itself, leave `model` out.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,10 +170,15 @@ def read_model(model: Any) -> KeyedModel | None:
     if hasattr(model, "unwrapped"):
         from rhocover.environments.table_model import read_table
 
-        table, spaces = read_table(model), (model.observation_space, model.action_space)
+        try:
+            with calling(env="model"):
+                table, spaces = read_table(model), (model.observation_space, model.action_space)
+        except InvalidArgumentError as error:
+            error.remedy = error.remedy and BY_ITSELF
+            raise
         return KeyedModel(table.model, tuple(table.states.tolist()), spaces)
-    raise InvalidArgumentError(
-        f"`model` must be an MDP or a Gymnasium environment with a table, got {type(model).__name__}."
+    raise InvalidArgumentError.of(
+        "model", "must be an MDP or a Gymnasium environment with a table", type(model).__name__
     )
 
 
@@ -180,9 +186,8 @@ def over_model(tally: Tally, known: KeyedModel) -> Tally:
     """Returns the tally over the model's states; refuses what the model says cannot be."""
     model = known.mdp
     if tally.num_actions != model.num_actions:
-        raise InvalidDataError(
-            f"{tally.source} has {tally.num_actions} actions, `model` has {model.num_actions}. {IMPOSSIBLE}"
-        )
+        has = f"{tally.source} has {tally.num_actions} actions, `model` has {model.num_actions}."
+        raise InvalidDataError(parse_text(has), argument="model", remedy=IMPOSSIBLE)
     labels = model.state_labels
     names = [tally.state_name(state) for state in range(tally.num_states)]
     if known.keys is not None:
@@ -202,10 +207,11 @@ def _placed(tally: Tally, names: list[Any], whole: Sequence[Any]) -> Tally:
     place = {name: number for number, name in enumerate(whole)}
     lost = [name for name in names if name not in place]
     if lost:
-        raise InvalidDataError(
-            f"{tally.source} has states that `model` does not: {checks.name_some(lost)}; its "
-            f"{len(place)} states are {checks.name_some(list(place), 4)}. {IMPOSSIBLE}"
+        has = (
+            f"{tally.source} has states that `model` does not: {checks.name_some(lost)}; its {len(place)} "
+            f"states are {checks.name_some(list(place), 4)}."
         )
+        raise InvalidDataError(parse_text(has), argument="model", remedy=IMPOSSIBLE)
     return replace(tally, keys=tuple(place[name] for name in names))
 
 
@@ -214,7 +220,8 @@ def _check_pairs(tally: Tally, model: MDP) -> None:
     absent = (tally.counts > 0) & (model.table(np.ones(model.num_pairs)) == 0)
     if absent.any():
         name = tally.pair_name(int(np.flatnonzero(absent)[0]))
-        raise InvalidDataError(f"{tally.source} visits {name}, which `model` does not allow. {IMPOSSIBLE}")
+        visits = f"{tally.source} visits {name}, which `model` does not allow."
+        raise InvalidDataError(parse_text(visits), argument="model", remedy=IMPOSSIBLE)
 
 
 def _check_moves(tally: Tally, model: MDP) -> None:
@@ -226,7 +233,7 @@ def _check_moves(tally: Tally, model: MDP) -> None:
     wrong = np.flatnonzero(impossible.data)
     if wrong.size:
         pair, state = (int(part[wrong[0]]) for part in impossible.coords)
-        raise InvalidDataError(
+        goes = (
             f"{tally.source} goes from {model.pair_name(pair)} to {tally.state_name(state)}, which `model` "
-            f"gives probability 0. {IMPOSSIBLE}"
         )
+        raise InvalidDataError(parse_text(f"{goes}gives probability 0."), argument="model", remedy=IMPOSSIBLE)

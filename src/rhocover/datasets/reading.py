@@ -29,7 +29,16 @@ from rhocover.datasets.tables import READERS, DataTable, table_of_columns
 from rhocover.datasets.tally import Tally
 from rhocover.documents import from_document
 from rhocover.environments.encoding import ACTION_CODE, state_code_from_document
-from rhocover.errors import FileFormatError, InvalidArgumentError, InvalidDataError, naming, shortened
+from rhocover.errors import (
+    Argument,
+    FileFormatError,
+    InvalidArgumentError,
+    InvalidDataError,
+    inside,
+    naming,
+    parse_text,
+    shortened,
+)
 from rhocover.files import check_format, load_document
 
 # The folder that collect() leaves, as data: the data set in it.
@@ -72,6 +81,7 @@ def check_version(place: Path | str, document: dict[str, Any]) -> None:
 
 # What a user brings, as a tally: arrays, a file, a Minari data set, or something that was tallied already.
 
+OTHERS = ("states", "actions", "num_states", "num_actions", "model")  # arguments that errors may be about
 TUPLE_NAMES = {4: ("s", "a", "s_next", "done"), 5: ("s", "a", "s_next", "terminated", "truncated")}
 
 
@@ -95,9 +105,10 @@ def read_tally(
     num_actions = None if num_actions is None else checks.size(num_actions, "num_actions", least=1)
     if isinstance(data, str | os.PathLike):
         checks.place(data, "data", "file or folder")
-        with naming(data):
+        with naming(data), inside("data", *OTHERS):
             return _read(find_data(os.fspath(data)), states, actions, num_states, num_actions, spaces)
-    return _read(data, states, actions, num_states, num_actions, spaces)
+    with inside("data", *OTHERS):
+        return _read(data, states, actions, num_states, num_actions, spaces)
 
 
 def _read(data: Any, states: Any, actions: Any, num_states: Any, num_actions: Any, spaces: Any) -> Tally:
@@ -114,7 +125,7 @@ def open_table(data: Any) -> DataTable:
     if isinstance(data, str | os.PathLike):
         path = Path(data)
         if not path.is_file():
-            raise InvalidDataError(f"`data`: there is no file {str(path)!r}.")
+            raise InvalidDataError.of("data", f": there is no file {str(path)!r}")
         return READERS[path.suffix.lower()](path)
     if isinstance(data, Mapping):
         return table_of_columns(data, "the data")
@@ -123,9 +134,10 @@ def open_table(data: Any) -> DataTable:
             return table_of_columns(dict(zip(TUPLE_NAMES[len(data)], data, strict=True)), "the data")
     elif hasattr(data, "columns") and hasattr(data, "__getitem__"):  # a data frame
         return table_of_columns({name: data[name] for name in data.columns}, "the data")
-    raise InvalidDataError(
-        f"`data` must be columns (a mapping, a data frame or a tuple s, a, s_next, done), a path ending in "
-        f"{', '.join(READERS)}, a Minari data set or its id, or a Tally; got {_said(data)}."
+    raise InvalidDataError.of(
+        "data",
+        "must be columns (a mapping, a data frame or a tuple s, a, s_next, done), a path ending in "
+        f"{', '.join(READERS)}, a Minari data set or its id, or a Tally; got {_said(data)}",
     )
 
 
@@ -139,8 +151,8 @@ def _is_minari(data: Any) -> bool:
     if isinstance(data, str | os.PathLike):
         path = Path(data)
         if path.is_file() and path.suffix.lower() not in READERS:
-            raise InvalidDataError(
-                f"`data`: {str(path)!r} must end in {', '.join(READERS)}, or be a Minari data set's folder."
+            raise InvalidDataError.of(
+                "data", f": {str(path)!r} must end in {', '.join(READERS)}, or be a Minari data set's folder"
             )
         return path.suffix.lower() not in READERS or path.is_dir()
     return any(hasattr(type(data), name) for name in ("iterate_episodes", "episodes"))
@@ -208,13 +220,14 @@ def _checked(
     """Returns a tally that was made elsewhere; refuses what does not go with it."""
     for value, name in ((states, "states"), (actions, "actions")):
         if value is not None:
-            raise InvalidArgumentError(
-                f"`{name}` is for observations; {tally.source} is counted already. Leave it out."
+            raise InvalidArgumentError.of(
+                name, f"is for observations; {tally.source} is counted already", remedy="Leave it out."
             )
     if num_actions is not None and num_actions != tally.num_actions:
-        raise InvalidDataError(
-            f"`num_actions` is {num_actions}, {tally.source} has {tally.num_actions}. Is it data of another "
-            "environment?"
+        raise InvalidDataError.of(
+            "num_actions",
+            f"is {num_actions}, {tally.source} has {tally.num_actions}",
+            remedy="Is it data of another environment?",
         )
     return _of_so_many(tally, num_states)
 
@@ -225,9 +238,11 @@ def _of_so_many(tally: Tally, num_states: int | None) -> Tally:
         return tally
     beyond = [key for key in tally.keys if not _is_below(key, num_states)]
     if beyond:
-        raise InvalidDataError(
-            f"`num_states` is {num_states}, so states are 0 to {num_states - 1}; {tally.source} has "
-            f"{checks.name_some(beyond)}. Is it data of another environment?"
+        raise InvalidDataError.of(
+            "num_states",
+            f"is {num_states}, so states are 0 to {num_states - 1}; {tally.source} has "
+            f"{checks.name_some(beyond)}",
+            remedy="Is it data of another environment?",
         )
     if tally.keys == tuple(range(num_states)):
         return tally
@@ -283,8 +298,8 @@ def stored_actions(source: Any) -> Any:
     try:
         found = from_document(ACTION_CODE, document, "the code of actions")
     except FileFormatError as error:
-        said = f"`data`: {source.dataset_id} has damaged actions, or not those of its action space"
-        raise InvalidDataError(f"{said}: {error}") from error
+        damaged = f": {source.dataset_id} has damaged actions, or not those of its action space: {error}"
+        raise InvalidDataError.of("data", damaged.removesuffix(".")) from error
     return found.actions if kind == "listed" else [len(levels) for levels in found.levels]
 
 
@@ -321,7 +336,7 @@ def tally_of_minari(
         count_episodes(tallier, columns, code, action_code, source.dataset_id, goes_on)
         goes_on = columns.has_more
     if not tallier.num_steps:
-        raise InvalidDataError(f"`data`: {source.dataset_id} has zero steps: there is nothing to count.")
+        raise InvalidDataError.of("data", f": {source.dataset_id} has zero steps: there is nothing to count")
     return code.named(tallier.tally(source=str(source.dataset_id), action_names=action_code.names))
 
 
@@ -336,9 +351,8 @@ def count_episodes(
         seen = _minari_state_numbers(columns.observations, code, tallier.num_steps)
         actions = action_code.numbers(columns.actions)
     except InvalidArgumentError as error:
-        raise InvalidDataError(
-            f"`data`: {source} cannot be read after step {tallier.num_steps}: {error}"
-        ) from error
+        where = f": {source} cannot be read after step {tallier.num_steps}: "
+        raise InvalidDataError((Argument("data"), where, *error.text), argument="data") from error
     lengths = np.asarray(columns.lengths, np.int64)
     begin = np.cumsum(lengths) - lengths + np.arange(lengths.size)  # of each episode, among observations
     is_state, is_next = np.ones(seen.size, bool), np.ones(seen.size, bool)
@@ -376,18 +390,23 @@ def _action_code(actions: Any, source: Any) -> Any:
     try:
         code = read_action_code(said, source.action_space)
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidDataError(f"`data`: the actions of {source.dataset_id} are damaged: {error}.") from error
+        raise InvalidDataError.of(
+            "data", f": the actions of {source.dataset_id} are damaged: {error}"
+        ) from error
     if code.document() != dict(stored(source, "actions")):
-        raise InvalidDataError(
-            f"`data`: the actions of {source.dataset_id} are not those of its action space."
+        raise InvalidDataError.of(
+            "data", f": the actions of {source.dataset_id} are not those of its action space"
         )
     return code
 
 
 def _check_space(came: Any, expected: Any, name: str, source: str) -> None:
     if came != expected:
-        raise InvalidDataError(
-            f"`data`: {source} has the {name} {came}, `model` has {expected}: it is another environment's."
+        raise InvalidDataError.of(
+            "data",
+            parse_text(
+                f": {source} has the {name} {came}, `model` has {expected}: it is another environment's"
+            ),
         )
 
 

@@ -17,6 +17,7 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.datasets.best import Mixing
 from rhocover.datasets.tally import Tally
 from rhocover.documents import plain
+from rhocover.errors import Text, parse_text
 from rhocover.exploring.certificates import Certificate
 from rhocover.files import save_tensors
 from rhocover.layout import Layout
@@ -98,13 +99,13 @@ def sentence(
     return f"{said}{possible} (worst ratio {_ratios(worst_ratio, best_ratio, rho)}){where}."
 
 
-def unmet_words(met: Met | None) -> str:
+def unmet_words(met: Met | None) -> Text:
     """Returns how to judge data by what it met; "" where it met everything."""
     if met is None:
         return ""
-    return (
-        f"{met.total - met.number:,} {met.noun} were never met. If nothing leads there, met_only=True judges "
-        "the data by those that were, and `mu` by those with a weight."
+    return parse_text(
+        f"{met.total - met.number:,} {met.noun} were never met. If nothing leads there, `met_only=True` "
+        "judges the data by those that were, and `mu` by those with a weight."
     )
 
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 import numpy as np
 
 from rhocover.datasets.columns import SIZE, check_lengths
-from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, shortened
+from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, naming, shortened
 from rhocover.files import check_plain
 
 # The rows of a CSV file, some at a time: a line without end is refused where it becomes too long.
@@ -156,18 +156,21 @@ def _opened_npz(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> Archiv
     """Returns a column whose header is read; refuses one that claims more than its bytes can be."""
     member = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.NameToInfo else name)
     if member.compress_type not in METHODS:
-        raise InvalidDataError(
-            f"`{name}` is packed by method {member.compress_type} of ZIP. Write the file with numpy.savez."
+        raise InvalidDataError.of(
+            name,
+            f"is packed by method {member.compress_type} of ZIP",
+            remedy="Write the file with numpy.savez.",
         )
     file = stack.enter_context(archive.open(member))
     dtype, shape, is_turned = _header(file, name)
     column = ArchiveArray(name, file, dtype, shape, is_turned)
     claimed = dtype.itemsize * math.prod(shape)
     if claimed > member.file_size or member.file_size > MOST_RATIO * max(member.compress_size, 1):
-        raise InvalidDataError(
-            f"`{name}` claims {claimed} bytes (shape {shape}) of {member.file_size}, and the file stores "
-            f"{member.compress_size} for them: it is damaged, or packed to do harm. Write it again with "
-            "numpy.savez."
+        raise InvalidDataError.of(
+            name,
+            f"claims {claimed} bytes (shape {shape}) of {member.file_size}, and the file stores "
+            f"{member.compress_size} for them: it is damaged, or packed to do harm",
+            remedy="Write it again with numpy.savez.",
         )
     _check_row(column, claimed)
     return column
@@ -196,7 +199,7 @@ def _header(file: IO[bytes], name: str) -> tuple[np.dtype[Any], tuple[int, ...],
     if dtype.hasobject:
         raise ValueError(f"`{name}` holds Python objects, which are never unpickled")
     if not shape:
-        raise InvalidDataError(f"`{name}` must be a column, got one value.")
+        raise InvalidDataError.of(name, "must be a column", "one value")
     if min(shape) < 0:
         raise ValueError(f"`{name}` has shape {shape}")
     return dtype, shape, is_turned and len(shape) > 1
@@ -239,7 +242,7 @@ def _check_letters(codes: Any, name: str) -> None:
     """Refuses numbers that are no letters of Unicode; Python fails on some and cannot print others."""
     bad = (codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))
     if bad.any():
-        raise InvalidDataError(f"`{name}` has a text with the letter {int(codes[bad][0]):#x}, which is none.")
+        raise InvalidDataError.of(name, f"has a text with the letter {int(codes[bad][0]):#x}, which is none")
 
 
 # The columns of a Parquet file, a piece at a time: what its footer says is checked before they are
@@ -299,9 +302,10 @@ def _check_column(column: Any, wanted: Sequence[str]) -> None:
     )
     size = max(column.total_uncompressed_size, 0 if is_plain else 8 * column.num_values)
     if name in wanted and not is_plain and size > MOST_COLUMN:
-        raise InvalidDataError(
-            f"`{name}` has {size} bytes in one row group, of which at most {MOST_COLUMN} are read. States "
-            "and actions are numbers; write text and lists in smaller row groups."
+        raise InvalidDataError.of(
+            name,
+            f"has {size} bytes in one row group, of which at most {MOST_COLUMN} are read",
+            remedy="States and actions are numbers; write text and lists in smaller row groups.",
         )
 
 
@@ -326,7 +330,7 @@ def _column(column: Any, name: str, first_row: int) -> Any:
     """Returns a column of an Arrow batch as an array, without a copy where that can be."""
     if column.null_count:
         row = first_row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise InvalidDataError(f"`{name}` must have a value in every row, got none in row {row}.")
+        raise InvalidDataError.of(name, "must have a value in every row", f"none in row {row}")
     if hasattr(column, "dictionary"):
         return _looked_up(column, name)
     values = column.to_numpy(zero_copy_only=False)
@@ -343,7 +347,7 @@ def _looked_up(column: Any, name: str) -> Any:
     if types.is_string(kept.type) or types.is_large_string(kept.type):
         return text_array(kept.to_pylist(), name)[column.indices.to_numpy(zero_copy_only=False)]
     if types.is_binary(kept.type) or types.is_large_binary(kept.type):
-        raise InvalidDataError(f"`{name}` must hold whole numbers, got bytes.")
+        raise InvalidDataError.of(name, "must hold whole numbers", "bytes")
     return column.dictionary_decode().to_numpy(zero_copy_only=False)
 
 
@@ -351,7 +355,7 @@ def text_array(values: Sequence[str], name: str) -> Any:
     """Returns texts as an array, in which each takes the room of the longest."""
     longest = max(values, key=len, default="")
     if len(longest) > LONGEST_TEXT:
-        raise InvalidDataError(f"`{name}` has a text of {len(longest)} letters: {shortened(longest, 60)}.")
+        raise InvalidDataError.of(name, f"has a text of {len(longest)} letters: {shortened(longest, 60)}")
     return np.array(values, str)
 
 
@@ -389,9 +393,9 @@ def _array(values: Any, name: str) -> Any:
     try:
         array = np.asarray(values)
     except (ValueError, MemoryError) as error:
-        raise InvalidDataError(f"`{name}` must be one value a row, got rows of different lengths.") from error
+        raise InvalidDataError.of(name, "must be one value a row", "rows of different lengths") from error
     if array.ndim == 0:
-        raise InvalidDataError(f"`{name}` must be a column, got one value: {values!r}.")
+        raise InvalidDataError.of(name, "must be a column", f"one value: {values!r}")
     return array
 
 
@@ -451,10 +455,9 @@ def _opened(path: Path) -> Iterator[Any]:
 def _reading(path: Path, what: str) -> Iterator[int]:
     """Returns the size of a file; what a reader raises about a damaged one becomes a refusal by name."""
     try:
-        yield check_plain(path)
-    except RhocoverError as error:
-        if isinstance(error, InvalidDataError) and str(path) not in str(error):
-            raise InvalidDataError(f"{path}: {error}") from error
+        with naming(path):
+            yield check_plain(path)
+    except RhocoverError:
         raise
     except Exception as error:  # what NumPy, zlib, zipfile and Arrow raise has no common class
         said = shortened(str(error).splitlines()[0] if str(error) else type(error).__name__)

@@ -305,8 +305,8 @@ class Tally:
         place = {key: number for number, key in enumerate(keys)}
         lost = [key for key in self.keys if key not in place]
         if lost:
-            raise InvalidArgumentError(
-                f"`keys` must hold every state met; missing: {checks.name_some(lost)}."
+            raise InvalidArgumentError.of(
+                "keys", f"must hold every state met; missing: {checks.name_some(lost)}"
             )
         new = np.array([place[key] for key in self.keys], np.int64)
         return replace(
@@ -419,4 +419,4 @@ def _counts_matrix(values: Any, name: str, shape: tuple[int, int]) -> Matrix:
 
 def _check_counts(values: Any, name: str) -> None:
     if values.size and (values.dtype.kind not in "iu" or values.min() < 0):
-        raise InvalidArgumentError(f"`{name}` must hold counts: whole numbers, none below 0.")
+        raise InvalidArgumentError.of(name, "must hold counts: whole numbers, none below 0")

@@ -80,9 +80,11 @@ def autoreset_mode(env: Any) -> str:
     text = str(getattr(mode, "value", mode)).replace("-", "_").lower()
     text = {"nextstep": NEXT_STEP, "samestep": SAME_STEP}.get(text, text)
     if text not in MODES:
-        raise InvalidArgumentError(
-            f'`env.metadata["autoreset_mode"]` must be one of {", ".join(MODES)}, got {mode!r}. Set it to '
-            "the gymnasium.vector.AutoresetMode by which `env` resets what has ended."
+        raise InvalidArgumentError.of(
+            'env.metadata["autoreset_mode"]',
+            f"must be one of {', '.join(MODES)}",
+            repr(mode),
+            remedy="Set it to the gymnasium.vector.AutoresetMode by which it resets what has ended.",
         )
     return text
 

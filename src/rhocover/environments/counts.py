@@ -21,7 +21,7 @@ from rhocover.coverage import checked_weights
 from rhocover.datasets.states import named_by
 from rhocover.datasets.tally import BatchCounts, Tally, rising
 from rhocover.environments.encoding.base import ActionCode, StateCode
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 
 PIECE = 4096  # steps that wait for their batch: so many cost a NumPy call little each
 
@@ -156,9 +156,12 @@ def read_weights(mu: Any, code: StateCode, num_actions: int) -> WeightRow:
     if callable(mu):
         return lambda key: np.array([_checked(mu(key, a), key, a) for a in range(num_actions)])
     if code.every_key is None:
-        raise InvalidArgumentError(
-            "`mu` as an array needs states that are numbered; `states` is a function, or too large a grid. "
-            "Pass `mu` as a function of (key, action)."
+        raise InvalidArgumentError.of(
+            "mu",
+            parse_text(
+                "as an array needs states that are numbered; `states` is a function, or too large a grid"
+            ),
+            remedy=parse_text("Pass `mu` as a function of (key, action)."),
         )
     table = checked_weights(checks.float_array(mu, "mu", (code.num_keys, num_actions)), "mu").copy()
     first = code.every_key.start
@@ -176,7 +179,7 @@ def plain(value: Any) -> Any:
 def _checked(weight: Any, key: Hashable, action: int) -> float:
     value = checks.number(weight, f"mu({key!r}, {action})")
     if not 0 <= value < np.inf:
-        raise InvalidArgumentError(
-            f"`mu` must be non-negative and finite, got mu({key!r}, {action}) = {value:g}."
+        raise InvalidArgumentError.of(
+            "mu", "must be non-negative and finite", f"mu({key!r}, {action}) = {value:g}"
         )
     return value

@@ -35,18 +35,23 @@ def read_step_timeout(step_timeout: Any) -> float | None:
         return None
     seconds = checks.number(step_timeout, "step_timeout")
     if not 0 < seconds <= LONGEST:
-        raise InvalidArgumentError(
-            f"`step_timeout` must be seconds, above 0 and at most {LONGEST:g}, got {seconds:g}. Leave it out "
-            "to wait for ever."
+        raise InvalidArgumentError.of(
+            "step_timeout",
+            f"must be seconds, above 0 and at most {LONGEST:g}",
+            f"{seconds:g}",
+            remedy="Leave it out to wait for ever.",
         )
     if not hasattr(signal, "setitimer"):
-        raise InvalidArgumentError(
-            "`step_timeout` needs an alarm clock that this system does not have (Windows). Leave it out."
+        raise InvalidArgumentError.of(
+            "step_timeout",
+            "needs an alarm clock that this system does not have (Windows)",
+            remedy="Leave it out.",
         )
     if threading.current_thread() is not threading.main_thread():
-        raise InvalidArgumentError(
-            "`step_timeout` works in the main thread only, and this is another one. Leave it out, or run it "
-            "in a process of its own."
+        raise InvalidArgumentError.of(
+            "step_timeout",
+            "works in the main thread only, and this is another one",
+            remedy="Leave it out, or run it in a process of its own.",
         )
     return seconds
 
@@ -133,7 +138,7 @@ def random_rollout(env: Any, num_steps: int, seed: int | None = None) -> NDArray
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1)
     if not callable(getattr(env, "reset", None)) or not hasattr(env, "action_space"):
-        raise InvalidArgumentError(f"`env` must be an environment of Gymnasium, got {type(env).__name__}.")
+        raise InvalidArgumentError.of("env", "must be an environment of Gymnasium", type(env).__name__)
     seen: list[Any] = []
     try:
         _roll_out(env, num_steps, seed, seen)

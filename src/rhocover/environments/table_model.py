@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from rhocover import checks
 from rhocover.chains import maximal_end_components, reachable_states
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, name_some
-from rhocover.errors import InvalidArgumentError, InvalidModelError, unknown_name
+from rhocover.errors import Call, InvalidArgumentError, InvalidModelError, unknown_name
 from rhocover.layout import Layout, rectangle
 from rhocover.mdp import MDP
 from rhocover.transitions import ROW_SUM_TOLERANCE
@@ -71,21 +71,29 @@ def read_rows(env: Any) -> TableRows:
     )  # fmt: skip
 
 
+LEARNED = Call('explore(env, ..., model="learned")', "--model learned")
+
+
 def _table(env: Any) -> Any:
     if isinstance(env, str):
-        raise InvalidArgumentError(f"`env` must be an environment, got a name: pass gymnasium.make({env!r}).")
+        raise InvalidArgumentError.of(
+            "env", "must be an environment", f"a name: pass gymnasium.make({env!r})"
+        )
     if not hasattr(env, "unwrapped") or not hasattr(env, "action_space"):
-        raise InvalidArgumentError(f"`env` must be an environment of Gymnasium, got {type(env).__name__}.")
+        raise InvalidArgumentError.of("env", "must be an environment of Gymnasium", type(env).__name__)
     table = getattr(env.unwrapped, "P", None)
     if not isinstance(table, Mapping | Sequence):
+        name = type(env.unwrapped).__name__
         raise InvalidArgumentError(
-            f"{type(env.unwrapped).__name__} has no table of its transitions (`env.unwrapped.P`), so its "
-            'model is not known. It can be learned on the way: explore(env, ..., model="learned").'
+            f"{name} has no table of its transitions (`env.unwrapped.P`), so its model is not known.",
+            argument="env",
+            remedy=("It can be learned on the way: ", LEARNED, "."),
         )
     if getattr(env.unwrapped, "fickle_passenger", False):
         raise InvalidArgumentError(
-            "a fickle passenger changes the destination outside the table of the Taxi environment. Make it "
-            'with fickle_passenger=False, or explore(env, ..., model="learned").'
+            "a fickle passenger changes the destination outside the table of the Taxi environment.",
+            argument="env",
+            remedy=("Make it with fickle_passenger=False, or ", LEARNED, "."),
         )
     return table
 
@@ -99,7 +107,8 @@ def _ranges(env: Any) -> tuple[range, range]:
         if not isinstance(inner, Discrete) or inner != outer:
             raise InvalidArgumentError(
                 f"a table needs one Discrete `{which}`, got {outer} outside and {inner} inside the wrappers. "
-                "Take the wrapper that changes it away, or pass env.unwrapped."
+                "Take the wrapper that changes it away, or pass env.unwrapped.",
+                argument="env",
             )
     return _numbers(env.observation_space), _numbers(env.action_space)
 
@@ -113,7 +122,7 @@ def _look_up(table: Any, number: int, place: str, kind: str) -> Any:
         return table[number]
     except (KeyError, IndexError, TypeError):
         raise InvalidModelError(
-            f"the table has no entry P{place}[{number}]; every {kind} of the space needs one."
+            f"the table has no entry P{place}[{number}]; every {kind} of the space needs one.", argument="env"
         ) from None
 
 
@@ -123,7 +132,9 @@ def _row(at_state: Any, state: int, action: int, states: range) -> list[Entry]:
     row = [_entry(entry, place, states) for entry in _listed(entries, place)]
     total = sum(entry[0] for entry in row)
     if not abs(total - 1) <= ROW_SUM_TOLERANCE:
-        raise InvalidModelError(f"{place} sums to {total:g}, expected 1 (tolerance {ROW_SUM_TOLERANCE:g}).")
+        raise InvalidModelError(
+            f"{place} sums to {total:g}, expected 1 (tolerance {ROW_SUM_TOLERANCE:g}).", argument="env"
+        )
     return row
 
 
@@ -131,7 +142,7 @@ def _listed(entries: Any, place: str) -> list[Any]:
     if isinstance(entries, Sequence) and not isinstance(entries, str):
         return list(entries)
     raise InvalidModelError(
-        f"{place} must be a list of (probability, state, reward, ended), got {entries!r}."
+        f"{place} must be a list of (probability, state, reward, ended), got {entries!r}.", argument="env"
     )
 
 
@@ -141,13 +152,17 @@ def _entry(entry: Any, place: str, states: range) -> Entry:
         result = float(probability), int(successor), bool(ended)
     except (TypeError, ValueError) as error:
         raise InvalidModelError(
-            f"{place} holds {entry!r}, expected (probability, next state, reward, terminated)."
+            f"{place} holds {entry!r}, expected (probability, next state, reward, terminated).",
+            argument="env",
         ) from error
     if not 0 <= result[0] <= 1 + ROW_SUM_TOLERANCE:  # NaN is not
-        raise InvalidModelError(f"{place} has the probability {result[0]:g}, expected 0 to 1.")
+        raise InvalidModelError(
+            f"{place} has the probability {result[0]:g}, expected 0 to 1.", argument="env"
+        )
     if result[1] != successor or result[1] not in states:
         raise InvalidModelError(
-            f"{place} leads to state {successor}, expected {states.start} to {states.stop - 1}."
+            f"{place} leads to state {successor}, expected {states.start} to {states.stop - 1}.",
+            argument="env",
         )
     return result
 
@@ -165,7 +180,8 @@ def _start(env: Any, num_states: int) -> FloatArray:
             return checks.distribution(getattr(env.unwrapped, name), f"env.unwrapped.{name}", num_states)
     raise InvalidArgumentError(
         f"{type(env.unwrapped).__name__} has a table but does not say how episodes begin: set "
-        f"env.unwrapped.initial_state_distrib to {num_states} probabilities."
+        f"env.unwrapped.initial_state_distrib to {num_states} probabilities.",
+        argument="env",
     )
 
 
@@ -258,7 +274,7 @@ def read_table(env: Any, *, ends: str = "restart") -> TabularModel:
     r1c1, r1c3, r2c3, r3c0, r3c3. The time limit of 100 steps is not part of the model.
     """
     if not isinstance(ends, str) or ends not in ENDS:
-        raise unknown_name("choice of `ends`", ends, ENDS)
+        raise unknown_name("choice of `ends`", ends, ENDS, argument="ends")
     rows = read_rows(env)
     whole = _whole_model(env, rows, _restarting(rows))
     acted_in = reachable_states(whole, rows.start)
@@ -290,7 +306,9 @@ def _staying(rows: TableRows, acted_in: BoolArray, is_end: BoolArray) -> Matrix:
     if both.size:
         raise InvalidArgumentError(
             f"some moves into state {both[0] + rows.first_state} end the episode and others do not, so it "
-            'cannot be a state that is never left. Use ends="restart".'
+            "cannot be a state that is never left.",
+            argument="ends",
+            remedy='Use ends="restart".',
         )
     at_end = np.repeat(is_end, rows.num_actions).astype(float)
     itself = sp.kron(sp.eye_array(rows.num_states), np.ones((rows.num_actions, 1)), format="csr")

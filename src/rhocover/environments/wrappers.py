@@ -109,11 +109,9 @@ def checked_environment(env: Any) -> gym.Env:
     """Returns `env` if it is a single environment."""
     if not isinstance(env, gym.Env):
         way_out = (
-            " Use the wrapper of the same name with `Vector`."
-            if isinstance(env, gym.vector.VectorEnv)
-            else ""
+            "Use the wrapper of the same name with `Vector`." if isinstance(env, gym.vector.VectorEnv) else ""
         )
-        raise InvalidArgumentError(f"`env` must be a gymnasium.Env, got {type(env).__name__}.{way_out}")
+        raise InvalidArgumentError.of("env", "must be a gymnasium.Env", type(env).__name__, way_out)
     return env
 
 
@@ -152,11 +150,11 @@ class VisitReward:
     def __init__(self, rho: Any, weights: WeightRow, cap: Any, counter: VisitCounter) -> None:
         self.rho = checks.number(rho, "rho")
         if self.rho < 0:
-            raise InvalidArgumentError(f"`rho` must be in [0, inf], got {self.rho:g}.")
+            raise InvalidArgumentError.of("rho", "must be in [0, inf]", f"{self.rho:g}")
         self.cap = checks.positive(cap, "cap")
         if self.cap <= 1:
-            raise InvalidArgumentError(
-                f"`cap` must be above 1, the gradient of an average visit, got {self.cap:g}."
+            raise InvalidArgumentError.of(
+                "cap", "must be above 1, the gradient of an average visit", f"{self.cap:g}"
             )
         self._counter, self._weights = counter, weights
         self._log_mu: list[float] = []  # per pair, grows with the counter
@@ -372,8 +370,10 @@ class CoverageRewardVector(RewardingWrapper, CountVisitsVector):
 def checked_vector(env: Any) -> VectorEnv:
     """Returns `env` if it is a vector environment."""
     if not isinstance(env, VectorEnv):
-        raise InvalidArgumentError(
-            f"`env` must be a gymnasium.vector.VectorEnv, got {type(env).__name__}. "
-            "For a single environment use the wrapper of the same name without `Vector`."
+        raise InvalidArgumentError.of(
+            "env",
+            "must be a gymnasium.vector.VectorEnv",
+            type(env).__name__,
+            remedy="For a single environment use the wrapper of the same name without `Vector`.",
         )
     return env

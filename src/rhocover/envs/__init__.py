@@ -89,7 +89,8 @@ def make(name: str, **parameters: Any) -> MDP:
     try:
         return builder(**parameters)
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{error} {_signature(name)}") from error
+        error.add_remedy(_signature(name))
+        raise
 
 
 def parameters(name: str) -> dict[str, Any]:
@@ -105,16 +106,20 @@ def parse_parameters(name: str, texts: Iterable[str]) -> dict[str, Any]:
     """
     result: dict[str, Any] = {}
     if isinstance(texts, str) or not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) == 0:
-        raise InvalidArgumentError(f"`texts` must be a list of texts parameter=value. {_signature(name)}")
+        raise InvalidArgumentError.of(
+            "texts", "must be a list of texts parameter=value", remedy=_signature(name)
+        )
     for text in texts:
         if not isinstance(text, str):
-            raise InvalidArgumentError(f"`texts` must hold texts, got {text!r}. {_signature(name)}")
+            raise InvalidArgumentError.of("texts", "must hold texts", repr(text), remedy=_signature(name))
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
-            raise InvalidArgumentError(f"expected parameter=value, got {text!r}. {_signature(name)}")
+            raise InvalidArgumentError(
+                f"expected parameter=value, got {text!r}.", argument="texts", remedy=_signature(name)
+            )
         _check_parameter(name, key)
         if key in result:
-            raise InvalidArgumentError(f"`{key}` is given twice. {_signature(name)}")
+            raise InvalidArgumentError.of(key, "is given twice", remedy=_signature(name))
         result[key] = _parse_value(name, key, value)
     return result
 
@@ -132,15 +137,17 @@ def _info(name: str) -> EnvInfo:
 
 
 def _builder(name: str) -> Callable[..., MDP]:
-    return _BUILDERS[checks.choice(name, "environment", names())]
+    return _BUILDERS[checks.choice(name, "name", names(), kind="environment")]
 
 
 def _check_parameter(name: str, key: str) -> None:
     known = parameters(name)
     if key not in known:
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InvalidArgumentError(f"`{name}` has no parameter {key!r}.{hint} {_signature(name)}")
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        raise InvalidArgumentError(
+            f"`{name}` has no parameter {key!r}.", argument=key, remedy=f"{hint}{_signature(name)}"
+        )
 
 
 def _signature(name: str) -> str:
@@ -163,6 +170,6 @@ def _parse_value(name: str, key: str, value: str) -> Any:
         return kind(value)
     except ValueError as error:
         expected = "number" if kind is float else "whole number"
-        raise InvalidArgumentError(
-            f"`{key}` must be a {expected}, got {value!r}. {_signature(name)}"
+        raise InvalidArgumentError.of(
+            key, f"must be a {expected}", repr(value), remedy=_signature(name)
         ) from error

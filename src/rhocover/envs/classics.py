@@ -213,8 +213,8 @@ def garnet(
 def _checked_successors(num_successors: int, num_states: int) -> int:
     num_successors = checks.size(num_successors, "num_successors", least=1)
     if num_successors > num_states:
-        raise InvalidArgumentError(
-            f"`num_successors` must be at most num_states={num_states}, got {num_successors}."
+        raise InvalidArgumentError.of(
+            "num_successors", f"must be at most num_states={num_states}", f"{num_successors}"
         )
     return num_successors
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from rhocover import checks, envs
 from rhocover.checks import FloatArray
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import Call, InvalidArgumentError, inside, parse_text
 from rhocover.experiments.comparison import Comparison, from_file
 from rhocover.experiments.finished_runs import Ledger
 from rhocover.experiments.pool import run_items
@@ -101,9 +101,10 @@ def read_models(given: Any) -> dict[str, MDP]:
 
 def _model(env: Any) -> MDP:
     if isinstance(env, str):
-        return envs.make(env)
+        with inside("envs"):
+            return envs.make(env)
     if not isinstance(env, MDP):
-        raise InvalidArgumentError(f"`envs` must hold MDPs or names, got {type(env).__name__}.")
+        raise InvalidArgumentError.of("envs", "must hold MDPs or names", type(env).__name__)
     return env
 
 
@@ -112,8 +113,8 @@ def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | R
     if isinstance(mu, Mapping):
         wrong = set(mu) ^ set(models)
         if wrong:
-            raise InvalidArgumentError(
-                f"`mu` must have an entry for each of {', '.join(models)}; {sorted(wrong)[0]!r} differs."
+            raise InvalidArgumentError.of(
+                "mu", f"must have an entry for each of {', '.join(models)}; {sorted(wrong)[0]!r} differs"
             )
         found = mu
     else:
@@ -135,18 +136,23 @@ def _weights(mu: Any) -> FloatArray | Rule | None:
 
 def read_explorers(given: Any, schedule: Any) -> dict[str, Any]:
     """Returns explorers by name; `schedule` sets the episodes of "algorithm1"."""
-    if isinstance(given, Mapping):
-        pairs = [(str(name), make_explorer(explorer)) for name, explorer in given.items()]
-    else:
-        several = [given] if isinstance(given, str) or hasattr(given, "policy") else given
-        made = [make_explorer(explorer) for explorer in _sequence(several, "explorers")]
-        pairs = [(explorer_name(explorer), explorer) for explorer in made]
-    found = _named(pairs, "explorers")
+    with inside("explorers"):
+        found = _named(_explorers(given), "explorers")
     if schedule is not None:
         if "algorithm1" not in found:
-            raise InvalidArgumentError("`schedule` goes with algorithm1, which is not among the explorers.")
+            raise InvalidArgumentError.of(
+                "schedule", "goes with algorithm1, which is not among the explorers"
+            )
         found["algorithm1"] = make_explorer(found["algorithm1"], schedule)
     return found
+
+
+def _explorers(given: Any) -> list[tuple[str, Any]]:
+    if isinstance(given, Mapping):
+        return [(str(name), make_explorer(explorer)) for name, explorer in given.items()]
+    several = [given] if isinstance(given, str) or hasattr(given, "policy") else given
+    made = [make_explorer(explorer) for explorer in _sequence(several, "explorers")]
+    return [(explorer_name(explorer), explorer) for explorer in made]
 
 
 def read_orders(rho: Any) -> tuple[float, ...]:
@@ -166,7 +172,7 @@ def read_seeds(seeds: Any) -> tuple[int, ...]:
 
 def _sequence(given: Any, name: str) -> list[Any]:
     if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
-        raise InvalidArgumentError(f"`{name}` must be a list, got {given!r}.")
+        raise InvalidArgumentError.of(name, "must be a list", repr(given))
     return list(given)
 
 
@@ -175,14 +181,18 @@ def _named(pairs: list[tuple[Any, Any]], name: str) -> dict[Any, Any]:
     names = [key for key, _ in pairs]
     twice = [key for k, key in enumerate(names) if key in names[:k]]
     if twice:
-        way_out = " Pass a mapping from names of your own." if name in ("envs", "explorers") else ""
-        raise InvalidArgumentError(f"`{name}` has {twice[0]!r} twice.{way_out}")
+        way_out = (
+            Call("Pass a mapping from names of your own.", "Give it once.")
+            if name in ("envs", "explorers")
+            else ""
+        )
+        raise InvalidArgumentError.of(name, f"has {twice[0]!r} twice", remedy=(way_out,) if way_out else "")
     return _some(dict(pairs), name)
 
 
 def _some(found: dict[Any, Any], name: str) -> dict[Any, Any]:
     if not found:
-        raise InvalidArgumentError(f"`{name}` must name at least one, got none.")
+        raise InvalidArgumentError.of(name, "must name at least one", "none")
     return found
 
 
@@ -272,9 +282,10 @@ def _read_workers(workers: int | None, question: CompareSpec, out: Any) -> int:
     """Returns how many processes to use; explorers of the caller's own stay in this one."""
     own = question.own_explorers
     if own and (out is not None or (workers or 1) > 1):
-        raise InvalidArgumentError(
-            f"`explorers`: {own[0]!r} is not of this library, so no other process and no file can "
-            "rebuild it. Pass workers=1 and no `out`."
+        raise InvalidArgumentError.of(
+            "explorers",
+            f": {own[0]!r} is not of this library, so no other process and no file can rebuild it",
+            remedy=parse_text("Pass workers=1 and no `out`."),
         )
     if workers is None:
         return 1 if own else os.cpu_count() or 1

@@ -18,7 +18,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.documents import from_document, plain
-from rhocover.errors import FileFormatError, InvalidArgumentError, naming
+from rhocover.errors import Call, FileFormatError, InvalidArgumentError, naming
 from rhocover.experiments.finished_runs import FILE, KIND
 from rhocover.experiments.question import COLUMNS, ENDS, FACTS, StoredQuestion
 from rhocover.exploring.models import KNOWN, model_from_document, model_name
@@ -189,7 +189,7 @@ class Comparison:
 
     def at_end(self, env: str, rho: float, explorer: str, name: str) -> FloatArray:
         """Returns one of the `ends` for every seed, `[seeds]`."""
-        checks.choice(name, "end", ENDS)
+        checks.choice(name, "name", ENDS, kind="end")
         e, r = self._cell(env, rho)
         return self.ends[name][e, r, _find("explorer", explorer, self.explorers)]
 
@@ -206,7 +206,7 @@ class Comparison:
 
     def fact(self, env: str, rho: float, name: str) -> float:
         """Returns one of the `facts` of a model and an order."""
-        checks.choice(name, "fact", FACTS)
+        checks.choice(name, "name", FACTS, kind="fact")
         return float(self.facts[name][self._cell(env, rho)])
 
     def num_incomplete(self, env: str, rho: float, explorer: str) -> IntArray:
@@ -255,7 +255,7 @@ class Comparison:
         rho = checks.number(rho, "rho")
         if rho not in self.orders:
             known = ", ".join(f"{order:g}" for order in self.orders)
-            raise InvalidArgumentError(f"`rho` must be one of {known}, got {rho:g}.")
+            raise InvalidArgumentError.of("rho", f"must be one of {known}", f"{rho:g}")
         return _find("env", env, self.envs), self.orders.index(rho)
 
 
@@ -268,8 +268,12 @@ def from_file(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any], or
     done = tensors["done"]
     if not done.all():
         raise InvalidArgumentError(
-            f"{origin!r} holds {int(done.sum())} of {done.size} runs. Call compare again with the same "
-            "arguments: it goes on from there."
+            f"{origin!r} holds {int(done.sum())} of {done.size} runs.",
+            argument="path",
+            remedy=(
+                Call("Call compare", "Type rhocover compare"),
+                " again with the same arguments: it goes on from there.",
+            ),
         )
     comparison = Comparison(
         steps=frozen(tensors["steps"]),

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.errors import FileFormatError, InvalidArgumentError
+from rhocover.errors import FileFormatError, InvalidArgumentError, parse_text
 from rhocover.experiments.question import COLUMNS, ENDS, FACTS, CompareSpec, Outcome, Place
 from rhocover.exploring.models import MODELS, model_document
 from rhocover.files import load_tensors, save_tensors
@@ -123,13 +123,13 @@ def _check_folder(place: Location) -> None:
     """Refuses a place that is no folder, or one that holds something else and no comparison."""
     folder = place.path
     if folder.exists() and not folder.is_dir():
-        raise InvalidArgumentError(f"`out` must be a folder, got the file {place.shown!r}.")
+        raise InvalidArgumentError.of("out", "must be a folder", f"the file {place.shown!r}")
     entries = sorted(folder.iterdir()) if folder.exists() else []
     foreign = [entry.name for entry in entries if not _is_left(entry)]
     if foreign and FILE not in foreign:
-        raise InvalidArgumentError(
-            f"`out` must be a new or empty folder, or one of a comparison: {place.shown!r} holds "
-            f"{foreign[0]!r}."
+        raise InvalidArgumentError.of(
+            "out",
+            f"must be a new or empty folder, or one of a comparison: {place.shown!r} holds {foreign[0]!r}",
         )
 
 
@@ -155,9 +155,10 @@ def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> N
     name = differing[0]
     shown = f": {_shown(stored.get(name))}, now {_shown(asked[name])}"
     shown = shown if len(shown) < MOST_LETTERS else ""
-    raise InvalidArgumentError(
-        f"`out` {folder!r} holds a comparison with other {words.get(name, f'`{name}`')}{shown}. Nothing was "
-        "changed. Go on with the same arguments, or name another folder."
+    raise InvalidArgumentError.of(
+        "out",
+        parse_text(f"{folder!r} holds a comparison with other {words.get(name, f'`{name}`')}{shown}"),
+        remedy="Nothing was changed. Go on with the same arguments, or name another folder.",
     )
 
 

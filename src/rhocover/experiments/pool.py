@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from rhocover.errors import RhocoverError, WorkerWarning
+from rhocover.errors import RhocoverError, WorkerWarning, parse_text
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -34,9 +34,9 @@ NEVER_BEGAN = (
     '`if __name__ == "__main__":`, which it needs? Typed in or read from a pipe there is no script: pass '
     "workers=1."
 )
-DIED_AGAIN = (
+DIED_AGAIN = parse_text(
     f"worker processes were killed {MOST_DEATHS} times in a row before they answered anything. Perhaps the "
-    "memory ran out: use fewer `workers`, or workers=1 to see what happens in this process."
+    "memory ran out: use fewer `workers`, or `workers=1` to see what happens in this process."
 )
 REPLACED = "a worker process was killed (perhaps the memory ran out). The workers are replaced and go on: "
 _held: dict[str, Callable[[Any], Any]] = {}  # in a worker: the function, received when the process begins

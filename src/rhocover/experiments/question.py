@@ -19,7 +19,15 @@ import numpy as np
 from rhocover import errors
 from rhocover.checks import FloatArray
 from rhocover.documents import TextNumber, to_document
-from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, SolverError
+from rhocover.errors import (
+    InvalidArgumentError,
+    NotConvergedError,
+    RhocoverError,
+    SolverError,
+    Text,
+    format_text,
+    join_texts,
+)
 from rhocover.exploring import Run, explore
 from rhocover.exploring.models import Model, model_document, model_from_document
 from rhocover.exploring.registry import explorer_document, explorer_from_document
@@ -212,8 +220,9 @@ class Failure:
     """Why a run left nothing."""
 
     kind: str
-    message: str
+    message: Text
     origin: str
+    argument: str = ""
 
 
 def run_one(question: CompareSpec, place: Place) -> Outcome | Failure:
@@ -240,12 +249,16 @@ def failure_of(error: Exception) -> Failure:
     """Returns the error being handled as a value; its kind is its name, or the one of ours that it is."""
     names = [kind.__name__ for kind in type(error).__mro__]
     kind = next((name for name in names if name in KINDS), names[0])
-    return Failure(kind, str(error), traceback.format_exc())
+    text, argument = getattr(error, "text", str(error)), getattr(error, "argument", "")
+    return Failure(kind, text, traceback.format_exc(), argument)
 
 
 def error_of(failure: Failure, run: str) -> Exception:
     """Returns the error to raise: it says which run failed and why; a defect keeps its traceback."""
-    message = f"the run of {run} failed: {failure.message}"
+    text = join_texts(f"the run of {run} failed:", failure.message)
+    message = format_text(text)
+    if failure.kind == InvalidArgumentError.__name__:
+        return InvalidArgumentError(text, argument=failure.argument)
     if failure.kind in KINDS:
         return KINDS[failure.kind](message)
     if failure.kind == "MemoryError":

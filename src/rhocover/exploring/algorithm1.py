@@ -129,9 +129,11 @@ def _checked_eta(eta: Any) -> float | str | None:
     if eta is None or (isinstance(eta, str) and eta == WITHOUT_PLAN):
         return eta
     if isinstance(eta, str):
-        raise InvalidArgumentError(
-            f"`eta` must be a number, got {eta!r}. None chooses one from the plan, "
-            f'"{WITHOUT_PLAN}" without it.'
+        raise InvalidArgumentError.of(
+            "eta",
+            "must be a number",
+            repr(eta),
+            remedy=f'None chooses one from the plan, "{WITHOUT_PLAN}" without it.',
         )
     return float(checks.number(eta, "eta"))
 
@@ -150,5 +152,5 @@ def frank_wolfe_gap(coverage: Coverage, d: FloatArray, psi: FloatArray) -> float
 def _finite_reward(coverage: Coverage, d: FloatArray) -> FloatArray:
     reward = coverage.reward(d)
     if not np.isfinite(reward).all():  # rho = 0 has no reward for a pair of no weight; plan refuses it
-        raise InvalidArgumentError("rho=0 needs a positive weight on every pair.")
+        raise InvalidArgumentError("rho=0 needs a positive weight on every pair.", argument="mu")
     return reward

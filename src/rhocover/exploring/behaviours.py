@@ -73,9 +73,11 @@ def checked_behaviour(behaviour: Any, mdp: MDP) -> Behaviour:
         return Balanced(*(mdp.per_pair(getattr(behaviour, name), name) for name in names))
     if isinstance(behaviour, Steered):
         return behaviour  # made by this library only
-    raise InvalidArgumentError(
-        f"`Block.behaviour` must be Sampled, Balanced or Steered, got {type(behaviour).__name__}. "
-        "A policy is played by Sampled(policy)."
+    raise InvalidArgumentError.of(
+        "Block.behaviour",
+        "must be Sampled, Balanced or Steered",
+        type(behaviour).__name__,
+        remedy="A policy is played by Sampled(policy).",
     )
 
 
@@ -113,9 +115,10 @@ def choice_cdf(policy: FloatArray, mdp: MDP) -> FloatArray:
     wrong = np.flatnonzero(~(total > 0) | ~np.isfinite(total))
     if wrong.size or policy.min() < 0:
         state = int(wrong[0]) if wrong.size else int(mdp.pair_state[int(policy.argmin())])
-        raise InvalidArgumentError(
-            f"`policy` must give every state an action: the probabilities of state {state} sum to "
-            f"{total[state]:g}, the smallest of all is {policy.min():g}."
+        raise InvalidArgumentError.of(
+            "policy",
+            f"must give every state an action: the probabilities of state {state} sum to {total[state]:g}, "
+            f"the smallest of all is {policy.min():g}",
         )
     return cumulative(policy / total[mdp.pair_state], first)
 

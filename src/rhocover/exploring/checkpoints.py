@@ -23,7 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.errors import CheckpointError, CheckpointWarning, FileFormatError, InvalidArgumentError, naming
+from rhocover.errors import (
+    Call,
+    CheckpointError,
+    CheckpointWarning,
+    FileFormatError,
+    InvalidArgumentError,
+    naming,
+)
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.run import Run
 from rhocover.exploring.runner import Standing
@@ -74,25 +81,30 @@ class Folder:
             raise
         except OSError as error:
             raise CheckpointError(
-                f"{folder._place.said} could not be written: {error.strerror or error}. Make room, or name "
-                "another folder, and explore again."
+                folder._place.saying(
+                    f"could not be written: {error.strerror or error}. Make room, or name another folder, "
+                    "and explore again."
+                )
             ) from error
         folder._digest = settings_digest(settings)
         return folder
 
     def _check_free(self) -> None:
         if (self.path / SETTINGS).exists():
-            raise InvalidArgumentError(
-                f"{self._place.said} holds a run already. Go on with it: resume({self._place.shown!r}); "
-                "or name another folder."
+            shown = self._place.shown
+            go_on = Call(f"resume({shown!r})", f"rhocover resume {shown}")
+            raise InvalidArgumentError.of(
+                "out",
+                f"{shown!r} holds a run already",
+                remedy=("Go on with it: ", go_on, "; or name another folder."),
             )
         if self.path.exists() and not self.path.is_dir():
-            raise InvalidArgumentError(f"`out` must be a folder, got the file {self._place.shown!r}.")
+            raise InvalidArgumentError.of("out", "must be a folder", f"the file {self._place.shown!r}")
         entries = self.path.iterdir() if self.path.exists() else ()
         foreign = [entry.name for entry in entries if entry.name != MODEL and not is_left(entry, _is_ours)]
         if foreign:
-            raise InvalidArgumentError(
-                f"`out` must be a new or empty folder: {self._place.shown!r} holds {foreign[0]!r}."
+            raise InvalidArgumentError.of(
+                "out", f"must be a new or empty folder: {self._place.shown!r} holds {foreign[0]!r}"
             )
 
     def open(self, settings: Settings) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.coverage import Coverage, checked_weights
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.exploring.frame import Frame, Known
 from rhocover.exploring.problem import Problem
 from rhocover.learning.estimate import Estimate
@@ -45,10 +45,13 @@ def _weights_now(frame: Frame, known: Known, num_steps: int) -> FloatArray:
     try:
         return weights_of(frame, known)
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(
-            f"{error} The rule for `mu` returned that after {num_steps} steps, for the "
-            f"{known.pairs.size} pairs met so far."
-        ) from error
+        error.add_remedy(
+            parse_text(
+                f"The rule for `mu` returned that after {num_steps} steps, for the {known.pairs.size} pairs "
+                "met so far."
+            )
+        )
+        raise
 
 
 def order_of(num_steps: int, num_pairs: int) -> float:

@@ -47,18 +47,19 @@ class Learned:
         object.__setattr__(self, "growth", checks.number(self.growth, "growth"))
         object.__setattr__(self, "smoothing", checks.positive(self.smoothing, "smoothing"))
         if not 1 < self.growth < np.inf:
-            raise InvalidArgumentError(f"`growth` must be above 1, got {self.growth:g}.")
+            raise InvalidArgumentError.of("growth", "must be above 1", f"{self.growth:g}")
         for name in ("know_states", "sample", "discovery"):
             object.__setattr__(self, name, _truth(getattr(self, name), name))
         if not self.know_states and not self.discovery:
             raise InvalidArgumentError(
-                "`know_states`=False needs `discovery`: states that are not known are met in no other way."
+                "`know_states`=False needs `discovery`: states that are not known are met in no other way.",
+                argument="know_states",
             )
 
 
 def _truth(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise InvalidArgumentError(f"`{name}` must be True or False, got {value!r}.")
+        raise InvalidArgumentError.of(name, "must be True or False", repr(value))
     return bool(value)
 
 
@@ -66,7 +67,7 @@ def model_index(belief: LearnedModel) -> MDP:
     """Returns the world that the belief is about, for explorers that need to know what there is."""
     world = belief.frame.world
     if not isinstance(world, MDP):
-        raise InvalidArgumentError("`explorer` needs a model whose states and successors are known.")
+        raise InvalidArgumentError.of("explorer", "needs a model whose states and successors are known")
     return world
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from rhocover import checks
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.exploring.models import model_name
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.registry import explorer_document, explorer_name
@@ -86,9 +86,13 @@ def explore(
             step_timeout=step_timeout,
         )  # fmt: skip
     if states is not None or actions is not None:
-        raise InvalidArgumentError("`states` and `actions` are for environments: a model has its own.")
+        raise InvalidArgumentError.of(
+            "states", parse_text("and `actions` are for environments: a model has its own")
+        )
     if step_timeout is not None:
-        raise InvalidArgumentError("`step_timeout` is for environments: a model never hangs. Leave it out.")
+        raise InvalidArgumentError.of(
+            "step_timeout", "is for environments: a model never hangs", remedy="Leave it out."
+        )
     settings = read_settings(
         world, rho, num_steps, mu, explorer, model, schedule, seed, start, discount, horizon, restrict,
         num_chains, trace_points, until,

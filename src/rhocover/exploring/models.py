@@ -40,8 +40,8 @@ def check_model(model: Any) -> Any:
     if isinstance(model, Learned):
         return model
     if not isinstance(model, str):
-        raise InvalidArgumentError(
-            f"`model` must be a name ({', '.join(MODELS)}) or a Learned, got {type(model).__name__}."
+        raise InvalidArgumentError.of(
+            "model", f"must be a name ({', '.join(MODELS)}) or a Learned", type(model).__name__
         )
     if model not in MODELS:
         raise unknown_name("model", model, tuple(MODELS))

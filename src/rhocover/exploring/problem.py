@@ -136,8 +136,9 @@ def _checked_start(question: Question, start: Any) -> FloatArray:
     inside[question.states] = True
     outside = np.flatnonzero((start > 0) & ~inside)
     if outside.size:
-        raise InvalidArgumentError(
-            f"`start` must lie in the end component that is explored: state {outside[0]} does not. "
-            f"Its {question.states.size} states are {checks.name_some(question.states.tolist())}."
+        raise InvalidArgumentError.of(
+            "start",
+            f"must lie in the end component that is explored: state {outside[0]} does not",
+            remedy=f"Its {question.states.size} states are {checks.name_some(question.states.tolist())}.",
         )
     return start[question.states]

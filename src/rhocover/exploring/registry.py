@@ -48,15 +48,17 @@ def make_explorer(explorer: Any, schedule: Any = None) -> Explorer:
         explorer = _named(explorer)
     missing = [part for part in ("init", "policy", "update") if not callable(getattr(explorer, part, None))]
     if missing or isinstance(explorer, type):
-        raise InvalidArgumentError(
-            f"`explorer` must be a name or an object with init, policy and update, got "
-            f"{_shown(explorer)}. Names: {', '.join(explorer_names())}."
+        raise InvalidArgumentError.of(
+            "explorer",
+            "must be a name or an object with init, policy and update",
+            f"{_shown(explorer)}",
+            remedy=f"Names: {', '.join(explorer_names())}.",
         )
     if schedule is None:
         return explorer
     if not isinstance(explorer, Algorithm1):
-        raise InvalidArgumentError(
-            f"`schedule` goes with Algorithm 1: {explorer_name(explorer)!r} chooses its own blocks."
+        raise InvalidArgumentError.of(
+            "schedule", f"goes with Algorithm 1: {explorer_name(explorer)!r} chooses its own blocks"
         )
     return dataclasses.replace(explorer, schedule=schedule)
 

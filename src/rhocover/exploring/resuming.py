@@ -55,17 +55,17 @@ def read_folder(out: Any, explorer: Any = None, mu: Any = None) -> Settings:
     place = locate(out)
     path = place.path
     if not (path / SETTINGS).is_file():
-        raise InvalidArgumentError(f"{place.said} holds no run: there is no {SETTINGS} in it.")
+        raise InvalidArgumentError.of("out", f"{place.shown!r} holds no run: there is no {SETTINGS} in it")
     tensors, document = load_tensors(path / SETTINGS, "run-settings")
     stored = document.get("explorer")
     own = isinstance(stored, str)
     if own and explorer is None:
-        raise InvalidArgumentError(
-            f"`explorer` is needed: the run was made with your own, a {shortened(stored)}."
+        raise InvalidArgumentError.of(
+            "explorer", f"is needed: the run was made with your own, a {shortened(stored)}"
         )
     if own and (type(explorer).__name__ != stored or explorer_document(explorer) is not None):
-        raise InvalidArgumentError(
-            f"`explorer` must be the {stored} of your own that this run was begun with, got {explorer!r}."
+        raise InvalidArgumentError.of(
+            "explorer", f"must be the {stored} of your own that this run was begun with", repr(explorer)
         )
     mdp = MDP.load(path / MODEL)
     if mdp.fingerprint != document.get("fingerprint"):
@@ -79,27 +79,29 @@ def _own_rule(stored: Any, mu: Any) -> Any:
     """Returns the caller's rule where the file holds only its name."""
     own = isinstance(stored, str)
     if own and not callable(mu):
-        raise InvalidArgumentError(
-            f"`mu` is needed: the run was made with a rule of your own, {shortened(stored)}."
+        raise InvalidArgumentError.of(
+            "mu", f"is needed: the run was made with a rule of your own, {shortened(stored)}"
         )
     if own and rule_document(mu) != stored:
-        raise InvalidArgumentError(f"`mu` must be the rule {stored} of this run, got {mu!r}.")
+        raise InvalidArgumentError.of("mu", f"must be the rule {stored} of this run", repr(mu))
     if mu is not None and not own:
-        raise InvalidArgumentError("`mu` is remembered by the run. Leave it out.")
+        raise InvalidArgumentError.of("mu", "is remembered by the run", remedy="Leave it out.")
     return mu
 
 
 def _check_same(settings: Settings, world: Any, rho: Any, seed: Any, explorer: Any) -> None:
     """Refuses arguments that differ from what the run was begun with."""
     if world is not None and (not isinstance(world, MDP) or world.fingerprint != settings.mdp.fingerprint):
-        raise InvalidArgumentError("`world` is not the model that this run was begun with. Leave it out.")
+        raise InvalidArgumentError.of(
+            "world", "is not the model that this run was begun with", remedy="Leave it out."
+        )
     if rho is not None and checks.number(rho, "rho") != settings.rho:
-        raise InvalidArgumentError(f"`rho` was {settings.rho:g} when this run was begun, got {rho}.")
+        raise InvalidArgumentError.of("rho", f"was {settings.rho:g} when this run was begun", f"{rho}")
     if seed is not None and checks.seed(seed) != settings.seed:
-        raise InvalidArgumentError(f"`seed` was {settings.seed} when this run was begun, got {seed}.")
+        raise InvalidArgumentError.of("seed", f"was {settings.seed} when this run was begun", f"{seed}")
     if explorer is not None and explorer_document(make_explorer(explorer)) != explorer_document(
         settings.explorer
     ):
-        raise InvalidArgumentError(
-            f"`explorer` was {settings.explorer!r} when this run was begun, got {explorer!r}."
+        raise InvalidArgumentError.of(
+            "explorer", f"was {settings.explorer!r} when this run was begun", repr(explorer)
         )

@@ -77,20 +77,26 @@ def begin(explorer: Explorer, belief: Belief, position: Position, seen: Visits) 
 def checked_state(state: Any, num_steps: int) -> State:
     """Returns what an explorer made of a block, if it is a state after this many steps that can be stored."""
     if not isinstance(state, State):
-        raise InvalidArgumentError(
-            f"`init` and `update` must return a State, got {type(state).__name__}. Begin with "
-            "initial_state(belief), go on with state.after(visits)."
+        raise InvalidArgumentError.of(
+            "init",
+            "and `update` must return a State",
+            type(state).__name__,
+            remedy="Begin with initial_state(belief), go on with state.after(visits).",
         )
     if state.num_steps != num_steps:
-        raise InvalidArgumentError(
-            f"`update` must return a state after {num_steps} steps, got one after {state.num_steps}. Return "
-            "state.after(visits)."
+        raise InvalidArgumentError.of(
+            "update",
+            f"must return a state after {num_steps} steps",
+            f"one after {state.num_steps}",
+            remedy="Return state.after(visits).",
         )
     for name, value in state.memory.items():
         if not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf" or value.ndim == 0:
-            raise InvalidArgumentError(
-                f"`memory[{name!r}]` must be an array of numbers, so that it can be stored, got "
-                f"{type(value).__name__}. Wrap it: np.array([value])."
+            raise InvalidArgumentError.of(
+                f"memory[{name!r}]",
+                "must be an array of numbers, so that it can be stored",
+                type(value).__name__,
+                remedy="Wrap it: np.array([value]).",
             )
     return state
 
@@ -171,7 +177,7 @@ class Runner:
         if self._block is None or self._act is None:
             block = self.explorer.policy(self.standing.state)
             if not isinstance(block, Block):
-                raise InvalidArgumentError(f"`policy` must return a Block, got {type(block).__name__}.")
+                raise InvalidArgumentError.of("policy", "must return a Block", type(block).__name__)
             checks.integer(block.num_steps, "Block.num_steps", least=1)  # none would never end
             self._act, self._block = self.world.follow(self._placed(block)), self._cut(block)
         return self._block, self._act

@@ -63,7 +63,7 @@ class Power:
         _check_first(self)
         p = checks.number(self.p, "p")
         if not 0 <= p <= 16:
-            raise InvalidArgumentError(f"`p` must be in [0, 16], got {p:g}.")
+            raise InvalidArgumentError.of("p", "must be in [0, 16]", f"{p:g}")
         object.__setattr__(self, "p", p)
 
     def length(self, k: int, num_steps: int) -> int:
@@ -145,8 +145,8 @@ def read_schedule(text: str) -> Schedule:
     except (TypeError, ValueError) as error:
         if isinstance(error, InvalidArgumentError):
             raise
-        raise InvalidArgumentError(
-            f"`schedule` {text!r} cannot be read: expected {name}:TAU, or power:TAU,P."
+        raise InvalidArgumentError.of(
+            "schedule", f"{text!r} cannot be read: expected {name}:TAU, or power:TAU,P"
         ) from None
 
 
@@ -155,9 +155,11 @@ def check_schedule(schedule: Any) -> Schedule:
     if isinstance(schedule, str):
         return read_schedule(schedule)
     if isinstance(schedule, type) or not callable(getattr(schedule, "length", None)):
-        raise InvalidArgumentError(
-            "`schedule` must be a text such as 'quadratic:10', or Quadratic(), Power(), Constant(), "
-            f"Doubling() or LineSearch(), got {schedule!r}."
+        raise InvalidArgumentError.of(
+            "schedule",
+            "must be a text such as 'quadratic:10', or Quadratic(), Power(), Constant(), Doubling() or "
+            "LineSearch()",
+            repr(schedule),
         )
     return schedule
 

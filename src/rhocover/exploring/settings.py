@@ -7,7 +7,7 @@ from typing import Any
 
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import Call, InvalidArgumentError, parse_text
 from rhocover.exploring.algorithm1 import Algorithm1
 from rhocover.exploring.beliefs import Belief
 from rhocover.exploring.explorer import Explorer
@@ -66,8 +66,11 @@ def read_settings(
     """Returns the settings, checked one by one."""
     if not isinstance(world, MDP):
         way = f"gymnasium.make({world!r})" if isinstance(world, str) else "MDP(P), envs.river_swim()"
-        raise InvalidArgumentError(
-            f"`world` must be an MDP or a Gymnasium environment, got {type(world).__name__}. Make one: {way}."
+        raise InvalidArgumentError.of(
+            "world",
+            "must be an MDP or a Gymnasium environment",
+            type(world).__name__,
+            remedy=f"Make one: {way}.",
         )
     start = None if start is None else checks.distribution(start, "start", world.num_states)
     settings = Settings(
@@ -87,20 +90,23 @@ def read_settings(
         until=check_stop(until),
     )
     if settings.rule is not None and (settings.discount is not None or settings.horizon is not None):
-        raise InvalidArgumentError(
-            "`mu` as a rule goes with runs without restarts. Leave `discount` and `horizon` out, or pass "
-            "weights."
+        raise InvalidArgumentError.of(
+            "mu",
+            "as a rule goes with runs without restarts",
+            remedy=parse_text("Leave `discount` and `horizon` out, or pass weights."),
         )
     check_knowledge(settings)
     if settings.num_steps > MOST_STEPS:
-        raise InvalidArgumentError(
-            f"`num_steps` must be at most 2**60, got a number of {len(str(settings.num_steps))} digits."
+        raise InvalidArgumentError.of(
+            "num_steps", "must be at most 2**60", f"a number of {len(str(settings.num_steps))} digits"
         )
     if settings.num_steps % settings.num_chains:
         more = -(-settings.num_steps // settings.num_chains) * settings.num_chains
-        raise InvalidArgumentError(
-            f"`num_steps` must be a multiple of num_chains={settings.num_chains}, got "
-            f"{settings.num_steps}. The next one is {more}."
+        raise InvalidArgumentError.of(
+            "num_steps",
+            parse_text(f"must be a multiple of `num_chains={settings.num_chains}`"),
+            f"{settings.num_steps}",
+            remedy=f"The next one is {more}.",
         )
     return settings
 
@@ -112,18 +118,29 @@ def _read_mu(mu: Any) -> FloatArray | Rule | None:
     return read_rule(mu) if isinstance(mu, str) or callable(mu) else checks.float_array(mu, "mu")
 
 
+PASS_LEARNED = parse_text('Pass `model="learned"`.')
+CERTIFIED_GAP = Call("`until`=CertifiedGap", "--until-gap")
+OTHER_RULES = ("Use ", Call("EveryPair or SmallModelError", "--until-visits or --until-error"), ".")
+
+
 def check_knowledge(settings: Settings) -> None:
     """Refuses what cannot be had with so little known beforehand."""
     is_open = settings.model != KNOWN and not settings.model.know_states
     if is_open and is_self_reliant(settings.explorer):
-        raise InvalidArgumentError(
-            f"`explorer` {explorer_name(settings.explorer)!r} knows all states from the start, as in its "
-            'paper. Pass model="learned".'
+        raise InvalidArgumentError.of(
+            "explorer",
+            f"{explorer_name(settings.explorer)!r} knows all states from the start, as in its paper",
+            remedy=PASS_LEARNED,
         )
     if isinstance(settings.until, CertifiedGap) and (is_open or (settings.rule and settings.model != KNOWN)):
         raise InvalidArgumentError(
-            "`until`=CertifiedGap needs weights and states that are known: nothing certifies coverage of "
-            "states never met, or for weights still to be learned. Use EveryPair or SmallModelError."
+            (
+                CERTIFIED_GAP,
+                " needs weights and states that are known: nothing certifies coverage of states never met, "
+                "or for weights still to be learned.",
+            ),
+            argument="until",
+            remedy=OTHER_RULES,
         )
 
 
@@ -133,9 +150,11 @@ def check_budget(settings: Settings) -> None:
         return
     first = settings.explorer.schedule.length(1, 0)
     if settings.num_steps < first:
-        raise InvalidArgumentError(
-            f"`num_steps` must cover the first episode of {first} steps, got {settings.num_steps}. "
-            "Allow more steps, or shorten the schedule."
+        raise InvalidArgumentError.of(
+            "num_steps",
+            f"must cover the first episode of {first} steps",
+            f"{settings.num_steps}",
+            remedy="Allow more steps, or shorten the schedule.",
         )
 
 

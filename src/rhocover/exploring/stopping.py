@@ -161,7 +161,7 @@ def check_stop(until: Any) -> Stop | None:
     if until is None or type(until) in STOPS.values():
         return until
     names = ", ".join(f"{kind.__name__}({dataclasses.fields(kind)[0].name})" for kind in STOPS.values())
-    raise InvalidArgumentError(f"`until` must be one of {names}, got {until!r}.")
+    raise InvalidArgumentError.of("until", f"must be one of {names}", repr(until))
 
 
 def next_look(until: Stop, num_steps: int, num_chains: int) -> int:

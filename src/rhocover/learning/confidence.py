@@ -287,11 +287,11 @@ def make_confidence(counts: Any, delta: float) -> ConfidenceSet:
     delta = checks.probability(delta, "delta", open_ends=True)
     given = counts if sp.issparse(counts) else checks.any_array(counts, "counts")
     if given.dtype.kind not in "iu":
-        raise InvalidArgumentError(f"`counts` must hold whole numbers, got dtype {given.dtype}.")
+        raise InvalidArgumentError.of("counts", "must hold whole numbers", f"dtype {given.dtype}")
     matrix = read_sparse(given, "counts")[0].astype(np.int64)
     matrix.eliminate_zeros()
     if (matrix.data < 0).any():
-        raise InvalidArgumentError(f"`counts` must be non-negative, got {int(matrix.data.min())}.")
+        raise InvalidArgumentError.of("counts", "must be non-negative", f"{int(matrix.data.min())}")
     return ConfidenceSet(frozen_matrix(matrix), delta)
 
 

@@ -235,7 +235,7 @@ def checked_smoothing(smoothing: Any) -> float:
     """Returns a smoothing constant in [0, inf)."""
     smoothing = checks.number(smoothing, "smoothing")
     if not 0 <= smoothing < np.inf:
-        raise InvalidArgumentError(f"`smoothing` must be in [0, inf), got {smoothing:g}.")
+        raise InvalidArgumentError.of("smoothing", "must be in [0, inf)", f"{smoothing:g}")
     return smoothing
 
 
@@ -246,17 +246,20 @@ def read_counts(mdp: MDP, transitions: Any) -> Matrix:
         transitions = checks.any_array(transitions, "transitions")
     checks.check_shape(transitions.shape, "transitions", (mdp.num_pairs, mdp.num_states))
     if transitions.dtype.kind not in "iu":
-        raise InvalidArgumentError(
-            f"`transitions` must hold whole numbers, got dtype {transitions.dtype}. Counts in another type: "
-            "transitions.astype(np.int64)."
+        raise InvalidArgumentError.of(
+            "transitions",
+            "must hold whole numbers",
+            f"dtype {transitions.dtype}",
+            remedy="Counts in another type: transitions.astype(np.int64).",
         )
     counts = sp.csr_array(transitions)
     if counts.nnz and counts.data.min() < 0:
         place = int(np.argmin(counts.data))
         row = int(np.searchsorted(counts.indptr, place, side="right")) - 1
-        raise InvalidArgumentError(
-            f"`transitions` must be non-negative, got transitions[{row}, {counts.indices[place]}] = "
-            f"{counts.data[place]}."
+        raise InvalidArgumentError.of(
+            "transitions",
+            "must be non-negative",
+            f"transitions[{row}, {counts.indices[place]}] = {counts.data[place]}",
         )
     counts = sp.csr_array(counts, dtype=np.float64, copy=True)
     counts.sum_duplicates()

@@ -127,21 +127,23 @@ def is_due(visits: IntArray, visits_then: IntArray) -> bool:
 def read_counts(counts: Any, pair_state: Any) -> tuple[Matrix, IntArray]:
     """Returns the counts as a csr_array and the pairs' states; refuses what does not fit together."""
     if not (sp.issparse(counts) and counts.format == "csr" and counts.dtype.kind in "iu"):
-        raise InvalidArgumentError(
-            "`counts` must be a SciPy csr_array of whole numbers, one row a pair and one column a state. "
-            "Convert it with scipy.sparse.csr_array(counts, dtype=numpy.int64)."
+        raise InvalidArgumentError.of(
+            "counts",
+            "must be a SciPy csr_array of whole numbers, one row a pair and one column a state",
+            remedy="Convert it with scipy.sparse.csr_array(counts, dtype=numpy.int64).",
         )
     pair_state = checks.any_array(pair_state, "pair_state")
     checks.check_shape(pair_state.shape, "pair_state", (counts.shape[0],))
     if pair_state.dtype.kind not in "iu" or (np.diff(pair_state) < 0).any():
-        raise InvalidArgumentError("`pair_state` must hold whole numbers in ascending order.")
+        raise InvalidArgumentError.of("pair_state", "must hold whole numbers in ascending order")
     if pair_state.size and not 0 <= pair_state[0] <= pair_state[-1] < counts.shape[1]:
-        raise InvalidArgumentError(
-            f"`pair_state` must be states in 0..{counts.shape[1] - 1} (the columns of `counts`), "
-            f"got {pair_state[0]} to {pair_state[-1]}."
+        raise InvalidArgumentError.of(
+            "pair_state",
+            f"must be states in 0..{counts.shape[1] - 1} (the columns of `counts`)",
+            f"{pair_state[0]} to {pair_state[-1]}",
         )
     if counts.data.size and counts.data.min() < 0:
-        raise InvalidArgumentError(f"`counts` must be non-negative, got {counts.data.min()}.")
+        raise InvalidArgumentError.of("counts", "must be non-negative", f"{counts.data.min()}")
     return counts, pair_state.astype(np.int64, copy=False)
 
 
@@ -155,14 +157,14 @@ def _read_wanted(wanted: Any, num_pairs: int) -> BoolArray:
     array = checks.any_array(wanted, "wanted")
     checks.check_shape(array.shape, "wanted", (num_pairs,))
     if array.dtype != bool:
-        raise InvalidArgumentError(f"`wanted` must be a boolean array, got dtype {array.dtype}.")
+        raise InvalidArgumentError.of("wanted", "must be a boolean array", f"dtype {array.dtype}")
     return array
 
 
 def _read_prior(prior: Any) -> float:
     value = checks.number(prior, "prior")
     if not 0 <= value < np.inf:
-        raise InvalidArgumentError(f"`prior` must be a number of visits, 0 or more, got {value:g}.")
+        raise InvalidArgumentError.of("prior", "must be a number of visits, 0 or more", f"{value:g}")
     return value
 
 
@@ -273,8 +275,8 @@ def find_evidence(confidence: ConfidenceSet, pair_state: Any, state: int) -> Evi
     left by some pair, or `state`. `pair_state` `[n]` may include pairs of states that were not met.
     """
     if not isinstance(confidence, ConfidenceSet):
-        raise InvalidArgumentError(
-            f"`confidence` must be a ConfidenceSet, got {type(confidence).__name__}: see make_confidence."
+        raise InvalidArgumentError.of(
+            "confidence", "must be a ConfidenceSet", f"{type(confidence).__name__}: see make_confidence"
         )
     counts, pair_state = read_counts(confidence.counts, pair_state)
     state = _read_state(state, counts.shape[1])
@@ -343,13 +345,13 @@ def _check_actions(met: BoolArray, pair_state: IntArray) -> None:
     met = met.copy()
     met[pair_state] = False
     if met.any():
-        raise InvalidArgumentError(
-            f"`pair_state` must list the pairs of every met state; state {int(np.argmax(met))} has none."
+        raise InvalidArgumentError.of(
+            "pair_state", f"must list the pairs of every met state; state {int(np.argmax(met))} has none"
         )
 
 
 def _read_state(state: Any, num_states: int) -> int:
     state = checks.integer(state, "state", least=0)
     if state >= num_states:
-        raise InvalidArgumentError(f"`state` must be a state in 0..{num_states - 1}, got {state}.")
+        raise InvalidArgumentError.of("state", f"must be a state in 0..{num_states - 1}", f"{state}")
     return state

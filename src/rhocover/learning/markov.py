@@ -106,7 +106,9 @@ def markov_test(states: Any, actions: Any, nexts: Any, began: Any, copies: Any =
     columns = {name: _column(values, name) for name, values in given.items()}
     lengths = {name: column.size for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise InvalidArgumentError(f"there must be one entry a step in each column, got {lengths}.")
+        raise InvalidArgumentError(
+            f"there must be one entry a step in each column, got {lengths}.", argument="states"
+        )
     states, actions, nexts, began, copies = columns.values()
     order, history = np.argsort(copies, kind="stable"), np.empty(states.size, np.int64)
     history[order] = _histories(states[order], began[order] > 0, copies[order])
@@ -134,7 +136,7 @@ def _histories(states: IntArray, began: BoolArray, copies: IntArray) -> IntArray
 def _column(values: Any, name: str) -> IntArray:
     array = checks.any_array(values, name)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
-        raise InvalidArgumentError(f"`{name}` must hold whole numbers, one a step, got {array.dtype}.")
+        raise InvalidArgumentError.of(name, "must hold whole numbers, one a step", f"{array.dtype}")
     return array.astype(np.int64)
 
 

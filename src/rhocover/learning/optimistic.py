@@ -83,9 +83,10 @@ def certify(
     The bound holds at all times at once: the caller may look as often as they like and stop on it.
     """
     if not isinstance(model, MDP) or not isinstance(coverage, Coverage):
-        raise InvalidArgumentError(
-            f"`model` must be an MDP and `coverage` a Coverage, got {type(model).__name__} and "
-            f"{type(coverage).__name__}."
+        raise InvalidArgumentError.of(
+            "model",
+            "must be an MDP and `coverage` a Coverage",
+            f"{type(model).__name__} and {type(coverage).__name__}",
         )
     max_rounds = checks.integer(max_rounds, "max_rounds", least=1)
     known = make_confidence(counts, delta)

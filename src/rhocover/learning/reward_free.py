@@ -93,8 +93,11 @@ def estimated_model(mdp: MDP, transitions: Any, smoothing: float) -> MDP:
     """Returns the model with the pairs of `mdp` and the smoothed rows of the counts `[n, S]`."""
     counts, smoothing = read_counts(mdp, transitions), checked_smoothing(smoothing)
     if smoothing == 0:
-        raise InvalidArgumentError(
-            "`smoothing` must be positive, got 0: an estimate without it may fall apart. Pass a small one."
+        raise InvalidArgumentError.of(
+            "smoothing",
+            "must be positive",
+            "0: an estimate without it may fall apart",
+            remedy="Pass a small one.",
         )
     check_fits_in_memory("the estimate", 12 * mdp.num_pairs * mdp.num_states)
     scale, base = shrinkage(counts, smoothing)
@@ -112,9 +115,11 @@ def _check_communicating(truth: MDP) -> None:
     names = checks.name_some([truth.pair_name(int(i)) for i in left])
     raise NotCommunicatingError(
         "`truth` must be communicating, so that the best gain does not depend on the start; outside its "
-        f"largest end component are {left.size} pairs: {names}. "
-        "Judge one component: truth.subset(pairs), and the rows and columns of `transitions` that it keeps.",
+        f"largest end component are {left.size} pairs: {names}.",
         [(int(truth.pair_state[i]), int(truth.pair_action[i])) for i in left],
+        argument="truth",
+        remedy="Judge one component: truth.subset(pairs), and the rows and columns of `transitions` that it "
+        "keeps.",
     )
 
 
@@ -351,7 +356,7 @@ def planning_regret(
     generator = np.random.default_rng(checks.seed(seed))
     trials = make_trials(check_mdp(truth, "truth"), transitions, smoothing)
     if smoothing < LEAST_SMOOTHING:
-        raise InvalidArgumentError(f"`smoothing` must be at least {LEAST_SMOOTHING:g}, got {smoothing:g}.")
+        raise InvalidArgumentError.of("smoothing", f"must be at least {LEAST_SMOOTHING:g}", f"{smoothing:g}")
     uniform = [trials.of(generator.random(truth.num_pairs)) for _ in range(num_rewards)]
     sparse = [trials.of(sparse_reward(generator, truth.num_pairs)) for _ in range(num_rewards)]
     found = worst_reward(trials, [*uniform, *sparse])

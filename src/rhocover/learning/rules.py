@@ -30,7 +30,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.coverage import checked_weights
 from rhocover.documents import Family, from_document
-from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.errors import InvalidArgumentError, parse_text, unknown_name
 from rhocover.learning.estimate import Estimate, exact_estimate, settled_estimate
 from rhocover.mdp import MDP
 
@@ -101,9 +101,10 @@ def evaluated(rule: Rule, estimate: Estimate) -> FloatArray:
     """Returns the weights of a rule, checked, `[n]`."""
     weights = estimate.model.per_pair(rule(estimate), "mu")
     if not weights.any():
-        raise InvalidArgumentError(
-            "`mu`: the rule gives every pair of this model weight 0, because nothing in it is uncertain. Use "
-            "uniform weights: leave `mu` out."
+        raise InvalidArgumentError.of(
+            "mu",
+            ": the rule gives every pair of this model weight 0, because nothing in it is uncertain",
+            remedy=parse_text("Use uniform weights: leave `mu` out."),
         )
     return checked_weights(weights, "mu")
 
@@ -121,12 +122,13 @@ def read_rule(mu: Any) -> Rule:
     """Returns the rule of that name, or the function itself."""
     if isinstance(mu, str):
         if mu not in RULES:
-            raise unknown_name("rule for `mu`", mu, tuple(RULES))
+            raise unknown_name(parse_text("rule for `mu`"), mu, tuple(RULES), argument="mu")
         return RULES[mu]()
     if isinstance(mu, type) or not callable(mu):
-        raise InvalidArgumentError(
-            f"`mu` must be weights, a rule's name ({', '.join(RULES)}) or a function of an Estimate, got "
-            f"{mu!r}."
+        raise InvalidArgumentError.of(
+            "mu",
+            f"must be weights, a rule's name ({', '.join(RULES)}) or a function of an Estimate",
+            repr(mu),
         )
     return mu
 

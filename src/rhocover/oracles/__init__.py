@@ -165,7 +165,7 @@ __all__ = [
 def make_oracle(members: Occupancies, method: str = "auto") -> Oracle:
     """Returns the oracle of that name; "auto" is "lp" with a floor and "policy_iteration" without."""
     if not isinstance(members, Occupancies):
-        raise InvalidArgumentError(f"`members` must be Occupancies, got {type(members).__name__}.")
+        raise InvalidArgumentError.of("members", "must be Occupancies", type(members).__name__)
     if checks.choice(method, "method", ("auto", *METHODS)) == "auto":
         method = "lp" if members.eta > 0 else "policy_iteration"
     found = comes_apart(members)

@@ -175,18 +175,21 @@ def centred(h: FloatArray) -> FloatArray:
 def refuse_floor(members: Occupancies, method: str) -> None:
     """Refuses a set with a floor: its best response is not a policy of the MDP."""
     if members.eta > 0:
-        raise InvalidArgumentError(
-            f"`method` {method!r} needs eta = 0, got eta={members.eta:g}: d >= 2 eta couples the states. "
-            "Use method='lp'."
+        raise InvalidArgumentError.of(
+            "method",
+            f"{method!r} needs eta = 0",
+            f"eta={members.eta:g}: d >= 2 eta couples the states",
+            remedy="Use method='lp'.",
         )
 
 
 def check_warm(members: Occupancies, warm: Response | None) -> None:
     """Refuses a response over another set."""
     if warm is not None and warm.policy.shape != (members.num_pairs,):
-        raise InvalidArgumentError(
-            f"`warm` must be a response over the same set, of {members.num_pairs} entries, got one of "
-            f"{warm.policy.size}."
+        raise InvalidArgumentError.of(
+            "warm",
+            f"must be a response over the same set, of {members.num_pairs} entries",
+            f"one of {warm.policy.size}",
         )
 
 

@@ -35,7 +35,7 @@ from scipy.optimize import brentq
 from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
 from rhocover.coverage import Coverage
-from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.errors import InvalidArgumentError, parse_text, unknown_name
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import Oracle, Response, make_oracle
 from rhocover.oracles.response import certified_gap, gradient_reward
@@ -233,12 +233,15 @@ def _checked(members: Occupancies, coverage: Coverage, variant: str) -> Coverage
         raise unknown_name("variant", variant, VARIANTS)
     if coverage.rho == np.inf:
         raise InvalidArgumentError(
-            "Frank-Wolfe needs rho < inf: the worst ratio has no gradient. Use method='interior_point'."
+            "Frank-Wolfe needs rho < inf: the worst ratio has no gradient.",
+            argument="rho",
+            remedy=parse_text("Use `method='interior_point'`."),
         )
     if coverage.rho == 0 and not coverage.support.all():
         raise InvalidArgumentError(
-            "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited. "
-            "Give every pair some weight, or use a small rho such as 0.05."
+            "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited.",
+            argument="mu",
+            remedy="Give every pair some weight, or use a small rho such as 0.05.",
         )
     if coverage.mu.shape == (members.num_pairs,):
         return coverage
@@ -268,6 +271,7 @@ def _start(members: Occupancies, coverage: Coverage, oracle: Oracle) -> FloatArr
 def _refuse(members: Occupancies, entries: IntArray) -> NoReturn:
     names = [members.mdp.pair_name(int(pair)) for pair in members.pair[entries]]
     raise InvalidArgumentError(
-        f"no policy keeps visiting these pairs: {checks.name_some(names)}. Give them weight 0, or plan "
-        "with restrict=True."
+        f"no policy keeps visiting these pairs: {checks.name_some(names)}.",
+        argument="mu",
+        remedy=parse_text("Give them weight 0, or plan with `restrict=True`."),
     )

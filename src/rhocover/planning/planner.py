@@ -16,7 +16,14 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, frozen
 from rhocover.coverage import Coverage
-from rhocover.errors import GapWarning, InvalidArgumentError, NotConvergedError, RhocoverError, unknown_name
+from rhocover.errors import (
+    GapWarning,
+    InvalidArgumentError,
+    NotConvergedError,
+    RhocoverError,
+    parse_text,
+    unknown_name,
+)
 from rhocover.files import save_tensors
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
@@ -265,7 +272,7 @@ def _read_limits(method: str, tol: Any, max_steps: Any, time_limit: Any) -> _Lim
 def _positive(value: Any, name: str) -> float:
     value = checks.number(value, name)
     if not value > 0:
-        raise InvalidArgumentError(f"`{name}` must be positive, got {value:g}.")
+        raise InvalidArgumentError.of(name, "must be positive", f"{value:g}")
     return value
 
 
@@ -283,7 +290,7 @@ def _read_warm(problem: Problem, warm: Any) -> FloatArray | None:
     checks.check_shape(potential.shape, "warm", (problem.mdp.num_states,))
     nu = potential[problem.states]
     if potential.dtype.kind not in "fiu" or not np.isfinite(nu).all():
-        raise InvalidArgumentError("`warm` must be finite: pass the potential of a plan, or leave it out.")
+        raise InvalidArgumentError.of("warm", "must be finite: pass the potential of a plan, or leave it out")
     nu = problem.rows.multipliers(nu.astype(float))
     return nu if float(np.abs(nu).max(initial=0.0)) <= LARGEST_WARM else None
 
@@ -321,9 +328,12 @@ def _solve_leximin(problem: Problem) -> _Found:
     from rhocover.planning.interior_point import leximin
 
     if problem.program.rho != np.inf:
-        raise InvalidArgumentError(f"method='leximin' goes with rho=inf, got rho={problem.program.rho:g}.")
+        goes = f"`method='leximin'` goes with rho=inf, got rho={problem.program.rho:g}."
+        raise InvalidArgumentError(parse_text(goes), argument="method")
     if problem.program.has_floor:
-        raise InvalidArgumentError("method='leximin' takes no floor: pass eta=0.")
+        raise InvalidArgumentError(
+            parse_text("`method='leximin'` takes no floor: pass `eta=0`."), argument="method"
+        )
     end = leximin(problem.members, problem.program.mu_bar)
     multipliers = leximin_multipliers(problem.members, problem.rows, end.potential)
     return _Found(end.d, dual_bound(problem.program, multipliers), multipliers, end.num_levels, False)

@@ -16,7 +16,7 @@ from rhocover import checks
 from rhocover.chains import EndComponents, maximal_end_components, reachable_states
 from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
 from rhocover.coverage import Coverage, checked_weights
-from rhocover.errors import InvalidArgumentError, NotCommunicatingError
+from rhocover.errors import Call, InvalidArgumentError, NotCommunicatingError, Text, join_texts, parse_text
 from rhocover.mdp import MDP, check_mdp
 from rhocover.occupancy import Occupancies
 from rhocover.planning.program import Multipliers, Program, Rows, flow_rows, make_program
@@ -90,8 +90,9 @@ def reachable_structure(mdp: MDP, mu: Any, start: Any, *, restrict: bool) -> Str
     lost = np.flatnonzero((mu > 0) & ~kept)
     left = bool((mu[kept] > 0).any())
     if lost.size and not (restrict and left):
-        way_out = f"Pass restrict=True to plan on the {_count(int(reached.sum()), 'state')} within reach."
-        raise _refusal(mdp, lost, f"{_unreached(mdp, lost)} {way_out if left else _NOTHING_LEFT}")
+        within = _count(int(reached.sum()), "state")
+        way_out = parse_text(f"Pass `restrict=True` to plan on the {within} within reach.")
+        raise _refusal(mdp, lost, _unreached(mdp, lost), way_out if left else _NOTHING_LEFT)
     return _make_structure(mu, kept, 1, "out of reach of the start")
 
 
@@ -115,7 +116,7 @@ def horizon_structure(mdp: MDP, mu: Any, reached: BoolArray, *, restrict: bool) 
         pairs = np.flatnonzero(somewhere[mdp.pair_state, mdp.pair_action])
         where = f"within {_count(len(reached), 'step')} of the start, at the steps that have weight"
         text = f"{_count(pairs.size, 'pair')} cannot be reached {where}: {_names(mdp, pairs)}."
-        raise _refusal(mdp, pairs, f"{text} Pass restrict=True to leave them out.")
+        raise _refusal(mdp, pairs, text, parse_text("Pass `restrict=True` to leave them out."))
     share = weights / weights.max()
     dropped = np.flatnonzero(~ever[mdp.pair_state, mdp.pair_action])
     weight = float(share[lost].sum() / share.sum())
@@ -127,7 +128,7 @@ def _weights_of_pairs(mdp: MDP, mu: Any) -> FloatArray:
     checks.check_nonnegative(checks.float_array(mu, "mu"), "mu")  # named as the caller wrote it
     mu = mdp.per_pair(mu, "mu")
     if not (mu > 0).any():
-        raise InvalidArgumentError("`mu` must be positive for at least one pair, got zeros only.")
+        raise InvalidArgumentError.of("mu", "must be positive for at least one pair", "zeros only")
     return mu
 
 
@@ -188,22 +189,24 @@ def _not_communicating(
         cause: np.flatnonzero(where & (mu > 0))
         for cause, where in _by_cause(components, reached, best).items()
     }
-    sentences = [say[cause](mdp, pairs) for cause, pairs in causes.items() if pairs.size]
+    text = join_texts(*(say[cause](mdp, pairs) for cause, pairs in causes.items() if pairs.size))
     num_states = int((components.state_label == best).sum())
-    way_out = f"Pass restrict=True to plan on the end component of {_count(num_states, 'state')}."
-    sentences.append(way_out if best >= 0 else _NOTHING_LEFT)
-    return _refusal(mdp, np.sort(np.concatenate(list(causes.values()))), " ".join(sentences))
+    largest = _count(num_states, "state")
+    way_out = parse_text(f"Pass `restrict=True` to plan on the end component of {largest}.")
+    pairs = np.sort(np.concatenate(list(causes.values())))
+    return _refusal(mdp, pairs, text, way_out if best >= 0 else _NOTHING_LEFT)
 
 
 def _transient(mdp: MDP, pairs: IntArray) -> str:
     return f"{_count(pairs.size, 'pair')} can never be visited again once left: {_names(mdp, pairs)}."
 
 
-def _elsewhere(mdp: MDP, pairs: IntArray) -> str:
+def _elsewhere(mdp: MDP, pairs: IntArray) -> Text:
     return (
         f"The weight lies in several end components, and one trajectory stays in one of them; "
-        f"{_count(pairs.size, 'pair')} outside the heaviest: {_names(mdp, pairs)}. "
-        "Restarts join them: pass discount= or horizon=."
+        f"{_count(pairs.size, 'pair')} outside the heaviest: {_names(mdp, pairs)}. Restarts join them: pass ",
+        Call("discount= or horizon=", "--discount or --horizon"),
+        ".",
     )
 
 
@@ -211,9 +214,9 @@ def _unreached(mdp: MDP, pairs: IntArray) -> str:
     return f"{_count(pairs.size, 'pair')} cannot be reached from the start: {_names(mdp, pairs)}."
 
 
-def _refusal(mdp: MDP, pairs: IntArray, message: str) -> NotCommunicatingError:
+def _refusal(mdp: MDP, pairs: IntArray, message: Text, remedy: Text) -> NotCommunicatingError:
     named = zip(mdp.pair_state[pairs].tolist(), mdp.pair_action[pairs].tolist(), strict=True)
-    return NotCommunicatingError(message, list(named))
+    return NotCommunicatingError(message, list(named), argument="mu", remedy=remedy)
 
 
 def _names(mdp: MDP, pairs: IntArray, limit: int = 8) -> str:
@@ -290,8 +293,9 @@ def read_problem(
         coverage = Coverage(rho, kept_weights)
     if coverage.rho == 0 and not coverage.support.all():
         raise InvalidArgumentError(
-            "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited. "
-            "Give every pair some weight, or use a small rho such as 0.05."
+            "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited.",
+            argument="mu",
+            remedy="Give every pair some weight, or use a small rho such as 0.05.",
         )
     members.check_floor()
     rows = flow_rows(members)

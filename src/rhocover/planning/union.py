@@ -183,7 +183,7 @@ def best_addition(
 ) -> Addition:
     """Returns the occupancy whose `num_steps` visits make the best union with `visits` `[n]`."""
     if members.criterion != "average":
-        raise InvalidArgumentError("`members` must be of the average criterion: data has no other.")
+        raise InvalidArgumentError.of("members", "must be of the average criterion: data has no other")
     visits = np.asarray(visits, float)
     total = float(visits.sum()) + num_steps
     before, share = visits / total, num_steps / total

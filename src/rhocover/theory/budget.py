@@ -41,7 +41,7 @@ import numpy as np
 
 from rhocover import chains, checks, weights
 from rhocover.checks import BoolArray, FloatArray, frozen
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.mdp import MDP, check_mdp
 from rhocover.planning import Plan, plan
 from rhocover.planning.problem import average_structure
@@ -281,7 +281,9 @@ def budget(
     check_mdp(mdp)
     if (visits is None) == (model_error is None):
         came = "neither" if visits is None else "both"
-        raise InvalidArgumentError(f"pass `visits` or `model_error`, one of the two, got {came}.")
+        raise InvalidArgumentError(
+            parse_text(f"pass `visits` or `model_error`, one of the two, got {came}."), argument="visits"
+        )
     delta = checks.probability(delta, "delta", open_ends=True)
     start = _read_start(mdp, start)
     policy = None if policy is None else _read_policy(mdp, policy)
@@ -384,21 +386,21 @@ def _read_visits(mdp: MDP, visits: Any) -> FloatArray:
     wrong = np.argwhere((array != np.rint(array)) | (array > MOST_VISITS))
     if wrong.size:
         place = tuple(int(i) for i in wrong[0])
-        raise InvalidArgumentError(
-            f"`visits` must be whole numbers up to 2^53, got {checks.at('visits', place)} = {array[place]:g}."
+        raise InvalidArgumentError.of(
+            "visits", "must be whole numbers up to 2^53", f"{checks.at('visits', place)} = {array[place]:g}"
         )
     per_pair = mdp.per_pair(array, "visits")
     if not per_pair.any():
-        raise InvalidArgumentError("`visits` must ask for at least one pair: all are zero.")
+        raise InvalidArgumentError.of("visits", "must ask for at least one pair: all are zero")
     return per_pair
 
 
 def _read_error(model_error: Any) -> float:
     eps = checks.number(model_error, "model_error")
     if not 0 < eps < math.inf:
-        raise InvalidArgumentError(f"`model_error` must be in (0, inf), got {eps:g}.")
+        raise InvalidArgumentError.of("model_error", "must be in (0, inf)", f"{eps:g}")
     if not 1e-100 < eps < 1e100:  # whose square is a number
-        raise InvalidArgumentError(f"`model_error` must be between 1e-100 and 1e100, got {eps:g}.")
+        raise InvalidArgumentError.of("model_error", "must be between 1e-100 and 1e100", f"{eps:g}")
     return eps
 
 
@@ -408,6 +410,9 @@ def _spread(mdp: MDP) -> FloatArray:
         return weights.transition_std(mdp)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
-            "every pair is deterministic, so one visit of each tells all: "
-            "pass visits=1 in place of `model_error`."
+            parse_text(
+                "every pair is deterministic, so one visit of each tells all: pass `visits=1` in place of "
+                "`model_error`."
+            ),
+            argument="model_error",
         ) from error

@@ -260,8 +260,8 @@ def measured_exponent(t: Any, regret: Any) -> Exponent:
     usable &= (usable.sum(axis=1) >= 2)[:, None]
     fits = [_line(log_t[k], np.log(curve[k])) for curve, k in zip(curves, usable, strict=True) if k.any()]
     if not fits:
-        raise InvalidArgumentError(
-            "`regret` must have a run with at least two positive, finite entries, got none."
+        raise InvalidArgumentError.of(
+            "regret", "must have a run with at least two positive, finite entries", "none"
         )
     slope, error = np.array(fits).T
     if len(fits) > 1:
@@ -272,7 +272,7 @@ def measured_exponent(t: Any, regret: Any) -> Exponent:
 def _checked_times(t: Any) -> FloatArray:
     t = checks.float_array(t, "t", (None,))
     if not (t > 0).all() or np.unique(t).size < max(t.size, 2):
-        raise InvalidArgumentError("`t` must hold at least two times, positive and all different.")
+        raise InvalidArgumentError.of("t", "must hold at least two times, positive and all different")
     return t
 
 

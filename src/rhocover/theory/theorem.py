@@ -66,9 +66,11 @@ def checked_order(rho: Any) -> float:
     """Returns an order for which U_rho is smooth."""
     rho = checks.number(rho, "rho")
     if not 0 < rho < math.inf:
-        raise InvalidArgumentError(
-            f"`rho` must be in (0, inf), got {rho:g}: the theorem needs a smooth U_rho. "
-            "A large rho such as 100 stands in for the worst case."
+        raise InvalidArgumentError.of(
+            "rho",
+            "must be in (0, inf)",
+            f"{rho:g}: the theorem needs a smooth U_rho",
+            remedy="A large rho such as 100 stands in for the worst case.",
         )
     return rho
 
@@ -80,13 +82,14 @@ def read_floor(mdp: MDP, eta: Any, d_star: FloatArray) -> float:
         return SHARE_OF_OPTIMUM * least / 2
     eta = checks.number(eta, "eta")
     if not 0 < eta < 0.5:
-        raise InvalidArgumentError(f"`eta` must be in (0, 1/2), got {eta:g}. None chooses one.")
+        raise InvalidArgumentError.of("eta", "must be in (0, 1/2)", f"{eta:g}", remedy="None chooses one.")
     if 2 * eta > least:
         Occupancies.average(mdp, eta=eta).check_floor()
         raise InvalidArgumentError(
             f"eta={eta:g} asks every pair for {2 * eta:g} of the visits; the optimum gives one only "
-            f"{least:.4g}, so it is not in D_eta and Algorithm 1 does not tend to it. "
-            f"Pass eta <= {least / 2:.4g}."
+            f"{least:.4g}, so it is not in D_eta and Algorithm 1 does not tend to it.",
+            argument="eta",
+            remedy=f"Pass eta <= {least / 2:.4g}.",
         )
     return eta
 
@@ -95,17 +98,17 @@ def read_gap(mdp: MDP, gamma_min: Any, policies: Any, best: Plan) -> tuple[float
     """Returns gamma_min, given or computed, and where it is from."""
     if gamma_min is not None:
         if policies is not None:
-            raise InvalidArgumentError("pass `gamma_min` or `policies`, not both.")
+            raise InvalidArgumentError("pass `gamma_min` or `policies`, not both.", argument="gamma_min")
         gamma_min = checks.number(gamma_min, "gamma_min")
         if not 0 < gamma_min <= 1:
-            raise InvalidArgumentError(f"`gamma_min` must be in (0, 1], got {gamma_min:g}.")
+            raise InvalidArgumentError.of("gamma_min", "must be in (0, 1]", f"{gamma_min:g}")
         return gamma_min, "as given"
     if policies is None:
         gap, kind = _gap(mdp, best.policy, "the optimal policy")
         return gap, f"{kind} gap of the optimal policy alone, not the minimum over all policies"
     policies = tuple(policies)
     if not policies:
-        raise InvalidArgumentError("`policies` must hold at least one policy `[S, A]`, got none.")
+        raise InvalidArgumentError.of("policies", "must hold at least one policy `[S, A]`", "none")
     gaps = [_gap(mdp, policy, f"policies[{i}]") for i, policy in enumerate(policies)]
     gap, kind = min(gaps)
     return gap, f"{kind} gap, the smallest of {len(gaps)} given policies, not of all"
@@ -117,14 +120,18 @@ def _gap(mdp: MDP, policy: Any, name: str) -> tuple[float, str]:
     if len(chains.recurrent_classes(chain)) > 1:
         raise InvalidArgumentError(
             f"{name} has several recurrent classes: where it starts decides what it visits, and it has "
-            "no gap. Pass policies that visit every state."
+            "no gap.",
+            argument="policies",
+            remedy="Pass policies that visit every state.",
         )
     reversible = chains.is_reversible(chain)
     gap = chains.spectral_gap(chain) if reversible else chains.pseudo_spectral_gap(chain)
     if not gap > 0:
         raise InvalidArgumentError(
             f"{name} makes a chain without a spectral gap (periodic, or too slow for float64): the theorem "
-            "says nothing about it. Pass `gamma_min`, or `policies` that are not periodic."
+            "says nothing about it.",
+            argument="gamma_min",
+            remedy="Pass `gamma_min`, or `policies` that are not periodic.",
         )
     return gap, "spectral" if reversible else "pseudo-spectral"
 
@@ -169,7 +176,7 @@ class TheoremConstants:
         """
         t = checks.float_array(t, "t")
         if (t < 1).any():
-            raise InvalidArgumentError(f"`t` must be at least 1, got {t.min():g}.")
+            raise InvalidArgumentError.of("t", "must be at least 1", f"{t.min():g}")
         with np.errstate(divide="ignore"):
             return self._log_bound(np.log(t - 1))
 
@@ -258,7 +265,7 @@ def theorem_constants(
     tau_1 = checks.integer(tau_1, "tau_1", least=1, most=2**53)
     best = plan(mdp, rho, mu)
     if not best.coverage.support.all() or best.coverage.mu.size < mdp.num_pairs:
-        raise InvalidArgumentError("`mu` must be positive for every pair: the theorem assumes it.")
+        raise InvalidArgumentError.of("mu", "must be positive for every pair: the theorem assumes it")
     d_star = mdp.per_pair(best.occupancy, "occupancy")
     eta = read_floor(mdp, eta, d_star)
     gamma = read_gap(mdp, gamma_min, policies, best)
@@ -306,7 +313,9 @@ def _first_episode(a_1: float, a_2: float, eta: float, tau_1: int) -> int:
     linear = eta + 3 * a_1 / math.sqrt(tau_1)
     root = (linear + math.hypot(linear, math.sqrt(48 * eta * a_2 / tau_1))) / (4 * eta)
     if not math.isfinite(root):
-        raise InvalidArgumentError("`eta` or `gamma_min` is too small: no float64 holds the first episode.")
+        raise InvalidArgumentError.of(
+            "eta", "or `gamma_min` is too small: no float64 holds the first episode"
+        )
     return max(2, math.ceil(root))
 
 

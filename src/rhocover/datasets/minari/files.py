@@ -58,8 +58,8 @@ def _opened(dataset: Any) -> MinariSource:
     except ImportError as error:
         raise missing_extra("minari", "minari") from error
     if not isinstance(dataset, MinariDataset):
-        raise InvalidArgumentError(
-            f"`source` must be a Minari id, a folder or a MinariDataset, got {type(dataset).__name__}."
+        raise InvalidArgumentError.of(
+            "source", "must be a Minari id, a folder or a MinariDataset", type(dataset).__name__
         )
     folder = Path(dataset.storage.data_path)
     indices = tuple(int(index) for index in dataset.episode_indices)

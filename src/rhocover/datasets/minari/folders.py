@@ -42,10 +42,11 @@ def minari_path(dataset_id: str) -> Path:
 def check_id(dataset_id: str) -> None:
     """Refuses an id that Minari could not load."""
     if not _is_id(dataset_id):
-        raise InvalidArgumentError(
-            "`dataset_id` must be like 'name-v0' or 'namespace/name-v0', of letters, digits, '-' and '_' "
-            "(a namespace of two or more), "
-            f"got {dataset_id!r}."
+        raise InvalidArgumentError.of(
+            "dataset_id",
+            "must be like 'name-v0' or 'namespace/name-v0', of letters, digits, '-' and '_' (a namespace "
+            "of two or more)",
+            repr(dataset_id),
         )
 
 
@@ -118,7 +119,9 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     if not os.path.lexists(path):
         return
     if not overwrite:
-        raise InvalidArgumentError(f"`{path}` exists already. Pass overwrite=True to replace it.")
+        raise InvalidArgumentError(
+            f"`{path}` exists already.", argument="path", remedy="Pass overwrite=True to replace it."
+        )
     if path.is_symlink() or not (path / DATA / METADATA).is_file():
         raise InvalidArgumentError(
             f"`{path}` is not a Minari data set and is not overwritten. Choose another name, or remove it."

@@ -181,7 +181,7 @@ def _flags(array: np.ndarray, name: str) -> np.ndarray:
     if array.dtype.kind == "b":
         return array
     if not np.isin(array, (0, 1)).all():
-        raise InvalidDataError(f"`{name}` must be True or False, got dtype {array.dtype} with other values.")
+        raise InvalidDataError.of(name, "must be True or False", f"dtype {array.dtype} with other values")
     return array.astype(bool)
 
 

@@ -57,12 +57,14 @@ def episode_lengths(value: Any) -> np.ndarray:
     """Returns the steps of each episode, int64 `[E]`, all at least 1."""
     lengths = np.asarray(value)
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or not len(lengths):
-        raise InvalidDataError(f"`lengths` must be whole numbers, one an episode, got {value!r}.")
+        raise InvalidDataError.of("lengths", "must be whole numbers, one an episode", repr(value))
     if lengths.min() < 1:
         place = int(np.argmin(lengths))
-        raise InvalidDataError(
-            f"`lengths` must be at least 1, got lengths[{place}] = {lengths[place]}. "
-            "Leave out episodes without a step."
+        raise InvalidDataError.of(
+            "lengths",
+            "must be at least 1",
+            f"lengths[{place}] = {lengths[place]}",
+            remedy="Leave out episodes without a step.",
         )
     return lengths.astype(np.int64)
 
@@ -71,9 +73,9 @@ def step_column(value: Any, name: str, rows: int) -> np.ndarray:
     """Returns rewards as float64, terminations and truncations as bool, shape `[rows]`."""
     array, form = leaf_array(value, (name,)), np.dtype("<f8" if name == "rewards" else bool)
     if array.shape != (rows,):
-        raise InvalidDataError(f"`{name}` must have shape ({rows},), the sum of lengths, got {array.shape}.")
+        raise InvalidDataError.of(name, f"must have shape ({rows},), the sum of lengths", f"{array.shape}")
     if form.kind == "b" and array.dtype.kind != "b":
-        raise InvalidDataError(f"`{name}` must be True or False, got dtype {array.dtype}.")
+        raise InvalidDataError.of(name, "must be True or False", f"dtype {array.dtype}")
     return exact(array, form, (name,))
 
 
@@ -85,9 +87,12 @@ def check_ends(terminations: np.ndarray, truncations: np.ndarray, lengths: np.nd
     if ends.any():
         step = int(np.argmax(ends))
         name = "terminations" if terminations[step] else "truncations"
-        raise InvalidDataError(
-            f"`{name}` must be False before the last step of an episode, got {at(name, (step,))} = True; the "
-            f"episode ends at step {int(last[np.searchsorted(last, step)])} by `lengths`. Cut it there."
+        raise InvalidDataError.of(
+            name,
+            "must be False before the last step of an episode",
+            f"{at(name, (step,))} = True; the episode ends at step {int(last[np.searchsorted(last, step)])} "
+            "by `lengths`",
+            remedy="Cut it there.",
         )
 
 
@@ -97,11 +102,11 @@ def seed_columns(seeds: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(count, np.int64), np.zeros(count, bool)
     if not hasattr(seeds, "__len__") or len(seeds) != count:
         came = len(seeds) if hasattr(seeds, "__len__") else repr(seeds)
-        raise InvalidDataError(f"`seeds` must be {count} numbers or None, one an episode, got {came}.")
+        raise InvalidDataError.of("seeds", f"must be {count} numbers or None, one an episode", f"{came}")
     has_seed = np.array([seed is not None for seed in seeds], dtype=bool)
     values = np.array([0 if seed is None else seed for seed in seeds])
     if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= 2**63:
-        raise InvalidDataError(f"`seeds` must be whole numbers from 0 to 2^63 - 1 or None, got {seeds!r}.")
+        raise InvalidDataError.of("seeds", "must be whole numbers from 0 to 2^63 - 1 or None", repr(seeds))
     return values.astype(np.int64), has_seed
 
 
@@ -149,8 +154,8 @@ def extra_words(metadata: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(metadata) - {*WORDS, *LISTS, "rhocover"})
     if unknown:
         known = ", ".join((*WORDS, *LISTS, "rhocover"))
-        raise InvalidArgumentError(
-            f"`metadata` has the key {unknown[0]!r}; expected {known}. Put it in 'rhocover'."
+        raise InvalidArgumentError.of(
+            "metadata", f"has the key {unknown[0]!r}; expected {known}", remedy="Put it in 'rhocover'."
         )
     words = {key: metadata[key] for key in (*WORDS, *LISTS) if metadata.get(key) is not None}
     for key in WORDS:

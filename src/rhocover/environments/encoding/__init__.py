@@ -28,7 +28,7 @@ from rhocover.environments.encoding.bins import BinCode, Bins, QuantileBins, Sto
 from rhocover.environments.encoding.discrete import WholeNumber, WholeNumbers
 from rhocover.environments.encoding.functions import FunctionCode
 from rhocover.environments.stepping import random_rollout
-from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
 
 # State and action codes from what a file says of them. Files are data: none makes a function run.
 
@@ -93,9 +93,8 @@ def _of_space(stored: Any, space: Any) -> StateCode:
 
 
 def _needs_function(name: str) -> InvalidDataError:
-    return InvalidDataError(
-        f"the states came from the function {name}, which no file can hold: pass it as `states`."
-    )
+    came = f"the states came from the function {name}, which no file can hold: pass it as `states`."
+    return InvalidDataError(parse_text(came), argument="states")
 
 
 # How an environment's observations become states and its actions become numbers.
@@ -124,6 +123,11 @@ def read_state_code(states: Any, space: Any) -> StateCode:
     vector environment, pass its `single_observation_space`.
     """
     check_space(space, "space")
+    with inside("states"):
+        return _state_code(states, space)
+
+
+def _state_code(states: Any, space: Any) -> StateCode:
     if states is None:
         return _finite_code(space)
     if isinstance(states, Bins):
@@ -131,14 +135,15 @@ def read_state_code(states: Any, space: Any) -> StateCode:
     if isinstance(states, BinCode):
         return states.within(space_bounds(_boxed(space, states.of), states.of, len(states.axes)))
     if isinstance(states, QuantileBins):
-        raise InvalidArgumentError(
-            "`states=QuantileBins(...)` has no edges yet: call its .fit(observations) with observations of a "
-            "random rollout, for example random_rollout(env, num_steps=10_000, seed=0), and pass the result."
+        raise InvalidArgumentError.of(
+            "states=QuantileBins(...)",
+            "has no edges yet: call its .fit(observations) with observations of a random rollout, for "
+            "example random_rollout(env, num_steps=10_000, seed=0), and pass the result",
         )
     if callable(states):
         return FunctionCode(states)
-    raise InvalidArgumentError(
-        f"`states` must be None, rc.Bins, a fitted rc.QuantileBins or a function, got {states!r}."
+    raise InvalidArgumentError.of(
+        "states", "must be None, rc.Bins, a fitted rc.QuantileBins or a function", repr(states)
     )
 
 
@@ -149,12 +154,13 @@ def _finite_code(space: Any) -> StateCode:
         return WholeNumber(int(space.n), int(space.start))
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         return WholeNumbers(*counts_and_starts(space))
-    way_out = "a function of an observation that gives a whole number, a text or a tuple of those"
+    python = "a function of an observation that gives a whole number, a text or a tuple of those"
+    typed = "which bins cut no such space into: pass a function in Python"
     if isinstance(space, spaces.Box):
-        way_out = f"rc.Bins(8) for 8 bins a dimension, rc.QuantileBins(8), or {way_out}"
-    raise InvalidArgumentError(
-        f"the observation space {space} has no finite states: pass `states`, {way_out}."
-    )
+        python = f"rc.Bins(8) for 8 bins a dimension, rc.QuantileBins(8), or {python}"
+        typed = "such as bins:8 for 8 bins a dimension, or quantiles:8"
+    lacks = f"the observation space {space} has no finite states: pass "
+    raise InvalidArgumentError((lacks, Argument("states"), ", ", Call(python, typed), "."), argument="states")
 
 
 def _boxed(space: Any, of: Any) -> Any:
@@ -163,7 +169,9 @@ def _boxed(space: Any, of: Any) -> Any:
 
     if callable(of) or isinstance(space, spaces.Box):
         return space
+    python = "give the bins `of`, a function from an observation to a few numbers."
     raise InvalidArgumentError(
-        f"bins cut the numbers of a Box space, got {space}. Leave `states` out if it is Discrete, or give "
-        "the bins `of`, a function from an observation to a few numbers."
+        f"bins cut the numbers of a Box space, got {space}.",
+        argument="states",
+        remedy=("Leave ", Argument("states"), " out if it is Discrete, or ", Call(python, "use Python.")),
     )

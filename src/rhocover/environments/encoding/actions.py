@@ -28,7 +28,7 @@ from rhocover.environments.encoding.discrete import (
     whole_number,
     whole_numbers,
 )
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import Argument, Call, InvalidArgumentError
 
 # Actions of real numbers: so many levels a dimension, or the actions themselves.
 #
@@ -56,19 +56,28 @@ def level_actions(actions: Any, space: Any) -> ActionCode:
 def _counts(actions: Any, size: int) -> list[int]:
     counts = list(actions) if np.ndim(actions) else [actions] * size
     if len(counts) != size or np.asarray(counts).dtype.kind not in "iu":
-        raise InvalidArgumentError(
-            f"`actions` must be a number of levels, {size} of them, or an array of shape (A, {size}) with "
-            f"one action a row, got {actions!r}."
+        raise InvalidArgumentError.of(
+            "actions",
+            f"must be a number of levels, {size} of them, or an array of shape (A, {size}) with one action "
+            "a row",
+            repr(actions),
         )
     return [checks.integer(count, "actions", least=1) for count in counts]
+
+
+LISTED = Call(" as an array of them, one a row.", " in Python, as an array of them, one a row.")
 
 
 def _finite_bounds(space: Any) -> list[tuple[float, float]]:
     lows, highs = np.ravel(space.low).astype(float), np.ravel(space.high).astype(float)
     if not (np.isfinite(lows) & np.isfinite(highs)).all():
         raise InvalidArgumentError(
-            f"the action space {space} is unbounded, so it has no levels: pass `actions` as an array of "
-            "them, one a row."
+            (
+                f"the action space {space} is unbounded, so it has no levels: pass ",
+                Argument("actions"),
+                LISTED,
+            ),
+            argument="actions",
         )
     return list(zip(lows.tolist(), highs.tolist(), strict=True))
 
@@ -118,7 +127,7 @@ def _scale(rows: FloatArray, space: Any) -> FloatArray:
 
 def _check_distinct_and_inside(rows: FloatArray, space: Any) -> None:
     if len(rows) == 0 or len(np.unique(rows, axis=0)) < len(rows):
-        raise InvalidArgumentError("`actions` must be one or more, all different from each other.")
+        raise InvalidArgumentError.of("actions", "must be one or more, all different from each other")
     _check_inside(rows.astype(space.dtype).astype(float), space)
 
 
@@ -159,14 +168,16 @@ def read_action_code(actions: Any, space: Any) -> ActionCode:
     if isinstance(space, spaces.Box):
         return _box_code(actions, space)
     if actions is not None:
-        raise InvalidArgumentError(f"`actions` is for spaces of real numbers (Box), got one for {space}.")
+        raise InvalidArgumentError.of("actions", "is for spaces of real numbers (Box)", f"one for {space}")
     if isinstance(space, spaces.Discrete):
         return _discrete_code(int(space.start), int(space.n))
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         return _multi_discrete_code(space)
     raise InvalidArgumentError(
-        f"the action space {space} cannot be numbered. Wrap the environment with "
-        "gymnasium.wrappers.TransformAction so that its actions are Discrete, MultiDiscrete or Box."
+        f"the action space {space} cannot be numbered.",
+        argument="env",
+        remedy="Wrap the environment with gymnasium.wrappers.TransformAction so that its actions are "
+        "Discrete, MultiDiscrete or Box.",
     )
 
 
@@ -197,9 +208,17 @@ def _multi_discrete_code(space: Any) -> ActionCode:
 
 def _box_code(actions: Any, space: Any) -> ActionCode:
     if actions is None:
+        levels = "the low end, the middle, the high end)"
+        python = f"(actions=3: {levels}, or an array of them, one a row"
         raise InvalidArgumentError(
-            f"the action space {space} has no finite actions: pass `actions`, the number of levels of each "
-            "dimension (actions=3: the low end, the middle, the high end), or an array of them, one a row."
+            (
+                f"the action space {space} has no finite actions: pass ",
+                Argument("actions"),
+                ", the number of levels of each dimension ",
+                Call(python, f"(--actions 3: {levels}"),
+                ".",
+            ),
+            argument="actions",
         )
     if checks.any_array(actions, "actions").ndim == 2:
         return listed_actions(checks.float_array(actions, "actions"), space)

@@ -65,7 +65,7 @@ class GridCode:
         cell = cell_of(key, self.counts) if isinstance(key, int) else None
         if cell is None:
             most = self.called if self.num_keys is None else f"from 0 to {self.num_keys - 1}"
-            raise InvalidArgumentError(f"`key` must be {most}, got {shortened(repr_of(key))}.")
+            raise InvalidArgumentError.of("key", f"must be {most}", shortened(repr_of(key)))
         return cell
 
 

@@ -93,8 +93,9 @@ def check_number_of_actions(number: int) -> None:
     """Refuses more actions than tables have room for."""
     if number > MAX_ACTIONS:
         raise InvalidArgumentError(
-            f"the actions make {number:.3g} combinations, at most {MAX_ACTIONS} can be counted. Take fewer "
-            "levels, or list the actions that matter in an array with one a row."
+            f"the actions make {number:.3g} combinations, at most {MAX_ACTIONS} can be counted.",
+            argument="actions",
+            remedy="Take fewer levels, or list the actions that matter in an array with one a row.",
         )
 
 
@@ -106,8 +107,8 @@ def check_space(space: Any, name: str) -> None:
     from gymnasium.spaces import Space
 
     if not isinstance(space, Space):
-        raise InvalidArgumentError(
-            f"`{name}` must be a space of Gymnasium, as env.observation_space is, got {type(space).__name__}."
+        raise InvalidArgumentError.of(
+            name, "must be a space of Gymnasium, as env.observation_space is", type(space).__name__
         )
 
 
@@ -121,9 +122,11 @@ def counts_and_starts(space: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if isinstance(space, MultiBinary):
         size = math.prod(space.shape)
         if size > MOST_NUMBERS:
-            raise InvalidArgumentError(
-                f"`space` must have at most {MOST_NUMBERS} numbers, got a MultiBinary of {size}. Make states "
-                "of fewer: pass states=, a function of an observation."
+            raise InvalidArgumentError.of(
+                "space",
+                f"must have at most {MOST_NUMBERS} numbers",
+                f"a MultiBinary of {size}",
+                remedy="Make states of fewer: pass states=, a function of an observation.",
             )
         return (2,) * size, (0,) * size
     counts, starts = np.ravel(space.nvec).tolist(), np.ravel(space.start).tolist()
@@ -145,14 +148,15 @@ def repr_of(key: object) -> str:
     return hex(key) if isinstance(key, int) and key.bit_length() > 256 else repr(key)
 
 
-def ask(function: Callable[[Any], Any], observation: Any) -> Any:
+def ask(function: Callable[[Any], Any], observation: Any, argument: str = "of") -> Any:
     """Returns what a function of the user's says of an observation; what it raises, with the observation."""
     try:
         return function(observation)
     except Exception as error:
         raise InvalidArgumentError(
             f"`{function_name(function)}` failed on the observation {observation!r}: "
-            f"{type(error).__name__}: {error}"
+            f"{type(error).__name__}: {error}",
+            argument=argument,
         ) from error
 
 

@@ -33,7 +33,14 @@ from rhocover.environments.encoding.axes import (
     locate_many,
 )
 from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name, grid_layout
-from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.errors import (
+    Argument,
+    Call,
+    InvalidArgumentError,
+    InvalidDataError,
+    inside,
+    parse_text,
+)
 from rhocover.layout import Layout, Ruler
 
 # The code of binned observations: which cell of a grid one lies in, by number, name and place.
@@ -91,8 +98,8 @@ class BinCode(GridCode):
     def keys(self, observations: Any, /) -> IntArray:
         """Returns the cells of many observations, `[T]`; a function `of` is called once for each."""
         if self.num_keys is None:
-            raise InvalidArgumentError(
-                "`states` has more bins than int64 can number: call `key` for each observation."
+            raise InvalidArgumentError.of(
+                "states", "has more bins than int64 can number: call `key` for each observation"
             )
         return locate_many(self.features(observations, len(self.axes)), self.axes, WHAT)
 
@@ -102,7 +109,7 @@ class BinCode(GridCode):
             observations = [ask(self.of, observation) for observation in observations]
         array = checks.any_array(observations, "observations")
         if array.ndim == 0:
-            raise InvalidArgumentError("`observations` must be a list or an array of them, got one number.")
+            raise InvalidArgumentError.of("observations", "must be a list or an array of them", "one number")
         array = array.reshape(len(array), -1 if array.size else math.prod(array.shape[1:]))
         if isinstance(self.of, tuple) and array.size:
             array = _columns(array, self.of)
@@ -131,9 +138,10 @@ class BinCode(GridCode):
     def within(self, bounds: Sequence[tuple[float, float, float, float]]) -> BinCode:
         """Returns the same cells, refusing what lies outside these bounds, which also end the open bins."""
         if len(bounds) != len(self.axes):
-            raise InvalidArgumentError(
-                f"`states` cuts {len(self.axes)} numbers, the observation space has {len(bounds)}. "
-                "Fit the bins on observations of this environment."
+            raise InvalidArgumentError.of(
+                "states",
+                f"cuts {len(self.axes)} numbers, the observation space has {len(bounds)}",
+                remedy="Fit the bins on observations of this environment.",
             )
         axes = [_bounded(axis, *bound) for axis, bound in zip(self.axes, bounds, strict=True)]
         return replace(self, axes=tuple(axes))
@@ -190,7 +198,7 @@ def plain_components(of: Features) -> Components:
         return of
     numbers = np.atleast_1d(of) if isinstance(of, np.ndarray) else of if isinstance(of, Sequence) else [of]
     if isinstance(of, str) or len(numbers) == 0:
-        raise InvalidArgumentError(f"`of` must be component numbers or a function, got {of!r}.")
+        raise InvalidArgumentError.of("of", "must be component numbers or a function", repr(of))
     return tuple(checks.integer(number, "of", least=0) for number in numbers)
 
 
@@ -255,12 +263,13 @@ class QuantileBins:
     def fit(self, observations: Any) -> BinCode:
         """Returns the code whose edges are the quantiles of `observations`, `[T, ...]`."""
         of = plain_components(self.of)
-        points = BinCode((), of).features(observations, _known_length(self.counts, self.names))
+        with inside("observations", "of"):
+            points = BinCode((), of).features(observations, _known_length(self.counts, self.names))
         if len(points) == 0:
-            raise InvalidArgumentError("`observations` must hold at least one observation, got none.")
+            raise InvalidArgumentError.of("observations", "must hold at least one observation", "none")
         checks.float_array(points, "observations")
         if points.shape[1] == 0:
-            raise InvalidArgumentError("`observations` must hold numbers, got none of each.")
+            raise InvalidArgumentError.of("observations", "must hold numbers", "none of each")
         counts = _counts(self.counts, points.shape[1])
         names = axis_names(self.names, of, points.shape[1])
         axes = [_quantile_axis(*parts) for parts in zip(points.T, counts, names, strict=True)]
@@ -271,7 +280,9 @@ def _uniform_axis(
     count: int, low: float, high: float, bound: tuple[float, float, float, float], name: str
 ) -> Axis:
     if not low < high:
-        raise InvalidArgumentError(f"`low` must be below `high`, got {low:g} and {high:g} for {name}.")
+        raise InvalidArgumentError.of(
+            "low", parse_text("must be below `high`"), f"{low:g} and {high:g} for {name}"
+        )
     inner = np.linspace(low, high, count + 1)[1:-1].tolist()
     least, most = bound[2], bound[3]
     return Axis(tuple(inner), min(low, bound[0]), max(high, bound[1]), least, most, name)
@@ -296,8 +307,8 @@ def space_bounds(space: Any, of: Components, length: int | None) -> list[tuple[f
     if of is not None:
         wrong = [k for k in of if not 0 <= k < low.size]
         if wrong:
-            raise InvalidArgumentError(
-                f"`of` must hold component numbers from 0 to {low.size - 1}, got {wrong[0]}."
+            raise InvalidArgumentError.of(
+                "of", f"must hold component numbers from 0 to {low.size - 1}", f"{wrong[0]}"
             )
         low, high = low[list(of)], high[list(of)]
     return [_bound(a, b) for a, b in zip(low, high, strict=True)]
@@ -316,37 +327,50 @@ def _ends(given: Any, which: str, bounds: list[float]) -> list[float]:
     """Returns one finite end per dimension, from what was given or else from the space."""
     values = list(given) if checks.any_array(given, which).ndim else [given] * len(bounds)
     if len(values) != len(bounds):
-        raise InvalidArgumentError(f"`{which}` must be one number or {len(bounds)}, got {len(values)}.")
+        raise InvalidArgumentError.of(which, f"must be one number or {len(bounds)}", f"{len(values)}")
     return [_end(value, which, k, bound) for k, (value, bound) in enumerate(zip(values, bounds, strict=True))]
+
+
+ENDS = Call(
+    "for example Bins(..., low=[...], high=[...]) with one number a dimension; None takes the space's bound.",
+    "LOW:HIGH a dimension, such as bins:8,8@-1:1,-5:5.",
+)
 
 
 def _end(value: Any, which: str, dimension: int, bound: float) -> float:
     if value is None:
         if math.isinf(bound):
             raise InvalidArgumentError(
-                f"dimension {dimension} has no finite `{which}`: say where its bins should end, for example "
-                f"Bins(..., low=[...], high=[...]) with one number a dimension; None takes the space's bound."
+                (
+                    f"dimension {dimension} has no finite ",
+                    Argument(which),
+                    ": say where its bins should end, ",
+                    ENDS,
+                ),
+                argument=which,
             )
         return bound
     result = checks.number(value, which)
     if math.isinf(result):
-        raise InvalidArgumentError(f"`{which}` must be finite, got {result:g} for dimension {dimension}.")
+        raise InvalidArgumentError.of(which, "must be finite", f"{result:g} for dimension {dimension}")
     return result
 
 
 def _counts(counts: Any, length: int) -> list[int]:
     values = list(counts) if checks.any_array(counts, "counts").ndim else [counts] * length
     if len(values) != length:
-        raise InvalidArgumentError(
-            f"`counts` must be one number or {length}, one a dimension, got {len(values)}."
+        raise InvalidArgumentError.of(
+            "counts", f"must be one number or {length}, one a dimension", f"{len(values)}"
         )
     values = [checks.integer(value, "counts", least=1) for value in values]
     if max(values) > MAX_BINS:
-        raise InvalidArgumentError(f"`counts` must be at most {MAX_BINS} a dimension, got {max(values)}.")
+        raise InvalidArgumentError.of("counts", f"must be at most {MAX_BINS} a dimension", f"{max(values)}")
     if sum(values) > MAX_EDGES:
-        raise InvalidArgumentError(
-            f"`counts` must come to at most {MAX_EDGES} bins over all dimensions, got {sum(values)} over "
-            f"{length}. Take fewer, or name what matters of an observation: Bins(..., of=...)."
+        raise InvalidArgumentError.of(
+            "counts",
+            f"must come to at most {MAX_EDGES} bins over all dimensions",
+            f"{sum(values)} over {length}",
+            remedy="Take fewer, or name what matters of an observation: Bins(..., of=...).",
         )
     return values
 

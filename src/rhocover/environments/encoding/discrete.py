@@ -15,12 +15,12 @@ from rhocover.checks import IntArray
 from rhocover.documents import to_document
 from rhocover.environments.encoding.axes import GridCode, cell_name, wide_key, wide_type
 from rhocover.environments.encoding.base import OutsideSpaceError, grid_layout
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.layout import Layout, Ruler
 
 ORDINALS = ("first", "second")
 WIDEST = 10_000  # cells a side: a picture of more has no room for any of them
-_WAY_OUT = "Correct the environment's space, or pass `states` as a function of an observation."
+_WAY_OUT = parse_text("Correct the environment's space, or pass `states` as a function of an observation.")
 
 
 @dataclass(frozen=True)
@@ -201,4 +201,5 @@ def _checked_rows(values: Any, counts: tuple[int, ...], start: tuple[int, ...], 
 
 
 def _refusal(what: str, value: Any, expected: str) -> OutsideSpaceError:
-    return OutsideSpaceError(f"{what} is {value!r}, outside its space: expected {expected}. {_WAY_OUT}")
+    outside = f"{what} is {value!r}, outside its space: expected {expected}."
+    return OutsideSpaceError(outside, remedy=_WAY_OUT)

@@ -39,8 +39,8 @@ class FunctionCode:
 
     def keys(self, observations: Any, /) -> IntArray:
         """Refuses: the keys of a function need not be numbers."""
-        raise InvalidArgumentError(
-            f"`states={function_name(self.function)}` gives keys one by one: call `key` for each observation."
+        raise InvalidArgumentError.of(
+            f"states={function_name(self.function)}", "gives keys one by one: call `key` for each observation"
         )
 
     def name(self, key: Hashable) -> str:
@@ -60,7 +60,7 @@ def _checked(function: Callable[[Any], Any]) -> Callable[[Any], Hashable]:
     """Returns the function, its results plain Python values or refused."""
 
     def key(observation: Any) -> Hashable:
-        value = ask(function, observation)
+        value = ask(function, observation, "states")
         if value.__class__ is int or value.__class__ is str:
             return value
         return _plain(value, function)
@@ -75,8 +75,9 @@ def _plain(value: Any, function: Callable[[Any], Any]) -> Hashable:
         return int(value)
     if isinstance(value, str):
         return str(value)
-    raise InvalidArgumentError(
-        f"`states={function_name(function)}` must give a whole number, a text or a tuple of those, got "
-        f"{value!r} of type {type(value).__name__}. Round or name it inside the function, for "
-        "example int(x // 0.1)."
+    raise InvalidArgumentError.of(
+        f"states={function_name(function)}",
+        "must give a whole number, a text or a tuple of those",
+        f"{value!r} of type {type(value).__name__}",
+        remedy="Round or name it inside the function, for example int(x // 0.1).",
     )

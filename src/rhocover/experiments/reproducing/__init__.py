@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rhocover import checks
-from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.errors import InvalidArgumentError, parse_text, unknown_name
 from rhocover.experiments.compare import read_seeds
 from rhocover.experiments.reproducing import paper_statements, peers, reference_values, tarbouriech2020
 from rhocover.experiments.reproducing.reproduction import ReproducedRow, Reproduction
@@ -55,10 +55,13 @@ def reproduce(
     True
     """
     if not isinstance(name, str) or name not in _KNOWN:
-        raise unknown_name("reproduction", name, NAMES)
+        raise unknown_name("reproduction", name, NAMES, argument="name")
     run, default_seeds, default_steps = _KNOWN[name]
     if not default_steps and (seeds is not None or num_steps is not None):
-        raise InvalidArgumentError(f"{name} simulates nothing: leave `seeds` and `num_steps` out.")
+        given = "num_steps" if seeds is None else "seeds"
+        raise InvalidArgumentError(
+            parse_text(f"{name} simulates nothing: leave `seeds` and `num_steps` out."), argument=given
+        )
     if workers is not None:
         checks.integer(workers, "workers", least=1)
     found = () if not default_steps else read_seeds(default_seeds if seeds is None else seeds)

@@ -213,9 +213,9 @@ def summary_figure(
     A model without a layout has ranked lists instead, of the fewest visits or the largest ratios.
     """
     if quantity not in _KINDS:
-        raise InvalidArgumentError(f"`quantity` must be 'occupancy' or 'ratio', got {quantity!r}.")
+        raise InvalidArgumentError.of("quantity", "must be 'occupancy' or 'ratio'", repr(quantity))
     if not panels:
-        raise InvalidArgumentError("`panels` must hold at least one map, got none.")
+        raise InvalidArgumentError.of("panels", "must hold at least one map", "none")
     read, choose, merged = _KINDS[quantity]
     values = {subtitle: read(mdp, table) for subtitle, table in panels.items()}
     with drawing():
@@ -235,7 +235,7 @@ def frontier_figure(rho: Any, divergence: Any, worst_ratio: Any, title: str = ""
     divergence = checks.float_array(divergence, "divergence", rho.shape)
     worst_ratio = checks.float_array(worst_ratio, "worst_ratio", rho.shape)
     if (worst_ratio <= 0).any():
-        raise InvalidArgumentError(f"`worst_ratio` must be positive, got {worst_ratio.min():g}.")
+        raise InvalidArgumentError.of("worst_ratio", "must be positive", f"{worst_ratio.min():g}")
     with drawing():
         return draw_frontier(rho, divergence, worst_ratio, title)
 
@@ -248,7 +248,7 @@ def save_figure(figure: Figure, path: Path | str, *, overwrite: bool = False, dp
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
-        raise InvalidArgumentError(f"`path` must end in {', '.join(FORMATS)}, got {path.name!r}.")
+        raise InvalidArgumentError.of("path", f"must end in {', '.join(FORMATS)}", repr(path.name))
     kind = path.suffix.lower()[1:]
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
     write_atomically(path, drawn(figure, kind, dpi=dpi, metadata=undated.get(kind)), overwrite=overwrite)
@@ -269,7 +269,7 @@ def _ratios(mdp: MDP, ratio: Any) -> FloatArray:
         values = values[mdp.pair_state, mdp.pair_action]
     checks.check_shape(values.shape, "ratio", (mdp.num_pairs,))
     if np.isnan(values).any():
-        raise InvalidArgumentError("`ratio` must not hold nan; use inf for pairs that were never visited.")
+        raise InvalidArgumentError.of("ratio", "must not hold nan; use inf for pairs that were never visited")
     checks.check_nonnegative(values, "ratio")
     if not is_split(mdp):
         largest = np.zeros(mdp.num_states)
@@ -283,7 +283,7 @@ def _increasing(rho: Any) -> FloatArray:
     checks.check_shape(values.shape, "rho", (None,))
     checks.check_nonnegative(values, "rho")
     if values.size < 2 or not (np.diff(values) > 0).all():
-        raise InvalidArgumentError("`rho` must hold at least two values in increasing order.")
+        raise InvalidArgumentError.of("rho", "must hold at least two values in increasing order")
     return values
 
 
@@ -304,7 +304,7 @@ MOST = 6  # maps on a page
 def snapshots(world: MDP, rho: float, steps: Sequence[int], **arguments: Any) -> list[Run]:
     """Returns a run that ends at each of `steps`, all beginnings of one another; see `explore`."""
     if not len(steps) or len(steps) > MOST or list(steps) != sorted(set(steps)):
-        raise InvalidArgumentError(f"`steps` must be 1 to {MOST} increasing numbers, got {list(steps)}.")
+        raise InvalidArgumentError.of("steps", f"must be 1 to {MOST} increasing numbers", f"{list(steps)}")
     return [explore(world, rho, int(t), trace_points=1, **arguments) for t in steps]
 
 
@@ -321,7 +321,7 @@ def decades(num_steps: int, first: int = 100) -> list[int]:
 def snapshot_figure(runs: Sequence[Run], title: str = "") -> Figure:
     """Returns a map of target share / visited share for each run, side by side with one colour scale."""
     if not runs:
-        raise InvalidArgumentError("`runs` must hold at least one run, got none.")
+        raise InvalidArgumentError.of("runs", "must hold at least one run", "none")
     panels = {f"after {run.num_steps:,} steps": visit_ratio(run) for run in runs}
     return summary_figure(runs[0].mdp, panels, title, quantity="ratio")
 

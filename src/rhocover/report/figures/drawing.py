@@ -164,7 +164,9 @@ def cells_of(mdp: MDP) -> Cells:
     """Returns where the states and pairs of a model with a layout are painted."""
     layout = mdp.layout
     if layout is None:
-        raise InvalidArgumentError("`mdp` has no layout, so there is no map of it: pass layout=Layout(...).")
+        raise InvalidArgumentError.of(
+            "mdp", "has no layout, so there is no map of it: pass layout=Layout(...)"
+        )
     directions = layout.directions
     if directions is not None and _is_compass(directions):
         return Cells(layout.positions, _by_direction(directions), directions, layout.rulers)

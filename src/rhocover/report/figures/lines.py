@@ -80,10 +80,12 @@ def standard_error(values: FloatArray) -> FloatArray:
 def curves_of_runs(runs: Sequence[Run], column: str) -> dict[str, Curve]:
     """Returns the curve of a trace column for each explorer among the runs, in the order they come."""
     if not runs:
-        raise InvalidArgumentError("`runs` must hold at least one run, got none.")
+        raise InvalidArgumentError.of("runs", "must hold at least one run", "none")
     steps = runs[0].trace["steps"]
     if not all(np.array_equal(run.trace["steps"], steps) for run in runs):
-        raise InvalidArgumentError("`runs` must have one grid of steps: the same num_steps and trace_points.")
+        raise InvalidArgumentError.of(
+            "runs", "must have one grid of steps: the same num_steps and trace_points"
+        )
     names = dict.fromkeys(run.explorer for run in runs)
     return {
         name: curve_of(steps, [run.trace[column] for run in runs if run.explorer == name]) for name in names

@@ -79,9 +79,9 @@ def regret_figure(
     is "regret" or "bregman", `unit` that of the curves.
     """
     if part not in NAMES:
-        raise InvalidArgumentError(f"`part` must be 'regret' or 'bregman', got {part!r}.")
+        raise InvalidArgumentError.of("part", "must be 'regret' or 'bregman'", repr(part))
     if not curves:
-        raise InvalidArgumentError("`curves` must hold at least one curve, got none.")
+        raise InvalidArgumentError.of("curves", "must hold at least one curve", "none")
     with drawing():
         figure, axes = one_panel(title, note_of(curves))
         _draw(axes, curves, part, kappa_min, theorem_for)
@@ -174,7 +174,7 @@ APART = 0.22  # inches from one tick to the next
 def worst_ratio_figure(curves: Mapping[str, Curve], *, best: float = np.nan, title: str = "") -> Figure:
     """Returns the worst ratio against steps, a line with its band for each explorer, and the `best` one."""
     if not curves:
-        raise InvalidArgumentError("`curves` must hold at least one curve, got none.")
+        raise InvalidArgumentError.of("curves", "must hold at least one curve", "none")
     with drawing():
         figure, axes = one_panel(title, note_of(curves))
         draw_worst_ratio(axes, curves, best)

@@ -75,8 +75,8 @@ class Table:
     def __post_init__(self) -> None:
         wrong = [len(row) for row in self.rows if len(row) != len(self.headings)]
         if wrong:
-            raise InvalidArgumentError(
-                f"`rows` must have {len(self.headings)} cells like `headings`, got {wrong[0]}."
+            raise InvalidArgumentError.of(
+                "rows", f"must have {len(self.headings)} cells like `headings`", f"{wrong[0]}"
             )
 
 
@@ -136,7 +136,9 @@ class Page:
         if not self.title.strip() or not self.verdict.text.strip():
             raise InvalidArgumentError("a page needs a `title` and a `verdict` that are not empty.")
         if len(self.numbers) > MOST_NUMBERS:
-            raise InvalidArgumentError(f"`numbers` must be {MOST_NUMBERS} at most, got {len(self.numbers)}.")
+            raise InvalidArgumentError.of(
+                "numbers", f"must be {MOST_NUMBERS} at most", f"{len(self.numbers)}"
+            )
 
     def with_sections(self, *more: Section) -> Page:
         """Returns the page with sections put before its last two, the settings and the glossary."""

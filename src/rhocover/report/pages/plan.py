@@ -42,7 +42,7 @@ MATCHED = 1.0005  # a worst ratio below this is 1.00 as it is written
 def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", command: str = "") -> Page:
     """Returns the page of plans for one model; `visits` says which count, `command` how to get it again."""
     if not plans:
-        raise InvalidArgumentError("`plans` must hold at least one plan, got none.")
+        raise InvalidArgumentError.of("plans", "must hold at least one plan", "none")
     plans = sorted(plans, key=lambda plan: plan.rho)
     main = plans[-1]
     seen = visits_of_plan(main)

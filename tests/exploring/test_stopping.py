@@ -11,7 +11,7 @@ from exploring_models import INF, same_run
 
 import rhocover as rc
 from rhocover.errors import FileFormatError, InvalidArgumentError
-from rhocover.exploring.stopping import next_look, stop_document, stop_from_document
+from rhocover.exploring.runs.stopping import next_look, stop_document, stop_from_document
 from rhocover.learning.confidence import make_confidence
 
 RIVER = rc.envs.river_swim()

@@ -28,7 +28,7 @@ from rhocover.datasets.result import Audit, Met, ThinPair, sentence, suspicion, 
 from rhocover.datasets.states import declared_of, num_unmet, unmet_pairs
 from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring.certificates import OF_NOW, Certificate
+from rhocover.exploring.belief.certificates import OF_NOW, Certificate
 
 NUM_THIN = 20
 

@@ -16,7 +16,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.datasets.best import Mixing
 from rhocover.datasets.tally import Tally
-from rhocover.exploring.certificates import Certificate
+from rhocover.exploring.belief.certificates import Certificate
 from rhocover.files import save_tensors
 from rhocover.layout import Layout
 from rhocover.planning import Plan

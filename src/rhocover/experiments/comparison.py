@@ -20,8 +20,8 @@ from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
 from rhocover.experiments.finished_runs import FILE, KIND
 from rhocover.experiments.question import COLUMNS, ENDS, FACTS
-from rhocover.exploring.models import KNOWN, model_from_document, model_name
-from rhocover.exploring.trace import regret_column
+from rhocover.exploring.runs.result import regret_column
+from rhocover.exploring.runs.spec import KNOWN, model_from_document, model_name
 from rhocover.files import load_tensors, save_tensors
 from rhocover.printing import printed
 from rhocover.report.figures.drawing import as_text

@@ -20,10 +20,15 @@ from rhocover import errors
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, SolverError
 from rhocover.exploring import Run, explore
-from rhocover.exploring.models import model_document, model_from_document
-from rhocover.exploring.registry import explorer_document, explorer_from_document
-from rhocover.exploring.settings import Settings, read_settings
-from rhocover.exploring.trace import grid_of_steps
+from rhocover.exploring.explorers.registry import explorer_document, explorer_from_document
+from rhocover.exploring.runs.result import grid_of_steps
+from rhocover.exploring.runs.spec import (
+    ModelRun,
+    model_document,
+    model_from_document,
+    read_model_run,
+    read_spec,
+)
 from rhocover.files import tensor_digest
 from rhocover.learning.rules import Rule, rule_document, rule_from_document
 from rhocover.linalg.normal_equations import one_blas_thread
@@ -72,9 +77,10 @@ class Question:
             **self.arguments,
         }
 
-    def settings(self, place: Place) -> Settings:
-        """Returns the checked settings of one run."""
-        return read_settings(schedule=None, until=None, **self.run_arguments(place))
+    def settings(self, place: Place) -> ModelRun:
+        """Returns what one run does, checked."""
+        given = self.run_arguments(place)
+        return read_model_run(given["world"], read_spec(given), given["num_chains"])
 
     def describe(self, place: Place) -> str:
         """Returns which run stands at a place, in words."""

@@ -26,9 +26,9 @@ from rhocover.checks import FloatArray
 from rhocover.coverage import Coverage
 from rhocover.experiments.comparison import THEOREM, Estimate, estimate, exponent
 from rhocover.experiments.reproducing.reproduction import Job, Report, Reproduction, Row, exactly, run_jobs
-from rhocover.exploring.algorithm1 import Algorithm1
-from rhocover.exploring.feedback import Feedback
-from rhocover.exploring.trace import grid_of_steps
+from rhocover.exploring.explorers.algorithm1 import Algorithm1
+from rhocover.exploring.explorers.feedback import Feedback
+from rhocover.exploring.runs.result import grid_of_steps
 from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies

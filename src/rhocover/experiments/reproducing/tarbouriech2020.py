@@ -28,7 +28,7 @@ from rhocover.checks import FloatArray
 from rhocover.errors import SolverError
 from rhocover.experiments.comparison import Estimate
 from rhocover.experiments.reproducing.reproduction import Job, Report, Reproduction, Row, estimates, run_jobs
-from rhocover.exploring.feedback import Feedback
+from rhocover.exploring.explorers.feedback import Feedback
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import best_response

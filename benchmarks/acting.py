@@ -14,13 +14,15 @@ import numpy as np
 
 import rhocover as rc
 from benchmarks import models, report
-from rhocover.exploring import feedback
-from rhocover.exploring.behaviours import Sampled
-from rhocover.exploring.beliefs import KnownModel
+from rhocover.exploring.belief import KnownModel
+from rhocover.exploring.explorers import feedback
 from rhocover.exploring.problem import Problem, make_problem
-from rhocover.exploring.runner import Runner, begin
-from rhocover.exploring.simulator import Simulator, Visits
-from rhocover.exploring.trace import measure
+from rhocover.exploring.runs.result import measure
+from rhocover.exploring.runs.runner import Runner, begin
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds.simulator import Simulator
+from rhocover.planning.problem import Objective
 
 STEPS, LOOP_STEPS = 10_000_000, 30_000
 REPEATS = 3  # the fastest counts: what else the machine does only adds
@@ -82,9 +84,9 @@ def frozen_lake(env: Any) -> rc.MDP:
 
 def measured(name: str, mdp: rc.MDP) -> dict[str, Any]:
     began = time.perf_counter()
-    problem = make_problem(mdp, 2.0, None)
+    problem = make_problem(mdp, Objective(2.0))
     world = Simulator(problem.mdp, problem.start)
-    policy = Sampled(problem.mdp.per_pair(problem.best.policy, "policy"))
+    policy = SamplePolicy(problem.mdp.per_pair(problem.best.policy, "policy"))
     planned = time.perf_counter() - began
     simulator = min(_simulated(world, policy) for _ in range(REPEATS))
     acting, again = min(_explored(problem, world) for _ in range(REPEATS))
@@ -99,7 +101,7 @@ def measured(name: str, mdp: rc.MDP) -> dict[str, Any]:
     }
 
 
-def _simulated(world: Simulator, policy: Sampled) -> float:
+def _simulated(world: Simulator, policy: SamplePolicy) -> float:
     position, seen, act = world.begin(0), Visits.none(world.mdp), world.follow(policy)
     world.advance(position, act, seen, 1_000)
     began = time.perf_counter()

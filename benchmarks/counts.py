@@ -130,11 +130,11 @@ def factor_counts() -> Counts:
     from rhocover.linalg.dissection import nested_dissection
     from rhocover.linalg.multifrontal import normal_pattern
     from rhocover.linalg.symbolic import analyse
-    from rhocover.planning.problem import read_problem
+    from rhocover.planning.problem import Objective, PlanningProblem
 
     found: Counts = {}
     for size in (30, 100):
-        program = read_problem(models.slippery_grid(size), 2.0, None, None, None, None, 0.0, False).program
+        program = PlanningProblem.read(models.slippery_grid(size), Objective(2.0)).program
         pattern = normal_pattern(program.K)
         symbolic = analyse(pattern, nested_dissection(pattern))
         found[f"factor: entries grid {size}x{size}"] = symbolic.num_entries

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.exploring.beliefs import KnownModel
+from rhocover.exploring.belief import KnownModel
+from rhocover.exploring.explorers.registry import make_explorer
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.registry import make_explorer
-from rhocover.exploring.runner import Runner, begin
-from rhocover.exploring.simulator import Simulator, Visits
-from rhocover.exploring.trace import regret_in_value
+from rhocover.exploring.runs.result import regret_in_value
+from rhocover.exploring.runs.runner import Runner, begin
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.linalg.normal_equations import one_blas_thread
 
 

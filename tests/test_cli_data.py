@@ -520,7 +520,7 @@ def test_with_an_environment_the_steps_are_taken_and_stored(rhocover):
     rows = {row[:15].strip(): row[15:].split() for row in shown.out.splitlines()}
     ratios = (
         found.before.worst_ratio,
-        found.promise.worst_ratio,
+        found.predicted.worst_ratio,
         found.after.worst_ratio,
         found.fresh_worst_ratio,
     )

@@ -19,9 +19,9 @@ from patience import PATIENCE
 from rhocover.cli import explore, output, result_tables
 from rhocover.experiments import compare
 from rhocover.exploring import explorer_names
-from rhocover.exploring.models import MODELS
-from rhocover.exploring.registry import CLASSES, VARIANTS
-from rhocover.exploring.stopping import CertifiedGap, EveryPair, SmallModelError
+from rhocover.exploring.explorers.registry import CLASSES, VARIANTS
+from rhocover.exploring.runs.spec import MODELS
+from rhocover.exploring.runs.stopping import CertifiedGap, EveryPair, SmallModelError
 from test_cli import is_picture, names_in
 
 RUN_FILES = {"run.safetensors", "model.safetensors", "checkpoint-0.safetensors", "result.safetensors"}

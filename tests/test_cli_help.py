@@ -10,9 +10,9 @@ import pytest
 
 import rhocover as rc
 from rhocover.cli import app, demo, options, parsing
-from rhocover.exploring.models import MODELS
-from rhocover.exploring.registry import explorer_names, plugins
-from rhocover.exploring.schedules import SCHEDULES
+from rhocover.exploring.explorers.algorithm1 import SCHEDULES
+from rhocover.exploring.explorers.registry import explorer_names, plugins
+from rhocover.exploring.runs.spec import MODELS
 from rhocover.planning import METHODS
 from test_cli_data import write_steps
 

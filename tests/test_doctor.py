@@ -21,7 +21,7 @@ from rhocover.diagnosis import FAILED, NOTE, OK, packages
 from rhocover.diagnosis.diagnose import diagnose, run_trial, run_trials
 from rhocover.diagnosis.packages import loading_failure
 from rhocover.experiments.reproducing import reference_values
-from rhocover.exploring import checkpoints
+from rhocover.exploring.runs import checkpoint
 from rhocover.linalg.multifrontal import SparseBackend
 from rhocover.report import figures
 
@@ -97,7 +97,7 @@ def _with(names, **changes):
 
 
 def no_checkpoint(monkeypatch):
-    monkeypatch.setattr(checkpoints.Folder, "save", lambda self, standing: None)
+    monkeypatch.setattr(checkpoint.Folder, "save", lambda self, standing: None)
 
 
 def other_luck_after_resuming(monkeypatch):

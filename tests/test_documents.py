@@ -31,9 +31,9 @@ from rhocover.environments.encoding.bins import StoredBins
 from rhocover.environments.encoding.discrete import WholeNumber, WholeNumbers
 from rhocover.errors import FileFormatError
 from rhocover.experiments.question import StoredExplorer, StoredQuestion
-from rhocover.exploring.registry import EXPLORER, explorer_names, make_explorer
-from rhocover.exploring.stopping import STOP
-from rhocover.exploring.storage import StoredSettings, StoredStanding
+from rhocover.exploring.explorers.registry import EXPLORER, explorer_names, make_explorer
+from rhocover.exploring.runs.checkpoint import StoredSettings, StoredState
+from rhocover.exploring.runs.stopping import STOP
 from rhocover.layout import Ruler
 from rhocover.learning.rules import RULE, ErrorRule, StdRule, UniformRule
 from rhocover.mdp import StoredModel
@@ -103,8 +103,8 @@ STORED: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
     ),
     "part": (StoredPart, st.builds(StoredPart, whole, texts, st.integers(1, PART))),
     "standing": (
-        StoredStanding,
-        st.builds(StoredStanding, whole, whole, whole, whole, st.booleans(), texts, texts, whole),
+        StoredState,
+        st.builds(StoredState, whole, whole, whole, whole, st.booleans(), texts, texts, whole),
     ),
     "mdp": (
         StoredModel,

@@ -560,7 +560,9 @@ def test_the_command_on_a_page_gives_the_page_again(rhocover, monkeypatch, line)
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 def test_a_report_that_exists_is_kept_before_anything_is_computed(rhocover, monkeypatch, line):
     Path("page.html").write_text("mine")
-    monkeypatch.setattr(rc.planning.planner, "read_problem", lambda *_: pytest.fail("something was computed"))
+    monkeypatch.setattr(
+        rc.planning.planner.PlanningProblem, "read", lambda *_: pytest.fail("something was computed")
+    )
     result = rhocover(f"{line} --report page.html")
     assert result.code == 2
     assert result.is_one_error_line

@@ -10,7 +10,7 @@ import rhocover as rc
 from rhocover.errors import InvalidArgumentError
 from rhocover.experiments.comparison import comparison_regret_figure, comparison_worst_ratio_figure
 from rhocover.exploring import explorer_names
-from rhocover.exploring.registry import CLASSES, VARIANTS
+from rhocover.exploring.explorers.registry import CLASSES, VARIANTS
 from rhocover.report.figures import decades, save_figure, snapshot_figure, snapshots, visit_ratio
 from rhocover.report.figures.lines import (
     CITED,

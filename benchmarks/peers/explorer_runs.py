@@ -31,7 +31,7 @@ from benchmarks.peers.explorer_systems import (
 )
 from rhocover.baselines.episodic import episodic_world
 from rhocover.baselines.generative_sampling import generative_world
-from rhocover.exploring.trace import grid_of_steps
+from rhocover.exploring.runs.result import grid_of_steps
 from rhocover.files import write_atomically
 
 WORST, DIVERGENCE = "worst ratio", "divergence"

@@ -25,8 +25,9 @@ import numpy as np
 
 import rhocover as rc
 from rhocover.environments.table_model import TabularModel, read_table
-from rhocover.exploring.behaviours import Sampled
-from rhocover.exploring.simulator import Simulator, Visits
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds.simulator import Simulator
 
 CHAINS, MORE, COPIES = 1024, 16_384, 64  # NumPy is best with many, Gymnasium's vector with few
 WIDE = 16  # from here on a search is faster than a comparison for each outcome
@@ -60,7 +61,7 @@ def ours(mdp: rc.MDP, chains: int, num_steps: int, seed: int) -> Played:
     """Plays by the simulator."""
     world = Simulator(mdp, mdp.start, chains)
     position, seen = world.begin(seed), Visits.none(mdp)
-    act = world.follow(Sampled(np.ones(mdp.num_pairs)))
+    act = world.follow(SamplePolicy(np.ones(mdp.num_pairs)))
     num_steps -= num_steps % chains
     began = time.process_time()
     world.advance(position, act, seen, num_steps)

@@ -113,7 +113,7 @@ def alone(call: Callable[[Path], Any]) -> list[str]:
 def letting_through() -> list[str]:
     """Returns what is said of a library that hands on what an environment raises."""
     fault = Fault(raising(ValueError("mine")))
-    with mock.patch("rhocover.collecting.single.failed", lambda what, num_steps, error: error):
+    with mock.patch("rhocover.collecting.worlds.failed", lambda what, num_steps, error: error):
         return environment(fault)
 
 

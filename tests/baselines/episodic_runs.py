@@ -7,11 +7,13 @@ import numpy as np
 from rhocover import MDP, envs
 from rhocover.baselines.games import CovGame, EntGame
 from rhocover.baselines.reward_free import RFUCRL, RewardFree, RFExpress
-from rhocover.exploring.behaviours import Sampled
-from rhocover.exploring.explorer import State
-from rhocover.exploring.models import check_model, make_belief
+from rhocover.exploring.explorers import State
 from rhocover.exploring.problem import make_problem
-from rhocover.exploring.simulator import Simulator, Visits
+from rhocover.exploring.runs.spec import RunSpec, make_belief
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds.simulator import Simulator
+from rhocover.planning.problem import Criterion, Objective
 
 RIVER, WHEEL = envs.river_swim(num_states=4), MDP(envs.wheel().dense(), start=0)
 SYSTEMS = (EntGame, RFUCRL, RFExpress, RewardFree, CovGame)
@@ -23,18 +25,19 @@ EVERY_RULE = (
 
 def begin(explorer, mdp: MDP, horizon: int, model: str = "learned", mu=None) -> State:
     """Returns the state before the first step."""
-    problem = make_problem(mdp, 2.0, mu, horizon=horizon)
+    problem = make_problem(mdp, Objective(2.0, mu), Criterion(horizon=horizon))
     roots = np.flatnonzero(problem.start)
-    return explorer.init(make_belief(check_model(model), problem, None, explorer, roots, 0))
+    spec = RunSpec(Objective(2.0), 1, explorer=explorer, model=model).checked()
+    return explorer.init(make_belief(spec, problem, roots))
 
 
 def after_random_steps(
     explorer, state: State, mdp: MDP, horizon: int, num_steps: int, seed: int = 0
 ) -> State:
     """Returns the state after one long block of the uniform policy in `mdp`."""
-    problem = make_problem(mdp, 2.0, None, horizon=horizon)
+    problem = make_problem(mdp, Objective(2.0), Criterion(horizon=horizon))
     world, seen = Simulator(problem.mdp, problem.start), Visits.none(problem.mdp)
-    act = world.follow(Sampled(np.ones(problem.mdp.num_pairs)))
+    act = world.follow(SamplePolicy(np.ones(problem.mdp.num_pairs)))
     world.advance(world.begin(seed), act, seen, num_steps)
     return explorer.update(state, seen)
 

@@ -164,7 +164,7 @@ def test_bad_settings_are_refused_by_name(build, message):
 
 @pytest.mark.parametrize("explorer", EVERY_RULE, ids=str)
 def test_settings_survive_a_document(explorer):
-    from rhocover.exploring.registry import explorer_document, explorer_from_document
+    from rhocover.exploring.explorers.registry import explorer_document, explorer_from_document
 
     assert explorer_from_document(explorer_document(explorer)) == explorer
     assert dataclasses.replace(explorer) == explorer

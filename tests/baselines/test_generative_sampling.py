@@ -18,7 +18,7 @@ from rhocover.baselines.generative_sampling import (
     upper_spread,
 )
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring import checkpoints
+from rhocover.exploring.runs import checkpoint
 from small_models import random_model
 
 RIVER = rc.envs.river_swim()
@@ -228,7 +228,7 @@ def test_the_objective_that_a_run_is_measured_by_is_the_one_of_the_table() -> No
 
 @pytest.mark.parametrize("model", ["known", "learned"])
 def test_runs_resume_to_the_bit(model: str, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     world = generative_world(RIVER)
     arguments: dict[str, Any] = {
         "explorer": GenerativeSampling(aggregate="average"),

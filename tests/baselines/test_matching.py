@@ -19,9 +19,10 @@ from rhocover.baselines.state_marginal_matching import (
     uniform_policy,
 )
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring import checkpoints
-from rhocover.exploring.beliefs import KnownModel
+from rhocover.exploring.belief import KnownModel
 from rhocover.exploring.problem import Problem, make_problem
+from rhocover.exploring.runs import checkpoint
+from rhocover.planning.problem import Criterion, Objective
 from small_models import random_model, random_weights
 
 ALPHA = 0.2  # far from 1/2, where alpha and rho = 1 - alpha are the same
@@ -68,7 +69,7 @@ class Own:
 
 def own_objective(explorer: Any, mdp: rc.MDP, mu: Any, **criterion: Any) -> Own:
     """Returns the optimum from a solver that shares nothing with the library."""
-    problem = make_problem(mdp, 1.0, mu, **criterion)
+    problem = make_problem(mdp, Objective(1.0, mu), Criterion(**criterion))
     members = problem.question.members
     matches = isinstance(explorer, StateMarginalMatching)
     group = members.mdp.pair_state[members.pair] if matches else np.arange(members.num_pairs)
@@ -129,7 +130,7 @@ def test_a_learner_visits_every_pair(name: str) -> None:
 
 
 def test_states_are_sought_by_how_much_they_are_missing() -> None:
-    problem = make_problem(RIVER, 1.0, rc.weights.per_state(RIVER, [1, 1, 1, 1, 1, 5]))
+    problem = make_problem(RIVER, Objective(1.0, rc.weights.per_state(RIVER, [1, 1, 1, 1, 1, 5])))
     explorer = StateMarginalMatching(randomness=0.0)
     state = explorer.init(KnownModel(problem))
     right = best_policy(problem, (RIVER.pair_state == 5).astype(float))
@@ -149,7 +150,7 @@ def test_the_target_is_the_marginal_of_the_weights_unless_it_is_uniform() -> Non
 
 
 def test_a_share_of_the_actions_is_uniform_that_falls_as_the_root_of_the_steps() -> None:
-    problem = make_problem(RIVER, 1.0, None)
+    problem = make_problem(RIVER, Objective(1.0))
     explorer = StateMarginalMatching(randomness=2.0)
     state = explorer.init(KnownModel(problem))
     np.testing.assert_array_equal(explorer.policy(state).behaviour.policy, uniform_policy(problem))
@@ -215,7 +216,7 @@ def test_a_run_of_one_order_is_better_at_it_than_the_best_plan_of_another(case: 
 @pytest.mark.parametrize("name", EXPLORERS)
 @pytest.mark.parametrize("model", MODELS)
 def test_runs_resume_to_the_bit(name: str, model: str, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     arguments = {"explorer": EXPLORERS[name], "model": model, "seed": 3, "trace_points": 3}
     whole = rc.explore(RIVER, 1.0, 3000, **arguments)
 

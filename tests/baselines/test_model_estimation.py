@@ -14,12 +14,13 @@ from rhocover.baselines.maxent import MaxEnt, WeightedMaxEnt
 from rhocover.baselines.model_estimation import ActiveExploration, FWModest
 from rhocover.baselines.uniform_random import UniformRandom
 from rhocover.errors import InfeasibleFloorError, InvalidArgumentError, UnknownNameError
-from rhocover.exploring.beliefs import KnownModel
-from rhocover.exploring.learned import Learned
-from rhocover.exploring.models import make_belief
+from rhocover.exploring.belief import KnownModel
+from rhocover.exploring.belief.learned import Learned
 from rhocover.exploring.problem import make_problem
+from rhocover.exploring.runs.spec import RunSpec, make_belief
 from rhocover.learning.estimate import exact_estimate
 from rhocover.oracles import best_response
+from rhocover.planning.problem import Objective
 
 RIVER = rc.envs.river_swim()
 ETA = 0.005
@@ -96,7 +97,7 @@ GRADIENTS = {
 )
 def test_each_episode_aims_where_the_papers_objective_rises_fastest(explorer):
     members = rc.Occupancies.average(RIVER, eta=getattr(explorer, "eta", 0.0))
-    first = explorer.init(KnownModel(make_problem(RIVER, 1, None)))
+    first = explorer.init(KnownModel(make_problem(RIVER, Objective(1))))
     for seed in range(20):
         counts = np.random.default_rng(seed).integers(300, 1000, RIVER.num_pairs)
         state = replace(first, counts=counts, num_steps=int(counts.sum()), num_blocks=1)
@@ -245,7 +246,9 @@ def test_an_interrupted_run_goes_on_to_the_bit(explorer, model, tmp_path):
 @pytest.mark.parametrize("explorer", ALL[:-1], ids=name_of)
 def test_episodes_are_planned_on_the_estimate_of_now_not_on_that_of_the_last_renewal(explorer):
     run = rc.explore(RIVER, 1, 1_000, explorer="uniform_random")
-    belief = make_belief(Learned(), run.problem, None, explorer, run.first_states, 0)
+    belief = make_belief(
+        RunSpec(Objective(2.0), 1, explorer=explorer, model=Learned()), run.problem, run.first_states
+    )
     belief = replace(belief, moves=run.moves, num_steps=run.num_steps)
     state = replace(explorer.init(belief), counts=run.visits, num_steps=run.num_steps)
     direction = explorer.policy(state).direction
@@ -255,7 +258,7 @@ def test_episodes_are_planned_on_the_estimate_of_now_not_on_that_of_the_last_ren
 
 def test_the_noise_of_a_known_model_is_read_from_the_transitions_seen_unless_it_is_asked():
     explorer = FWModest()
-    state = explorer.init(KnownModel(make_problem(RIVER, 1, None)))
+    state = explorer.init(KnownModel(make_problem(RIVER, Objective(1))))
     assert noise_estimate(state, True).visits.sum() == 0
     run = rc.explore(RIVER, 1, 1_000, explorer=explorer)
     state = replace(state, memory={"moves": run.moves})

@@ -59,12 +59,12 @@ def test_a_planner_that_aims_too_low_is_noticed(monkeypatch):
 
 
 def test_a_function_called_needlessly_is_noticed(monkeypatch):
-    wasteful = planner.read_problem
+    wasteful = planner.PlanningProblem.read
 
     def often(*arguments):
         return [wasteful(*arguments) for _ in range(10)][-1]
 
-    monkeypatch.setattr(planner, "read_problem", often)
+    monkeypatch.setattr(planner.PlanningProblem, "read", often)
     problems = counts.plan_problems()
     monkeypatch.setattr(counts, "plan_problems", lambda: {"river_swim rho=1": problems["river_swim rho=1"]})
     before, kinds = counts.stored(), counts.plan_counts()

@@ -26,7 +26,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from toy_environments import CAR, Failing, contents, limited, nested_ring, place
 
 import rhocover as rc
-from rhocover.collecting import log, seeding
+from rhocover.collecting import log, stepping
 
 NUM_STEPS = 40
 LEARNED = {"model": "learned"}
@@ -47,7 +47,7 @@ def rings(mode: AutoresetMode) -> SyncVectorEnv:
 
 def settle() -> None:
     """Makes logs of many small parts, and no pages."""
-    log.PART, log.SECONDS, seeding.BETWEEN = 16, 1e9, 9
+    log.PART, log.SECONDS, stepping.BETWEEN = 16, 1e9, 9
     os.fsync = lambda handle: (
         None
     )  # a killed process leaves what it wrote to the system; a fallen one may not

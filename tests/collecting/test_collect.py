@@ -30,8 +30,8 @@ from toy_environments import (
 )
 
 import rhocover as rc
-from rhocover.collecting import log, seeding
-from rhocover.collecting.pages import page_of_collection
+from rhocover.collecting import log, stepping
+from rhocover.collecting.datasheet import page_of_collection
 from rhocover.datasets.minari.files import open_minari
 from rhocover.environments.table_model import read_table
 from rhocover.errors import InvalidArgumentError, MissingExtraError
@@ -71,7 +71,7 @@ MANY = {
 def small_parts(monkeypatch):
     """Logs have parts of 64 steps and environments are seeded every 90, so that there are many of both."""
     monkeypatch.setattr(log, "PART", 64)
-    monkeypatch.setattr(seeding, "BETWEEN", 90)
+    monkeypatch.setattr(stepping, "BETWEEN", 90)
 
 
 def collected(name: str, out: Path, num_steps: int = 500, **more):

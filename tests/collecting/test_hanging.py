@@ -22,7 +22,7 @@ from patience import PATIENCE, waited_for
 from rhocover.collecting import log
 from rhocover.environments import stepping
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
-from rhocover.exploring.interrupts import DEAF, Interrupts
+from rhocover.exploring.runs.runner import DEAF, Interrupts
 from rhocover.files import load_tensors
 
 HERE = Path(__file__).parent
@@ -198,14 +198,14 @@ def test_an_event_loop_keeps_its_own_wakeup(tmp_path):
 
 def test_ctrl_c_need_not_wait_for_many_slow_steps(tmp_path):
     """A stretch of slow steps is one step long, so that the first Ctrl-C is heard after it."""
-    from rhocover.collecting import environment_world
+    from rhocover.collecting import stepping
 
     class Slow(gym.Wrapper):
         num_after = 0
         pressed = False
 
         def step(self, action):
-            time.sleep(environment_world.SECONDS)
+            time.sleep(stepping.SECONDS)
             if self.pressed:
                 Slow.num_after += 1
             if not self.pressed and self.num_steps == 10:

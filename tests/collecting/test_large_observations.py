@@ -16,7 +16,7 @@ from toy_environments import Failing, Ring, contents, limited, nested_ring, plac
 
 import rhocover as rc
 from patience import PATIENCE
-from rhocover.collecting import environment_world, episodes, log, seeding
+from rhocover.collecting import episodes, log, stepping
 from rhocover.datasets.minari import columns, hdf5_reading
 from rhocover.datasets.minari.columns import Spool, stretches
 from rhocover.errors import EnvironmentFailedError, OutOfMemoryError
@@ -73,7 +73,7 @@ def test_a_part_of_the_log_ends_at_its_bytes(tmp_path, monkeypatch):
 
 def test_one_observation_larger_than_a_part_is_a_part(tmp_path, monkeypatch):
     monkeypatch.setattr(log, "PART_BYTES", ROW // 2)
-    monkeypatch.setattr(environment_world, "LARGEST", ROW // 2)
+    monkeypatch.setattr(stepping, "BATCH_BYTES", ROW // 2)
     with pytest.raises(EnvironmentFailedError):
         collect(Failing(frames(), 5), tmp_path / "out", states=corner)
     assert sizes_of_parts(tmp_path / "out") == [1, 1, 1, 1]
@@ -83,7 +83,7 @@ def test_one_observation_larger_than_a_part_is_a_part(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("before", "after"), [(50, 50), (1 << 16, 50), (50, 1 << 16)])
 def test_a_log_of_parts_of_any_size_is_gone_on_with(at, before, after, tmp_path, monkeypatch):
     """Also one of old, whose parts were 65,536 steps whatever their bytes."""
-    monkeypatch.setattr(seeding, "BETWEEN", 60)
+    monkeypatch.setattr(stepping, "BETWEEN", 60)
     collect(frames(), tmp_path / "whole", states=corner)
     monkeypatch.setattr(log, "PART_BYTES", before * ROW)
     with pytest.raises(EnvironmentFailedError):
@@ -159,7 +159,7 @@ def peak_of(make) -> int:
 @pytest.mark.parametrize("ending", [0.02, -1.0])
 def test_memory_does_not_grow_with_the_steps(ending, tmp_path, monkeypatch):
     """600 pictures are 2 MB more than 100: any place that kept them, or a circle of objects, would show."""
-    for module, name in ((log, "PART_BYTES"), (episodes, "HELD_BYTES"), (environment_world, "LARGEST"),
+    for module, name in ((log, "PART_BYTES"), (episodes, "HELD_BYTES"), (stepping, "BATCH_BYTES"),
                          (hdf5_reading, "CHUNK_BYTES"), (columns, "STRETCH_BYTES")):  # fmt: skip
         monkeypatch.setattr(module, name, 20 * ROW)
     monkeypatch.setattr("rhocover.datasets.minari.hdf5_writing.BATCH_BYTES", 20 * ROW)

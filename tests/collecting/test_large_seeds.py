@@ -9,7 +9,7 @@ from gymnasium.vector import SyncVectorEnv
 from toy_environments import Counted, Failing, contents, limited
 
 import rhocover as rc
-from rhocover.collecting import seeding
+from rhocover.collecting import stepping
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 
 LEARNED = {"model": "learned", "dataset_id": "test/set-v0"}
@@ -18,7 +18,7 @@ LEARNED = {"model": "learned", "dataset_id": "test/set-v0"}
 @pytest.mark.parametrize("seed", [2**63 - 1, 2**63, 2**64 + 5, 2**200], ids=str)
 @pytest.mark.parametrize("is_vector", [False, True])
 def test_a_collection_with_a_seed_of_any_size_is_gone_on_with(seed, is_vector, tmp_path, monkeypatch):
-    monkeypatch.setattr(seeding, "BETWEEN", 20)
+    monkeypatch.setattr(stepping, "BETWEEN", 20)
 
     def env(at: int = 0):
         make = [lambda: limited(6), lambda: Failing(limited(6), at)]
@@ -41,8 +41,8 @@ def test_an_environment_gets_the_seed_of_the_run_where_files_can_hold_it(seed):
 
 
 def test_two_large_seeds_are_two_seeds():
-    assert seeding.first_seed(2**64) != seeding.first_seed(2**64 + 1)
-    assert 0 <= seeding.first_seed(2**64) < 2**31
+    assert stepping.first_seed(2**64) != stepping.first_seed(2**64 + 1)
+    assert 0 <= stepping.first_seed(2**64) < 2**31
 
 
 @pytest.mark.parametrize("ask", [

@@ -10,13 +10,12 @@ from gymnasium import spaces
 from toy_environments import Ring
 
 from rhocover import MDP
-from rhocover.collecting.atlas import Atlas, Chart
-from rhocover.collecting.naming import Naming
-from rhocover.collecting.seeding import Seeds
+from rhocover.collecting.state_index import FixedStateIndex, GrowingStateIndex, StateReader
+from rhocover.collecting.stepping import Seeds
 from rhocover.environments.encoding import FunctionCode, WholeNumber
 from rhocover.errors import EnvironmentFailedError
-from rhocover.exploring.frame import Frame, make_known
-from rhocover.exploring.index import OpenIndex, counts_of_moves, no_moves, visits_of_moves
+from rhocover.exploring.belief.learned import Frame, make_known
+from rhocover.exploring.worlds import OpenIndex, counts_of_moves, no_moves, visits_of_moves
 
 A = 3
 
@@ -28,23 +27,23 @@ def wandering(num_steps: int, num_keys: int, seed: int = 0) -> list[tuple[str, i
     return [(keys[k], int(luck.integers(A)), keys[k + 1]) for k in range(num_steps)]
 
 
-def walked(atlas: Atlas, steps: list, moves: np.ndarray, chunk: int = 7) -> np.ndarray:
+def walked(states: GrowingStateIndex, steps: list, moves: np.ndarray, chunk: int = 7) -> np.ndarray:
     """Counts steps in chunks, meeting keys on the way as a world does."""
     for first in range(0, len(steps), chunk):
         pairs, nexts = [], []
         for key, action, after in steps[first : first + chunk]:
-            numbers = [atlas.numbers[k] if k in atlas.numbers else atlas.meet(k) for k in (key, after)]
+            numbers = [states.numbers[k] if k in states.numbers else states.add(k) for k in (key, after)]
             pairs.append(numbers[0] * A + action)
             nexts.append(numbers[1])
-        moves = atlas.count(np.array(pairs), np.array(nexts), moves)
+        moves = states.count(np.array(pairs), np.array(nexts), moves)
     return moves
 
 
-def as_counter(atlas: Atlas, index: OpenIndex, moves: np.ndarray) -> Counter:
+def as_counter(states: GrowingStateIndex, index: OpenIndex, moves: np.ndarray) -> Counter:
     counts = counts_of_moves(index, moves).tocoo()
     rows, columns = (c.tolist() for c in counts.coords)
     return Counter(
-        {(atlas.keys[r // A], r % A, atlas.keys[c]): int(n)
+        {(states.keys[r // A], r % A, states.keys[c]): int(n)
          for r, c, n in zip(rows, columns, counts.data, strict=True)}
     )  # fmt: skip
 
@@ -52,64 +51,64 @@ def as_counter(atlas: Atlas, index: OpenIndex, moves: np.ndarray) -> Counter:
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
 def test_counts_are_those_of_a_dictionary(chunk):
     """200 states are more than there is room for at first, so every array has to grow."""
-    atlas, steps = Atlas(A), wandering(4000, 200)
-    moves = walked(atlas, steps, np.zeros(0, np.int64), chunk)
-    assert as_counter(atlas, atlas.index, moves) == Counter(steps)
-    visits = visits_of_moves(atlas.index, moves)
+    states, steps = GrowingStateIndex(A), wandering(4000, 200)
+    moves = walked(states, steps, np.zeros(0, np.int64), chunk)
+    assert as_counter(states, states.index, moves) == Counter(steps)
+    visits = visits_of_moves(states.index, moves)
     assert visits.sum() == 4000
     for (key, action), number in Counter((key, action) for key, action, _ in steps).items():
-        assert visits[atlas.numbers[key] * A + action] == number
+        assert visits[states.numbers[key] * A + action] == number
 
 
 def test_an_earlier_index_still_reads_earlier_counts():
     """The numbers of a transition and of a state stay what they are, whatever is met afterwards."""
-    atlas, steps = Atlas(A), wandering(3000, 300)
-    moves = walked(atlas, steps[:500], np.zeros(0, np.int64)).copy()
-    before, keys = atlas.index, list(atlas.keys)
+    states, steps = GrowingStateIndex(A), wandering(3000, 300)
+    moves = walked(states, steps[:500], np.zeros(0, np.int64)).copy()
+    before, keys = states.index, list(states.keys)
     leaves, weights = before.leaves.copy(), before.weights.copy()
-    later = walked(atlas, steps[500:], moves.copy())
-    assert atlas.keys[: len(keys)] == keys
+    later = walked(states, steps[500:], moves.copy())
+    assert states.keys[: len(keys)] == keys
     assert np.array_equal(before.leaves, leaves)
     assert np.array_equal(before.weights, weights)
-    assert as_counter(atlas, before, moves) == Counter(steps[:500])
-    assert as_counter(atlas, atlas.index, moves) == Counter(steps[:500])  # shorter counts, longer index
-    assert as_counter(atlas, atlas.index, later) == Counter(steps)
+    assert as_counter(states, before, moves) == Counter(steps[:500])
+    assert as_counter(states, states.index, moves) == Counter(steps[:500])  # shorter counts, longer index
+    assert as_counter(states, states.index, later) == Counter(steps)
 
 
 def test_a_new_index_is_made_only_when_something_is_new():
-    atlas, steps = Atlas(A), wandering(200, 5)
-    moves = walked(atlas, steps, np.zeros(0, np.int64))
-    index = atlas.index
-    walked(atlas, steps, moves)
-    assert atlas.index is index
-    atlas.begins(atlas.numbers[steps[0][0]])
-    assert atlas.index is not index
-    again = atlas.index
-    atlas.begins(atlas.numbers[steps[0][0]])
-    assert atlas.index is again
-    assert again.roots.tolist() == [atlas.numbers[steps[0][0]]]
+    states, steps = GrowingStateIndex(A), wandering(200, 5)
+    moves = walked(states, steps, np.zeros(0, np.int64))
+    index = states.index
+    walked(states, steps, moves)
+    assert states.index is index
+    states.note_start(states.numbers[steps[0][0]])
+    assert states.index is not index
+    again = states.index
+    states.note_start(states.numbers[steps[0][0]])
+    assert states.index is again
+    assert again.roots.tolist() == [states.numbers[steps[0][0]]]
 
 
 def test_weights_belong_to_keys():
-    atlas = Atlas(A, lambda key: np.full(A, float(key)))
+    states = GrowingStateIndex(A, lambda key: np.full(A, float(key)))
     for key in (5, 9, *range(100, 200), 2):
-        atlas.meet(key)
-    weights = atlas.index.weights.reshape(-1, A)
+        states.add(key)
+    weights = states.index.weights.reshape(-1, A)
     assert weights[:, 0].tolist() == [5.0, 9.0, *map(float, range(100, 200)), 2.0]
 
 
 def test_an_index_of_nothing():
-    atlas = Atlas(A)
-    assert atlas.index.num_pairs == 0
-    assert no_moves(atlas.index).size == 0
-    assert visits_of_moves(atlas.index, no_moves(atlas.index)).size == 0
+    states = GrowingStateIndex(A)
+    assert states.index.num_pairs == 0
+    assert no_moves(states.index).size == 0
+    assert visits_of_moves(states.index, no_moves(states.index)).size == 0
 
 
 def test_what_is_known_of_an_open_world_is_every_state_that_was_met():
-    atlas = Atlas(A)
-    moves = walked(atlas, [("a", 0, "b"), ("b", 1, "a"), ("b", 1, "c")], np.zeros(0, np.int64))
-    atlas.begins(0)
-    index = atlas.index
+    states = GrowingStateIndex(A)
+    moves = walked(states, [("a", 0, "b"), ("b", 1, "a"), ("b", 1, "c")], np.zeros(0, np.int64))
+    states.note_start(0)
+    index = states.index
     frame = Frame(index, None, 2.0, index.weights, None, index.roots, 0)
     known = make_known(frame, moves, met_only=True, smoothing=0.5)
     assert known.states.tolist() == [0, 1, 2]
@@ -126,14 +125,14 @@ def chain() -> MDP:
 
 def test_a_chart_counts_what_its_model_allows_and_refuses_the_rest():
     model = chain()
-    chart = Chart(model, ["left", "right"])
-    moves = chart.count(np.array([0, 3, 3, 0]), np.array([1, 0, 1, 1]), no_moves(model))
+    states = FixedStateIndex(model, ["left", "right"])
+    moves = states.count(np.array([0, 3, 3, 0]), np.array([1, 0, 1, 1]), no_moves(model))
     assert counts_of_moves(model, moves).toarray().tolist() == [[0, 2], [0, 0], [0, 0], [1, 1]]
     for pair, after in ((0, 0), (1, 1), (2, 1)):
         with pytest.raises(EnvironmentFailedError, match="probability 0"):
-            chart.count(np.array([pair]), np.array([after]), no_moves(model))
+            states.count(np.array([pair]), np.array([after]), no_moves(model))
     with pytest.raises(EnvironmentFailedError, match=r"middle.*table says"):
-        chart.meet("middle")
+        states.add("middle")
 
 
 def test_naming_asks_the_space_once_for_each_state():
@@ -144,24 +143,24 @@ def test_naming_asks_the_space_once_for_each_state():
             self.times += 1
             return super().contains(x)
 
-    space, atlas = Asked(7), Atlas(A)
-    naming = Naming(space, WholeNumber(7), atlas)
+    space, states = Asked(7), GrowingStateIndex(A)
+    reader = StateReader(space, WholeNumber(7), states)
     for shown in (3, 4, 3, 3, 4, 0):
-        naming.number(shown, 0)
+        reader.number(shown, 0)
     assert space.times == 3
-    assert atlas.keys == [3, 4, 0]
+    assert states.keys == [3, 4, 0]
 
 
 def test_naming_refuses_what_is_outside_of_the_space_though_a_function_names_it():
-    naming = Naming(spaces.Discrete(7), FunctionCode(lambda o: int(o) // 100), Atlas(A))
+    reader = StateReader(spaces.Discrete(7), FunctionCode(lambda o: int(o) // 100), GrowingStateIndex(A))
     with pytest.raises(
         EnvironmentFailedError, match=r"after 12 steps.*700.*not in its observation space Discrete\(7\)"
     ):
-        naming.number(700, 12)
+        reader.number(700, 12)
 
 
 def test_seeds_are_the_runs_own_then_others_and_far_enough_apart(monkeypatch):
-    monkeypatch.setattr("rhocover.collecting.seeding.BETWEEN", 100)
+    monkeypatch.setattr("rhocover.collecting.stepping.BETWEEN", 100)
     seeds = Seeds(42)
     given = {step: seeds.next(step) for step in (0, 1, 99, 100, 150, 199, 200, 250, 1000)}
     assert given[0] == 42

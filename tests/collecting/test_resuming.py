@@ -18,7 +18,7 @@ from toy_environments import ANGLE, CAR, Failing, Ring, contents, limited, neste
 import rhocover as rc
 from patience import PATIENCE
 from rhocover import files
-from rhocover.collecting import log, seeding
+from rhocover.collecting import log, stepping
 from rhocover.errors import CheckpointError, CheckpointWarning, EnvironmentFailedError, InvalidArgumentError
 
 LEARNED = {"model": "learned"}
@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     monkeypatch.setattr(log, "PART", 64)
-    monkeypatch.setattr(seeding, "BETWEEN", 50)
+    monkeypatch.setattr(stepping, "BETWEEN", 50)
 
 
 SINGLE = {

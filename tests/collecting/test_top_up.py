@@ -19,10 +19,10 @@ from toy_environments import CAR, Failing, Ring, contents, limited, nested_ring,
 
 import rhocover as rc
 from frames import Frame
-from rhocover.collecting import extending, log, seeding
-from rhocover.collecting.adding import SHARE, SHORTEST, Adding
-from rhocover.collecting.expedition import read_expedition
-from rhocover.collecting.topped_page import page_of_top_up
+from rhocover.collecting import log, stepping
+from rhocover.collecting.env_run import read_env_run
+from rhocover.collecting.top_up import SHARE, SHORTEST, Adding
+from rhocover.collecting.top_up_result import page_of_top_up
 from rhocover.datasets import audit_tally, read_tally
 from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import (
@@ -33,6 +33,8 @@ from rhocover.errors import (
     RhocoverError,
     UnknownNameError,
 )
+from rhocover.exploring.runs.spec import Encoding, RunSpec
+from rhocover.planning.problem import Objective
 from rhocover.planning.union import best_addition
 from rhocover.report.pages.html import page_html
 
@@ -44,17 +46,16 @@ NAMES = ("s", "a", "s_next", "terminated", "truncated")
 def small_parts(monkeypatch):
     """Logs have parts of 64 steps and environments are seeded every 90, so that there are many of both."""
     monkeypatch.setattr(log, "PART", 64)
-    monkeypatch.setattr(seeding, "BETWEEN", 90)
+    monkeypatch.setattr(stepping, "BETWEEN", 90)
 
 
 @pytest.fixture(autouse=True)
 def words_for_pages(request, monkeypatch):
     """Writes a word in the place of the page, which takes longer than the rest; see `real_pages`."""
     if "real_pages" not in request.fixturenames:
-        for module in ("collect", "top_up"):  # by name: the functions are called like their modules
-            there = sys.modules[f"rhocover.collecting.{module}"]
-            monkeypatch.setattr(there, "page_of_collection", lambda found: "a page")
-            monkeypatch.setattr(there, "write_page", lambda page, path, overwrite: path.write_text(page))
+        there = sys.modules["rhocover.collecting.collect"]  # by name: a function is called like it
+        monkeypatch.setattr(there, "page_of_collection", lambda found: "a page")
+        monkeypatch.setattr(there, "write_page", lambda page, path, overwrite: path.write_text(page))
 
 
 def lake() -> gym.Env:
@@ -106,7 +107,7 @@ def is_a_sentence(text: str) -> bool:
 
 def check_promise(found: rc.TopUp) -> None:
     """The policy can be played, and what is promised is what its shares add up to."""
-    promise, before = found.promise, found.before
+    promise, before = found.predicted, found.before
     assert found.policy.shape == promise.psi.shape == before.counts.shape
     assert found.policy.sum(axis=1) == pytest.approx(1, abs=1e-12)
     assert found.policy.min() >= 0
@@ -125,13 +126,13 @@ def check_promise(found: rc.TopUp) -> None:
 def test_the_promise_is_the_worth_of_the_old_visits_and_the_new_ones(walked, rho):
     found = rc.top_up(walked, num_steps=1000, rho=rho)
     check_promise(found)
-    union = found.before.counts + 1000 * found.promise.psi
+    union = found.before.counts + 1000 * found.predicted.psi
     coverage = rc.Coverage(rho, np.ones(union.shape))
     shares = union / union.sum()
-    assert found.promise.divergence == pytest.approx(coverage.divergence(shares), abs=1e-9)
-    assert found.promise.worst_ratio == pytest.approx(coverage.worst_ratio(shares), rel=1e-9)
-    assert found.promise.least_visits == pytest.approx(union.min(), rel=1e-9)
-    assert found.before.divergence > found.promise.divergence
+    assert found.predicted.divergence == pytest.approx(coverage.divergence(shares), abs=1e-9)
+    assert found.predicted.worst_ratio == pytest.approx(coverage.worst_ratio(shares), rel=1e-9)
+    assert found.predicted.least_visits == pytest.approx(union.min(), rel=1e-9)
+    assert found.before.divergence > found.predicted.divergence
 
 
 @pytest.mark.parametrize("rho", [1, 2, INF])
@@ -145,15 +146,15 @@ def test_no_other_policy_promises_more(walked, rho):
     for policy in policies:
         union = found.before.counts + 1000 * members.table(members.from_policy(policy))
         other = coverage.divergence(union / union.sum())
-        assert other >= found.promise.divergence - found.promise.gap
+        assert other >= found.predicted.divergence - found.predicted.gap
 
 
 def test_ever_more_steps_promise_what_a_fresh_collection_would(walked):
     last = INF
     for num_steps in (10, 10**3, 10**5, 10**9):
         found = rc.top_up(walked, num_steps=num_steps, rho=INF)
-        assert found.promise.worst_ratio <= last * (1 + 1e-9)
-        last = found.promise.worst_ratio
+        assert found.predicted.worst_ratio <= last * (1 + 1e-9)
+        last = found.predicted.worst_ratio
     assert last == pytest.approx(found.fresh_worst_ratio, rel=1e-5)
     assert found.fresh_worst_ratio == found.before.best.worst_ratio
     assert found.fresh_least_visits == pytest.approx(10**9 / 44 / found.fresh_worst_ratio)
@@ -172,7 +173,7 @@ def test_the_same_data_in_any_clothes_gives_the_same_policy(walked, tmp_path):
         found = rc.top_up(data, num_steps=300)
         check_promise(found)
         assert found.policy == pytest.approx(bare.policy, abs=1e-12)
-        assert found.promise.divergence == pytest.approx(bare.promise.divergence, abs=1e-12)
+        assert found.predicted.divergence == pytest.approx(bare.predicted.divergence, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +222,7 @@ def test_weights_move_the_policy_to_where_they_are(walked):
     mu[14] = 100.0
     found = rc.top_up(walked, num_steps=2000, mu=mu)
     even = rc.top_up(walked, num_steps=2000)
-    mass = [top.promise.psi[top.before.tally.number_of[14]].sum() for top in (found, even)]
+    mass = [top.predicted.psi[top.before.tally.number_of[14]].sum() for top in (found, even)]
     assert mass[0] > mass[1]
 
 
@@ -249,11 +250,11 @@ def test_on_a_model_the_promise_is_about_every_pair_of_it(rho):
     assert found.before.is_exact
     assert not found.before.is_complete
     members = rc.Occupancies.average(mdp)
-    psi = members.flatten(found.promise.psi, "psi")
+    psi = members.flatten(found.predicted.psi, "psi")
     assert members.contains(psi, tol=1e-9)
     assert members.from_policy(found.policy) == pytest.approx(psi, abs=1e-6)
     if rho > 0:
-        assert found.promise.least_visits > 0
+        assert found.predicted.least_visits > 0
 
 
 def two_parts() -> rc.MDP:
@@ -275,9 +276,9 @@ def test_on_a_model_of_two_parts_the_promise_can_be_had_or_is_refused(rho):
         found = rc.top_up(read_tally(data, num_actions=2), mdp, num_steps=100, rho=rho)
     except (NotCommunicatingError, InvalidDataError):
         return
-    assert rc.Occupancies.average(mdp).contains(found.promise.psi, tol=1e-9)
-    assert np.isfinite(found.promise.worst_ratio)
-    assert found.promise.worst_ratio < 1e6
+    assert rc.Occupancies.average(mdp).contains(found.predicted.psi, tol=1e-9)
+    assert np.isfinite(found.predicted.worst_ratio)
+    assert found.predicted.worst_ratio < 1e6
 
 
 def test_data_of_another_model_is_refused():
@@ -299,7 +300,7 @@ def test_without_a_folder_an_environment_with_a_table_is_a_model(walked, tmp_pat
     assert env.num_steps == 0
     done = rc.top_up(walked, lake(), 300, rho, out=tmp_path / "new")
     assert np.array_equal(found.before.counts, done.before.counts)
-    assert found.promise.divergence == pytest.approx(done.promise.divergence, abs=1e-9)
+    assert found.predicted.divergence == pytest.approx(done.predicted.divergence, abs=1e-9)
     assert found.policy == pytest.approx(done.policy, abs=1e-6)
 
 
@@ -319,14 +320,14 @@ def test_a_promise_on_what_was_seen_does_not_speak_of_what_was_never_tried(rho):
     found = rc.top_up(data, num_steps=500, rho=rho)
     tried = found.before.counts > 0
     assert found.before.num_missing == (~tried).sum() > 0
-    assert found.promise.num_pairs == tried.sum()
-    assert not found.promise.psi[~tried].any()
-    old, new = found.before.counts, found.before.counts + 500 * found.promise.psi
+    assert found.predicted.num_pairs == tried.sum()
+    assert not found.predicted.psi[~tried].any()
+    old, new = found.before.counts, found.before.counts + 500 * found.predicted.psi
     seen = rc.Coverage(rho, np.ones(tried.sum()))
     old, new = (table[tried] / table.sum() for table in (old, new))
-    assert found.promise.before_divergence == pytest.approx(seen.divergence(old), abs=1e-12)
-    assert found.promise.divergence == pytest.approx(seen.divergence(new), abs=1e-9)
-    assert found.promise.before_worst_ratio == pytest.approx(seen.worst_ratio(old))
+    assert found.predicted.before_divergence == pytest.approx(seen.divergence(old), abs=1e-12)
+    assert found.predicted.divergence == pytest.approx(seen.divergence(new), abs=1e-9)
+    assert found.predicted.before_worst_ratio == pytest.approx(seen.worst_ratio(old))
     assert f"over the {tried.sum()} pairs that were tried; {(~tried).sum()} others" in found.verdict
     assert "infinite" not in found.verdict
 
@@ -336,10 +337,10 @@ def test_on_a_table_the_promise_is_about_what_was_never_tried_too(rho):
     data = read_tally(random_steps(lake(), 2000, actions=3), num_actions=4)
     found = rc.top_up(data, lake(), num_steps=500, rho=rho)
     assert found.before.is_exact
-    assert found.promise.num_pairs == 44
-    assert found.promise.least_visits > 0
-    assert found.promise.psi[:, 3].min() > 0
-    assert np.isfinite(found.promise.divergence)
+    assert found.predicted.num_pairs == 44
+    assert found.predicted.least_visits > 0
+    assert found.predicted.psi[:, 3].min() > 0
+    assert np.isfinite(found.predicted.divergence)
     assert is_a_sentence(found.verdict)
 
 
@@ -397,7 +398,7 @@ def test_what_was_collected_comes_near_the_best_there_is(walked, tmp_path, rho, 
     found = rc.top_up(walked, lake(), 10_000, rho, out=tmp_path / "new", model=model)
     goal = best_union(walked, 10_000, rho)
     if model == "known":
-        assert found.promise.divergence == pytest.approx(goal, abs=1e-5)
+        assert found.predicted.divergence == pytest.approx(goal, abs=1e-5)
     assert found.after.divergence <= goal + margin
     assert found.before.divergence >= goal + 2 * margin
 
@@ -416,8 +417,8 @@ def test_new_steps_go_where_the_old_ones_were_not(tmp_path):
 @pytest.mark.parametrize("model", ["known", "learned"])
 def test_the_explorer_begins_with_the_visits_of_the_old_data(walked, tmp_path, monkeypatch, model):
     """Pair by pair, episodes' ends among them; states come in the order of the table, or of the data."""
-    seen, begun = [], extending._begun
-    monkeypatch.setattr(extending, "_begun", lambda *given: seen.append(begun(*given)) or seen[0])
+    seen, begun = [], stepping.state_after
+    monkeypatch.setattr(stepping, "state_after", lambda *given: seen.append(begun(*given)) or seen[0])
     tally = read_tally(walked)
     found = rc.top_up(tally.over(tally.keys[::-1]), lake(), 80, out=tmp_path / "new", model=model)
     state = seen[0]
@@ -461,12 +462,9 @@ def test_new_steps_come_to_all_places_that_lack_them(tmp_path, rho, model):
 
 
 def test_adding_asks_again_after_an_eighth_of_what_is_left(walked):
-    trip = read_expedition(
-        lake(), 2.0, 5000, None, explorer="feedback", model="known", schedule=None, seed=0, until=None,
-        trace_points=10, states=None, actions=None,
-    )  # fmt: skip
+    asked = read_env_run(lake(), RunSpec(Objective(2.0), 5000), Encoding())
     adding = Adding(7000)
-    state = adding.init(trip.belief(trip.chart()))
+    state = adding.init(asked.belief(asked.state_index()))
     lengths = []
     for done in (2000, 6000, 6900, 6990, 6999, 7000):
         counts = np.full(state.counts.size, done // state.counts.size)
@@ -745,7 +743,7 @@ def test_the_sentence_says_from_where_to_where(walked, tmp_path, rho):
     """In the figure that rho is about, and beside what a fresh collection would come to."""
     planned = rc.top_up(walked, num_steps=300, rho=rho)
     done = rc.top_up(walked, lake(), 300, rho, out=tmp_path / "new")
-    for found, verb, reached in ((planned, "would bring", planned.promise), (done, "brought", done.after)):
+    for found, verb, reached in ((planned, "would bring", planned.predicted), (done, "brought", done.after)):
         figure = "worst_ratio" if rho == INF else "divergence"
         old, new = (getattr(part, figure) for part in (found.before, reached))
         assert is_a_sentence(found.verdict)
@@ -780,7 +778,7 @@ LUCKY = "the whole becomes worse, because the data is luckier than any policy's 
 def test_data_that_an_addition_makes_worse_is_told_why(walked):
     found = rc.top_up(lucky_rows(), RIVER, num_steps=3000)
     assert found.before.divergence == pytest.approx(0, abs=1e-12)
-    assert found.before.divergence < found.promise.divergence < found.fresh_divergence
+    assert found.before.divergence < found.predicted.divergence < found.fresh_divergence
     assert is_a_sentence(found.verdict)
     assert LUCKY in found.verdict
     assert html.escape(LUCKY) in page_html(page_of_top_up(found, ""))
@@ -800,8 +798,8 @@ def test_what_was_added_to_lucky_data_is_told_why_it_is_worse():
 @pytest.mark.parametrize("gap", [0.0, 3e-4, 2.9])
 def test_the_certified_gap_of_the_promise_is_told(walked, gap):
     found = rc.top_up(walked, num_steps=300)
-    assert f"by more than {max(found.promise.gap, 1e-6):.2g} nats, certified." in found.verdict
-    found = replace(found, promise=replace(found.promise, gap=gap))
+    assert f"by more than {max(found.predicted.gap, 1e-6):.2g} nats, certified." in found.verdict
+    found = replace(found, predicted=replace(found.predicted, gap=gap))
     said = found.verdict.rpartition("; ")[2]
     if gap > 1:
         assert (
@@ -829,10 +827,10 @@ def test_the_summary_is_ready_for_json_and_says_the_same(walked, tmp_path, rho):
         summary = json.loads(json.dumps(found.summary(), allow_nan=False))
         assert summary["verdict"] == found.verdict
         assert summary["num_steps"] == 100
-        assert summary["promise_gap"] == found.promise.gap
+        assert summary["promise_gap"] == found.predicted.gap
         assert (summary["after"] is None) == (found.after is None)
         assert summary["before"]["num_steps"] == found.before.num_steps
-        assert summary["promised_divergence"] == pytest.approx(found.promise.divergence)
+        assert summary["promised_divergence"] == pytest.approx(found.predicted.divergence)
 
 
 def test_an_audit_has_what_a_promise_needs(walked):

@@ -175,7 +175,7 @@ def test_processes_and_loops_do_the_same():
 def test_how_fast_the_machine_is_changes_nothing(explorer, monkeypatch):
     found = []
     for longest in (1 << 14, 16):
-        monkeypatch.setattr("rhocover.collecting.environment_world.LONGEST", longest)
+        monkeypatch.setattr("rhocover.collecting.stepping.LONGEST", longest)
         env = rings(AutoresetMode.NEXT_STEP)
         rc.explore(env, 2.0, 900, model="learned", explorer=explorer)
         found.append(papers_of(env))

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from toy_environments import CAR, Counted, Ring, limited
 
 import rhocover as rc
-from rhocover.collecting.trail import FIRST
+from rhocover.collecting.stepping import KEPT_STEPS as FIRST
 from rhocover.errors import InvalidArgumentError
 from rhocover.learning.markov import FALSE_ALARM
 from rhocover.report.pages.html import page_html
@@ -327,7 +327,7 @@ def test_a_certificate_of_states_that_are_not_markov_says_that_it_supposes_them_
 
 def test_steps_are_kept_one_by_one_up_to_a_bound(monkeypatch):
     whole = rc.explore(limited(6), 2.0, 1200, model="learned")
-    monkeypatch.setattr("rhocover.collecting.trail.FIRST", 500)
+    monkeypatch.setattr("rhocover.collecting.state_index.KEPT_STEPS", 500)
     run = rc.explore(limited(6), 2.0, 1200, model="learned")
     assert run.markov.num_steps == 500 < whole.markov.num_steps == 1200 < FIRST
     assert run.tally.num_episodes == whole.tally.num_episodes >= 200

@@ -31,8 +31,8 @@ import rhocover as rc
 from rhocover.environments.encoding import read_state_code
 from rhocover.environments.table_model import read_table
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring.learned import Learned
-from rhocover.exploring.registry import explorer_names, make_explorer
+from rhocover.exploring.belief.learned import Learned
+from rhocover.exploring.explorers.registry import explorer_names, make_explorer
 
 TABLES = {
     "FrozenLake-v1": {},
@@ -311,7 +311,7 @@ def test_how_fast_the_machine_is_changes_nothing(explorer, monkeypatch):
     """Steps are taken in stretches of about a tenth of a second; a slow machine takes the shortest ones."""
     papers = []
     for longest in (1 << 14, 16):
-        monkeypatch.setattr("rhocover.collecting.environment_world.LONGEST", longest)
+        monkeypatch.setattr("rhocover.collecting.stepping.LONGEST", longest)
         env = Counted(limited(6))
         rc.explore(env, 2.0, 1500, model="learned", explorer=explorer)
         papers.append(env.paper)

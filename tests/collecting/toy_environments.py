@@ -132,8 +132,8 @@ def moves_of(paper: list[tuple]) -> list[tuple]:
 def moves_of_run(run: Any, keys: Any = None) -> Counter:
     """Returns how often each (state, action, next state) was counted in a run, by the environment's keys."""
     if keys is None:
-        found = run.wired.moves.tocoo()
-        keys, A = run.wired.keys, run.wired.num_actions
+        found = run.restarting.moves.tocoo()
+        keys, A = run.restarting.keys, run.restarting.num_actions
         rows, columns = (c.tolist() for c in found.coords)
         places = [(keys[r // A], r % A, keys[c]) for r, c in zip(rows, columns, strict=True)]
     else:

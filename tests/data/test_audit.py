@@ -16,7 +16,7 @@ from rhocover.datasets import Audit, Tallier, Tally, audit, audit_tally
 from rhocover.datasets.best import _lift, lower_bound
 from rhocover.datasets.result import Extent, ThinPair, first_to_collect, sentence
 from rhocover.errors import InvalidArgumentError, InvalidDataError
-from rhocover.exploring.certificates import Certificate
+from rhocover.exploring.belief.certificates import Certificate
 from rhocover.files import load_tensors
 from rhocover.mdp import MDP
 from rhocover.planning import plan

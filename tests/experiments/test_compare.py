@@ -24,8 +24,16 @@ from rhocover.errors import (
 )
 from rhocover.experiments import compare, finished_runs, question
 from rhocover.experiments.compare import read_question
-from rhocover.experiments.question import COLUMNS, ENDS, FACTS, CompareSpec, Failure, error_of, run_one
-from rhocover.exploring.learned import Learned
+from rhocover.experiments.question import (
+    COLUMNS,
+    ENDS,
+    FACTS,
+    CompareSpec,
+    Failure,
+    error_of,
+    run_one,
+)
+from rhocover.exploring.belief.learned import Learned
 from rhocover.files import load_tensors, save_tensors
 from rhocover.learning.rules import ErrorRule, StdRule
 from rhocover.theory import measured_exponent

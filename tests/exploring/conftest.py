@@ -8,7 +8,8 @@ import pytest
 from interrupted_runs import RIVER
 
 import rhocover as rc
-from rhocover.exploring import checkpoints, simulator
+from rhocover.exploring.runs import checkpoint
+from rhocover.exploring.worlds import simulator
 
 
 @pytest.fixture(scope="module")
@@ -28,5 +29,5 @@ def reference():
 @pytest.fixture
 def often(monkeypatch):
     """Checkpoints whenever everything stands still."""
-    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
-    monkeypatch.setattr(simulator.Simulator, "stretch", 1000)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(simulator.Simulator, "batch_steps", 1000)

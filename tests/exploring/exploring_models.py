@@ -7,6 +7,7 @@ import numpy as np
 import small_models
 from rhocover import MDP, envs
 from rhocover.exploring.problem import Problem, make_problem
+from rhocover.planning.problem import Criterion, Objective
 
 INF = float("inf")
 NUMBERS = ("visits", "moves", "first_states", "last_states")
@@ -31,7 +32,7 @@ def with_transient_states() -> MDP:
 
 
 def problem_of(mdp: MDP, rho: float, mu=None, **criterion) -> Problem:
-    return make_problem(mdp, rho, mu, **criterion)
+    return make_problem(mdp, Objective(rho, mu), Criterion(**criterion))
 
 
 def same_run(one, other) -> None:

@@ -33,7 +33,7 @@ from rhocover import files
 from rhocover.exploring import checkpoints, simulator
 
 out, options = sys.argv[1], json.loads(sys.argv[2])
-checkpoints.SECONDS, simulator.Simulator.stretch = options["seconds"], options["stretch"]
+checkpoints.SECONDS, simulator.Simulator.batch_steps = options["seconds"], options["stretch"]
 left = options["operations"]  # file operations until the end
 
 def counted(real):

@@ -15,9 +15,9 @@ from scipy.optimize import linprog, minimize_scalar
 import rhocover as rc
 from rhocover import MDP, Occupancies
 from rhocover.errors import InfeasibleFloorError, InvalidArgumentError, UnknownNameError
-from rhocover.exploring.algorithm1 import default_eta
-from rhocover.exploring.beliefs import KnownModel
-from rhocover.exploring.explorer import State
+from rhocover.exploring.belief import KnownModel
+from rhocover.exploring.explorers import State
+from rhocover.exploring.explorers.algorithm1 import default_eta
 from small_models import random_weights
 
 RHOS = [0, 0.5, 1, 2, 8, 64, INF]

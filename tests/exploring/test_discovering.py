@@ -10,14 +10,21 @@ from exploring_models import INF
 
 import rhocover as rc
 from rhocover import MDP
-from rhocover.exploring import Algorithm1, Tracking, discovering
-from rhocover.exploring.behaviours import Sampled
-from rhocover.exploring.discovering import Discovering, errand, has_missing, is_discovering, trials_due
-from rhocover.exploring.explorer import renewed
-from rhocover.exploring.frame import Frame
-from rhocover.exploring.learned import Learned, LearnedModel
-from rhocover.exploring.schedules import Constant, Quadratic
-from rhocover.exploring.simulator import Simulator, Visits
+from rhocover.exploring import Algorithm1, Tracking
+from rhocover.exploring.belief import discovery
+from rhocover.exploring.belief.discovery import (
+    Discovering,
+    discovery_block,
+    has_missing,
+    is_discovering,
+    trials_due,
+)
+from rhocover.exploring.belief.learned import Frame, Learned, LearnedModel
+from rhocover.exploring.explorers import renewed
+from rhocover.exploring.explorers.algorithm1 import Constant, Quadratic
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds.simulator import Simulator
 from small_models import random_model
 
 HARD = {
@@ -44,15 +51,15 @@ def first_belief(world: MDP, settings: Learned) -> LearnedModel:
 
 
 @pytest.fixture
-def errands(monkeypatch):
-    """Returns the beliefs that led to errands."""
+def targets(monkeypatch):
+    """Returns the beliefs that led to discovery targets."""
     beliefs = []
 
     def recorded(belief):
         beliefs.append(belief)
-        return errand(belief)
+        return discovery_block(belief)
 
-    monkeypatch.setattr(discovering, "errand", recorded)
+    monkeypatch.setattr(discovery, "discovery_block", recorded)
     return beliefs
 
 
@@ -75,7 +82,7 @@ def test_acting_at_random_does_not_find_everything_by_then():
     mdp = HARD["RiverSwim(20)"]
     most = int(20 * rc.budget(mdp, visits=1).expected_steps)
     simulator, seen = Simulator(mdp, np.eye(20)[0]), Visits.none(mdp)
-    simulator.advance(simulator.begin(0), simulator.follow(Sampled(np.ones(mdp.num_pairs))), seen, most)
+    simulator.advance(simulator.begin(0), simulator.follow(SamplePolicy(np.ones(mdp.num_pairs))), seen, most)
     assert (seen.pairs == 0).any()
 
 
@@ -84,8 +91,8 @@ def test_acting_at_random_does_not_find_everything_by_then():
 
 @pytest.mark.parametrize("know_states", [True, False])
 @pytest.mark.parametrize("seed", range(4))
-def test_an_errand_takes_no_visited_pair_where_an_untried_one_is_at_hand(seed, know_states):
-    """Step by step, with the visits of the step before; also in states that the errand itself found."""
+def test_discovery_takes_no_visited_pair_where_an_untried_one_is_at_hand(seed, know_states):
+    """Step by step, with the visits of the step before; also in states that discovery itself found."""
     world = [random_model(seed, 8, 4, holes=0.6), HARD["DeepSea(10)"]][seed % 2]
     simulator, seen = Simulator(world, np.eye(world.num_states)[0]), Visits.none(world)
     actor, position = Discovering(Tracking()), simulator.begin(seed)
@@ -111,9 +118,9 @@ def test_an_errand_takes_no_visited_pair_where_an_untried_one_is_at_hand(seed, k
 
 
 @pytest.mark.parametrize("model", ["learned", "from_scratch"])
-def test_errands_are_short_while_little_is_known_and_never_long(model, errands):
+def test_discovery_blocks_are_short_while_little_is_known_and_never_long(model, targets):
     rc.explore(HARD["DeepSea(10)"], 2, 2000, explorer="tracking", model=model, seed=0, trace_points=1)
-    steps = np.array([belief.num_steps for belief in errands])
+    steps = np.array([belief.num_steps for belief in targets])
     gaps = np.diff(steps)
     assert steps[0] == 0
     assert (gaps[steps[:-1] < 128] == 1).all()
@@ -138,7 +145,7 @@ def test_from_scratch_every_pair_has_been_tried_log2_t_times_whatever_the_weight
     mu = np.zeros((6, 2))
     mu[0, 0] = mu[5, 1] = 1.0
     run = rc.explore(world, 2, num_steps, mu, model="from_scratch", seed=0, trace_points=1)
-    # At the end an errand may be under way for the last one.
+    # At the end discovery may be under way for the last one.
     assert run.visits.min() >= np.log2(num_steps) - 1
     known = rc.explore(world, 2, num_steps, mu, model="known", seed=0, trace_points=1)
     assert known.visits.min() < np.log2(num_steps) - 1
@@ -148,16 +155,16 @@ def test_from_scratch_every_pair_has_been_tried_log2_t_times_whatever_the_weight
 
 
 @pytest.mark.parametrize("schedule", [Quadratic(), Constant(50)])
-def test_errands_are_not_episodes_of_algorithm_1(schedule, errands):
+def test_discovery_blocks_are_not_episodes_of_algorithm_1(schedule, targets):
     run = rc.explore(
         rc.envs.river_swim(), 2, 4000, explorer=Algorithm1(schedule), model="learned", seed=0, trace_points=1
     )
-    assert len(errands) > 5
+    assert len(targets) > 5
     assert [episode.k for episode in run.episodes] == list(range(1, len(run.episodes) + 1))
     for episode in run.episodes[:-1]:
         assert episode.tau == schedule.length(episode.k, episode.t)
     first = run.episodes[0].t
-    assert first > errands[-1].num_steps
+    assert first > targets[-1].num_steps
     assert first + sum(episode.tau for episode in run.episodes) == 4000
     ends = [episode.t + episode.tau for episode in run.episodes]
     assert ends[:-1] == [episode.t for episode in run.episodes[1:]]
@@ -174,7 +181,7 @@ def test_errands_are_not_episodes_of_algorithm_1(schedule, errands):
         ("stationary", "from_scratch"), ("algorithm1_short", "learned"),
     ],
 )  # fmt: skip
-def test_discovery_begins_again_when_a_new_state_is_met_late(explorer, model, rho, errands):
+def test_discovery_begins_again_when_a_new_state_is_met_late(explorer, model, rho, targets):
     """The explorer had taken over; then a state turns up that its plans did not know.
 
     Who is there twice has tried both actions, unless the block that found it plays at random to its end.
@@ -182,7 +189,7 @@ def test_discovery_begins_again_when_a_new_state_is_met_late(explorer, model, rh
     """
     late = 0
     for seed in range(3):
-        errands.clear()
+        targets.clear()
         run = rc.explore(
             with_rare_state(), rho, 5000, explorer=explorer, model=model, seed=seed, trace_points=1
         )
@@ -191,7 +198,7 @@ def test_discovery_begins_again_when_a_new_state_is_met_late(explorer, model, rh
         if explorer in ("feedback", "tracking") and own.sum() >= 2:
             assert own.min() >= 1
         missing, found = (
-            [belief.num_steps for belief in errands if belief.known.states.size == k] for k in (3, 4)
+            [belief.num_steps for belief in targets if belief.known.states.size == k] for k in (3, 4)
         )
         if found:
             assert found[0] > missing[-1]

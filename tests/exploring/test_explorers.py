@@ -12,13 +12,13 @@ import pytest
 from exploring_models import INF, one_state, problem_of, random_model, same_run, with_transient_states
 
 import rhocover as rc
-from rhocover.exploring import feedback
-from rhocover.exploring.behaviours import Balanced, Sampled, Steered
-from rhocover.exploring.beliefs import KnownModel
-from rhocover.exploring.explorer import Block, initial_state
-from rhocover.exploring.registry import CLASSES, VARIANTS
-from rhocover.exploring.simulator import Simulator, Visits
-from rhocover.exploring.trace import measure
+from rhocover.exploring.belief import KnownModel
+from rhocover.exploring.explorers import Block, feedback, initial_state
+from rhocover.exploring.explorers.registry import CLASSES, VARIANTS
+from rhocover.exploring.runs.result import measure
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import FlowCorrectedScore, LowestScore, SamplePolicy
+from rhocover.exploring.worlds.simulator import Simulator
 from small_models import SMALL_ENVS, random_weights
 
 RHOS = [0, 0.5, 1, 2, 16, INF]
@@ -221,7 +221,7 @@ def skewed(problem, num_steps: int = 20_000):
     world = Simulator(problem.mdp, problem.start)
     position, seen = world.begin(0), Visits.none(problem.mdp)
     policy = np.where(problem.mdp.pair_action == 0, 1.0, 1e-3)
-    world.advance(position, world.follow(Sampled(policy)), seen, num_steps)
+    world.advance(position, world.follow(SamplePolicy(policy)), seen, num_steps)
     return world, position, rc.Feedback().init(KnownModel(problem)).after(seen)
 
 
@@ -240,7 +240,7 @@ def steered_back(world, position, state, num_blocks: int):
         if not is_astray(state):
             break
         block, seen = rc.Feedback().policy(state), Visits.none(state.problem.mdp)
-        assert isinstance(block.behaviour, Sampled)
+        assert isinstance(block.behaviour, SamplePolicy)
         world.advance(position, world.follow(block.behaviour), seen, block.num_steps)
         state = state.after(seen)
     return state
@@ -265,7 +265,7 @@ def test_a_run_that_is_handed_to_feedback_after_a_skewed_history_recovers():
     problem = problem_of(random_model(3), 2)
     state = steered_back(*skewed(problem), 1000)
     assert not is_astray(state)
-    assert isinstance(rc.Feedback().policy(state).behaviour, Steered)
+    assert isinstance(rc.Feedback().policy(state).behaviour, FlowCorrectedScore)
 
 
 def test_the_safeguards_policy_earns_most_against_what_is_ahead():
@@ -284,7 +284,7 @@ def test_the_safeguards_policy_earns_most_against_what_is_ahead():
 def test_visits_in_order_are_never_steered_back():
     problem = problem_of(rc.envs.river_swim(), 2)
     state = rc.Feedback().init(KnownModel(problem))
-    assert isinstance(rc.Feedback().policy(state).behaviour, Steered)
+    assert isinstance(rc.Feedback().policy(state).behaviour, FlowCorrectedScore)
 
 
 def test_the_part_that_feedback_corrects_leaves_flow_and_mass_alone():
@@ -302,7 +302,7 @@ def test_models_of_any_size_are_tracked_with_scores_between_blocks_when_they_are
     monkeypatch.setattr(feedback, "DENSE_STATES", 3)
     mdp = rc.envs.river_swim()
     problem = problem_of(mdp, rho)
-    assert isinstance(rc.Feedback().policy(rc.Feedback().init(KnownModel(problem))).behaviour, Balanced)
+    assert isinstance(rc.Feedback().policy(rc.Feedback().init(KnownModel(problem))).behaviour, LowestScore)
     run = rc.explore(mdp, rho, 10_000, trace_points=2)
     check_run(run, 10_000)
     plain = rc.explore(mdp, rho, 10_000, explorer="stationary", trace_points=1)
@@ -319,7 +319,7 @@ class Uniform:
         return initial_state(belief, calls=np.array([0]))
 
     def policy(self, state):
-        return Block(Sampled(np.ones(state.counts.size)), 10)
+        return Block(SamplePolicy(np.ones(state.counts.size)), 10)
 
     def update(self, state, visits):
         return state.after(visits, calls=state.memory["calls"] + 1)
@@ -335,7 +335,7 @@ def test_an_explorer_of_ones_own_is_run_and_named_after_its_class():
 def test_a_block_without_steps_is_refused_and_does_not_hang():
     class Idle(Uniform):
         def policy(self, state):
-            return Block(Sampled(np.ones(state.counts.size)), 0)
+            return Block(SamplePolicy(np.ones(state.counts.size)), 0)
 
     with pytest.raises(
         rc.errors.InvalidArgumentError, match=r"^`Block.num_steps` must be at least 1, got 0\.$"
@@ -347,7 +347,7 @@ def test_a_state_is_not_changed_by_what_comes_after_it():
     """policy and update are pure: the same state gives the same block, before and after an update."""
     problem = problem_of(rc.envs.river_swim(), INF)
     for name in OWN:
-        from rhocover.exploring.registry import make_explorer
+        from rhocover.exploring.explorers.registry import make_explorer
 
         explorer = make_explorer(name)
         state = explorer.init(KnownModel(problem))

@@ -34,9 +34,9 @@ from rhocover.errors import (
     InvalidArgumentError,
     InvalidModelError,
 )
-from rhocover.exploring import runner
-from rhocover.exploring.checkpoints import CHECKPOINTS, MODEL, RESULT, SETTINGS
-from rhocover.exploring.simulator import Simulator
+from rhocover.exploring.runs import runner
+from rhocover.exploring.runs.checkpoint import CHECKPOINTS, MODEL, RESULT, SETTINGS
+from rhocover.exploring.worlds.simulator import Simulator
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks are POSIX's")
 
@@ -357,8 +357,8 @@ def test_a_checkpoint_of_other_settings_is_another_runs(half):
     """Every setting is in the digest: a change of any makes the checkpoints foreign."""
     from dataclasses import replace
 
-    from rhocover.exploring.resuming import read_folder
-    from rhocover.exploring.storage import settings_digest
+    from rhocover.exploring.runs.checkpoint import settings_digest
+    from rhocover.exploring.runs.explore import read_folder
 
     settings = read_folder(half)
     changes = {

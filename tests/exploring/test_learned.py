@@ -20,13 +20,12 @@ from many_runs import exponent, mean_and_error
 from rhocover import MDP
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring import Algorithm1, Block, Feedback, Stationary, Tracking
-from rhocover.exploring.behaviours import Balanced, Sampled, Steered
-from rhocover.exploring.discovering import Discovering
-from rhocover.exploring.estimated_problem import order_of
-from rhocover.exploring.explorer import renewed
-from rhocover.exploring.frame import Frame
-from rhocover.exploring.learned import Learned, LearnedModel
-from rhocover.exploring.simulator import Simulator, Visits
+from rhocover.exploring.belief.discovery import Discovering
+from rhocover.exploring.belief.learned import Frame, Learned, LearnedModel, order_of
+from rhocover.exploring.explorers import renewed
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import FlowCorrectedScore, LowestScore, SamplePolicy
+from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.learning.rules import StdRule
 from rhocover.occupancy import Occupancies
 from small_models import SMALL_ENVS
@@ -70,7 +69,7 @@ def belief_of(world: MDP, settings: Learned, rho: float, rule=None, root: int = 
 def walks(world: MDP, lengths: tuple[int, ...], root: int = 0) -> list[Visits]:
     """Returns what a uniform random walk saw in one stretch after the other; `moves` are of all so far."""
     simulator, seen, result = Simulator(world, np.eye(world.num_states)[root]), Visits.none(world), []
-    position, act = simulator.begin(2), simulator.follow(Sampled(np.ones(world.num_pairs)))
+    position, act = simulator.begin(2), simulator.follow(SamplePolicy(np.ones(world.num_pairs)))
     for length in lengths:
         seen.next_block()
         simulator.advance(position, act, seen, length)
@@ -112,7 +111,7 @@ def test_worlds_with_other_probabilities_and_the_same_visits_are_explored_alike(
     world = random_model(3, 6, 3)
     seen = walks(world, (3, 40, 400, 2000))
     mine = decisions(world, EXPLORERS[explorer], MODELS[model], rho, seen)
-    assert any(not block["world"] for block in mine), "only errands: nothing was shown of the explorer"
+    assert any(not block["world"] for block in mine), "only discovery: nothing was shown of the explorer"
     for twin in others(world).values():
         assert decisions(twin, EXPLORERS[explorer], MODELS[model], rho, seen) == mine
 
@@ -161,8 +160,8 @@ def test_a_behaviour_over_the_states_met_plays_its_own_actions_there(num_steps):
     np.testing.assert_array_equal(known.pairs, np.flatnonzero(np.isin(world.pair_state, known.states)))
     first = np.diff(known.estimate.pair_state, prepend=-1) != 0  # always the first action
     behaviours = [
-        Sampled(first.astype(float)),
-        Balanced(np.where(first, 0.0, 1e9), np.zeros(first.size), np.ones(first.size)),
+        SamplePolicy(first.astype(float)),
+        LowestScore(np.where(first, 0.0, 1e9), np.zeros(first.size), np.ones(first.size)),
     ]
     for behaviour in behaviours:
         placed = belief.place(behaviour)
@@ -198,8 +197,8 @@ def test_where_every_state_was_met_placing_changes_nothing():
     weight, inverse = rng.random(n), np.eye(world.num_states)
     model = belief.problem.mdp
     behaviours = [
-        Sampled(rng.random(n)), Balanced(rng.random(n), rng.random(n), rng.random(n)),
-        Steered(rng.random(n), rng.random(n), rng.random(n), rng.random(n), weight, inverse, 7, model),
+        SamplePolicy(rng.random(n)), LowestScore(rng.random(n), rng.random(n), rng.random(n)),
+        FlowCorrectedScore(rng.random(n), rng.random(n), rng.random(n), rng.random(n), weight, inverse, 7, model),
     ]  # fmt: skip
     for behaviour in behaviours:
         results = []

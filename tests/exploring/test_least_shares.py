@@ -15,9 +15,8 @@ from exploring_models import INF, one_state, problem_of, random_model
 import rhocover as rc
 from many_runs import many_runs, mean_and_error
 from rhocover import Coverage
-from rhocover.exploring.algorithm1 import WITHOUT_PLAN
-from rhocover.exploring.least_shares import least_shares
-from rhocover.exploring.registry import explorer_document, explorer_from_document
+from rhocover.exploring.explorers.algorithm1 import WITHOUT_PLAN, least_shares
+from rhocover.exploring.explorers.registry import explorer_document, explorer_from_document
 from small_models import random_weights
 
 RHOS = [0, 0.05, 0.5, 1, 1.5, 2, 8, 64, 1e4, INF]

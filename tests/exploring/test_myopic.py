@@ -16,7 +16,7 @@ from exploring_models import INF, problem_of
 import rhocover as rc
 from many_runs import many_runs
 from rhocover.exploring import Block, initial_state
-from rhocover.exploring.behaviours import Balanced
+from rhocover.exploring.worlds.behaviours import LowestScore
 from rhocover.oracles import make_oracle
 from small_models import random_weights
 
@@ -32,7 +32,7 @@ class Myopic:
 
     def policy(self, state):
         mu = state.problem.coverage.mu_bar
-        return Block(Balanced(state.counts.astype(float), np.zeros(mu.size), 1 / mu), 1000)
+        return Block(LowestScore(state.counts.astype(float), np.zeros(mu.size), 1 / mu), 1000)
 
     def update(self, state, visits):
         return state.after(visits)

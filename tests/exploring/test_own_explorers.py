@@ -10,7 +10,7 @@ import pytest
 
 import rhocover as rc
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring import Balanced, Block, Sampled, initial_state
+from rhocover.exploring import Block, LowestScore, SamplePolicy, initial_state
 
 
 class Own:
@@ -28,7 +28,7 @@ class Own:
         if isinstance(self.behaviour, Block | int):
             return self.behaviour
         chosen = np.ones(state.counts.size) if self.behaviour is None else self.behaviour
-        return Block(Sampled(chosen) if isinstance(chosen, np.ndarray) else chosen, 100)
+        return Block(SamplePolicy(chosen) if isinstance(chosen, np.ndarray) else chosen, 100)
 
     def update(self, state, visits):
         return state.after(visits) if self.later == "after" else state
@@ -57,17 +57,17 @@ def test_a_policy_may_be_a_table_or_a_vector_and_need_not_be_normalised() -> Non
         (Own(behaviour=3), r"`policy` must return a Block, got int"),
         (
             Own(Block(np.ones(12), 10)),
-            r"must be Sampled, Balanced or Steered, got ndarray.*Sampled\(policy\)",
+            r"must be SamplePolicy, LowestScore or FlowCorrectedScore, got ndarray.*SamplePolicy\(policy\)",
         ),
         (
-            Own(Balanced(np.zeros(2), np.zeros(2), np.zeros(2))),
+            Own(LowestScore(np.zeros(2), np.zeros(2), np.zeros(2))),
             r"`base` must have shape \(6, 2\).*got \(2,\)",
         ),
-        (Own(Balanced(np.full(12, np.nan), np.zeros(12), np.ones(12))), r"`base`"),
+        (Own(LowestScore(np.full(12, np.nan), np.zeros(12), np.ones(12))), r"`base`"),
         (Own(np.ones((3, 2))), r"`policy` must have shape \(6, 2\)"),
         (Own(np.zeros(12)), r"`policy` must give every state an action"),
         (Own(name="x"), r"`memory\['name'\]` must be an array of numbers.*np\.array"),
-        (Own(Block(Sampled(np.ones(12)), 0)), r"Block\.num_steps"),
+        (Own(Block(SamplePolicy(np.ones(12)), 0)), r"Block\.num_steps"),
     ],
 )
 def test_what_an_explorer_of_ones_own_gets_wrong_is_said_at_once(
@@ -172,7 +172,7 @@ def test_more_steps_than_can_be_counted_are_refused() -> None:
 def test_episodes_beyond_a_limit_are_recorded_without_their_directions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("rhocover.exploring.runner.KEPT", 30)
+    monkeypatch.setattr("rhocover.exploring.runs.runner.KEPT", 30)
     first = run("algorithm1_short", out=tmp_path / "run")
     again = rc.resume(tmp_path / "run")
     sizes = [episode.psi.size for episode in first.episodes]

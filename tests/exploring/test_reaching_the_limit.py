@@ -17,7 +17,7 @@ from exploring_models import problem_of, random_model
 import rhocover as rc
 from many_runs import energy_of_a_step, exponent, many_runs, mean_and_error, residual_form
 from rhocover.exploring import Block, Feedback
-from rhocover.exploring.behaviours import Sampled
+from rhocover.exploring.worlds.behaviours import SamplePolicy
 
 STEPS, RUNS = 20_000, 60
 ERRORS = 5  # standard errors: a mean of 60 is normal enough for less than once in a million
@@ -49,7 +49,7 @@ class Lazy:
     def policy(self, state):
         left = self.from_step - state.num_steps
         if left <= 0:
-            return Block(Sampled(state.problem.mdp.per_pair(state.problem.best.policy, "policy")), STEPS)
+            return Block(SamplePolicy(state.problem.mdp.per_pair(state.problem.best.policy, "policy")), STEPS)
         block = self.inner.policy(state)
         return Block(block.behaviour, min(block.num_steps, left))
 

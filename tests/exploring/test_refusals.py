@@ -20,8 +20,8 @@ from rhocover.errors import (
     UnknownNameError,
 )
 from rhocover.exploring import explorer_names
-from rhocover.exploring.behaviours import Sampled
-from rhocover.exploring.explorer import Block, initial_state
+from rhocover.exploring.explorers import Block, initial_state
+from rhocover.exploring.worlds.behaviours import SamplePolicy
 
 RIVER = rc.envs.river_swim()
 INF = float("inf")
@@ -62,7 +62,7 @@ class Uniform:
         return initial_state(belief)
 
     def policy(self, state):
-        return Block(Sampled(np.ones(state.counts.size)), 10)
+        return Block(SamplePolicy(np.ones(state.counts.size)), 10)
 
     def update(self, state, visits):
         return state.after(visits)
@@ -305,16 +305,19 @@ def changed(**methods) -> Uniform:
             "must return a state after 10 steps, got one after 0",
         ),
         (
-            changed(policy=lambda self, state: Sampled(np.ones(12))),
-            "`policy` must return a Block, got Sampled",
+            changed(policy=lambda self, state: SamplePolicy(np.ones(12))),
+            "`policy` must return a Block, got SamplePolicy",
         ),
-        (changed(policy=lambda self, state: Block(np.ones(12), 5)), "`Block.behaviour` must be Sampled, "),
         (
-            changed(policy=lambda self, state: Block(Sampled(np.ones(5)), 5)),
+            changed(policy=lambda self, state: Block(np.ones(12), 5)),
+            "`Block.behaviour` must be SamplePolicy, ",
+        ),
+        (
+            changed(policy=lambda self, state: Block(SamplePolicy(np.ones(5)), 5)),
             "`policy` must have shape (6, 2)",
         ),
         (
-            changed(policy=lambda self, state: Block(Sampled(np.ones(12)), 2.5)),
+            changed(policy=lambda self, state: Block(SamplePolicy(np.ones(12)), 2.5)),
             "`Block.num_steps` must be a whole",
         ),
         (
@@ -333,7 +336,9 @@ def test_what_an_explorer_of_ones_own_returns_is_checked(explorer, message):
 def test_a_policy_may_be_a_table():
     table = np.random.default_rng(0).random((6, 2))
     runs = [
-        rc.explore(RIVER, 2, 500, explorer=changed(policy=lambda self, state, p=p: Block(Sampled(p), 10)))
+        rc.explore(
+            RIVER, 2, 500, explorer=changed(policy=lambda self, state, p=p: Block(SamplePolicy(p), 10))
+        )
         for p in (table, table.ravel())
     ]
     np.testing.assert_array_equal(runs[0].moves, runs[1].moves)

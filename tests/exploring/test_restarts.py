@@ -8,7 +8,7 @@ from exploring_models import INF, problem_of, random_model
 
 import rhocover as rc
 from rhocover import Occupancies
-from rhocover.exploring.restarts import acting_model, node_start
+from rhocover.exploring.problem import acting_model, node_start
 from small_models import random_weights
 
 CRITERIA = {"discounted": {"discount": 0.8}, "nearly one": {"discount": 0.999}, "horizon": {"horizon": 6}}

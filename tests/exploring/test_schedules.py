@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import rhocover as rc
 from rhocover.errors import InvalidArgumentError, UnknownNameError
-from rhocover.exploring.registry import (
+from rhocover.exploring.explorers.algorithm1 import SCHEDULES, check_schedule, read_schedule
+from rhocover.exploring.explorers.registry import (
     explorer_document,
     explorer_from_document,
     explorer_names,
     make_explorer,
 )
-from rhocover.exploring.schedules import SCHEDULES, check_schedule, read_schedule
 
 reproducible = settings(max_examples=200, deadline=None, derandomize=True)
 FIRST = [rc.Quadratic, rc.Power, rc.Doubling, rc.LineSearch]

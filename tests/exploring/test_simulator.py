@@ -20,10 +20,17 @@ from exploring_models import INF, one_state, problem_of, random_model
 import rhocover as rc
 from rhocover import MDP
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring import acting
-from rhocover.exploring import simulator as simulator_module
-from rhocover.exploring.behaviours import Balanced, Sampled, Steered, choice_cdf, cumulative, first_pairs
-from rhocover.exploring.simulator import Position, Simulator, Visits
+from rhocover.exploring.worlds import Position, Visits, simulator
+from rhocover.exploring.worlds import simulator as simulator_module
+from rhocover.exploring.worlds.behaviours import (
+    FlowCorrectedScore,
+    LowestScore,
+    SamplePolicy,
+    choice_cdf,
+    cumulative,
+    first_pairs,
+)
+from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.theory.limits import FlowProjection
 from small_models import random_weights
 
@@ -43,18 +50,18 @@ def uniform_start(mdp: MDP) -> np.ndarray:
     return np.full(mdp.num_states, 1 / mdp.num_states)
 
 
-def behaviour_of(kind: str, mdp: MDP, seed: int = 0) -> Sampled | Balanced | Steered:
+def behaviour_of(kind: str, mdp: MDP, seed: int = 0) -> SamplePolicy | LowestScore | FlowCorrectedScore:
     """Returns some behaviour with no structure at all; some actions are never played when sampled."""
     rng = np.random.default_rng(seed)
     n = mdp.num_pairs
     if kind == "sampled":
         policy = rng.random(n) * (rng.random(n) < 0.8)
         policy[first_pairs(mdp)[:-1]] += 0.1
-        return Sampled(policy)
+        return SamplePolicy(policy)
     if kind == "balanced":
-        return Balanced(rng.normal(size=n), rng.random(n) / n, rng.random(n) + 0.5)
+        return LowestScore(rng.normal(size=n), rng.random(n) / n, rng.random(n) + 0.5)
     projection = FlowProjection(rc.Occupancies.average(mdp), rng.random(n) + 0.1)
-    return Steered(
+    return FlowCorrectedScore(
         rng.normal(size=n), rng.normal(size=n), rng.random(n) / n, rng.random(n) + 0.5,
         projection.W, projection.inverse(), 7, mdp,
     )  # fmt: skip
@@ -62,7 +69,7 @@ def behaviour_of(kind: str, mdp: MDP, seed: int = 0) -> Sampled | Balanced | Ste
 
 def plain_acting() -> types.ModuleType:
     """Returns `acting` with nothing compiled, not even what its loops call."""
-    spec = importlib.util.find_spec("rhocover.exploring.acting")
+    spec = importlib.util.find_spec("rhocover.exploring.worlds.simulator")
     source = Path(spec.origin).read_text()
     assert source.count("@compiled\n") >= 4
     module = types.ModuleType("plain_acting")
@@ -102,14 +109,14 @@ def test_compiled_loops_have_the_bits_of_their_source_run_as_plain_python(
     mdp, plain = MODELS[model], plain_acting()
     world = Simulator(mdp, uniform_start(mdp), num_chains)
     compiled = played(world, behaviour_of(kind, mdp), 600)
-    for name in ("act_sampled", "act_balanced", "act_steered"):
+    for name in ("act_by_policy", "act_by_score", "act_by_corrected_score"):
         monkeypatch.setattr(simulator_module, name, getattr(plain, name))
     same(compiled, played(world, behaviour_of(kind, mdp), 600))
 
 
 def test_the_loops_are_compiled():
-    for name in ("find", "lowest", "refresh", "act_sampled", "act_balanced", "act_steered"):
-        assert callable(getattr(acting, name).py_func)
+    for name in ("find", "lowest", "refresh", "act_by_policy", "act_by_score", "act_by_corrected_score"):
+        assert callable(getattr(simulator, name).py_func)
 
 
 def shares_of(values: np.ndarray) -> np.ndarray:
@@ -129,7 +136,7 @@ def twin(mdp: MDP, start: np.ndarray, behaviour, num_chains: int, num_steps: int
         for chain in range(num_chains):
             to_act, to_move = generator.random(2)
             pairs = np.flatnonzero(mdp.pair_state == states[chain])
-            if isinstance(behaviour, Sampled):
+            if isinstance(behaviour, SamplePolicy):
                 pair = pairs[np.searchsorted(shares_of(behaviour.policy[pairs]), to_act, side="right")]
             else:
                 ahead = behaviour.base + visits - done * behaviour.rate
@@ -254,7 +261,7 @@ def test_moves_are_those_of_the_model_and_actions_those_of_the_policy(model):
     """About 100 tests in all, each of which may fail by chance once in 1e8."""
     mdp = MODELS[model]
     policy = np.random.default_rng(0).random(mdp.num_pairs) + 0.2
-    _, seen = played(Simulator(mdp, uniform_start(mdp)), Sampled(policy), 300_000, seed=11)
+    _, seen = played(Simulator(mdp, uniform_start(mdp)), SamplePolicy(policy), 300_000, seed=11)
     P = mdp.transitions
     for pair in range(mdp.num_pairs):
         row = slice(P.indptr[pair], P.indptr[pair + 1])
@@ -272,7 +279,7 @@ def test_chains_start_as_the_start_distribution_says():
     assert (only == 3).all()
 
 
-@pytest.mark.parametrize("find", [acting.find, acting.find.py_func])
+@pytest.mark.parametrize("find", [simulator.find, simulator.find.py_func])
 def test_a_number_on_the_border_belongs_to_the_next_one(find):
     # Shares are half-open: [0, 1/4), [1/4, 1/4) and [1/4, 1). The mutant <= draws what has no share.
     sums = np.array([0.25, 0.25, 1.0])
@@ -296,7 +303,7 @@ def test_what_has_no_probability_is_never_drawn_not_even_by_the_largest_number()
     assert cumulative(tenths, first)[8] < 1
     # A stored zero in a row of the model, which `MDP` itself would take out:
     draw = np.array([1 - 2.0**-53])
-    assert acting.find(cumulative(tenths, first), 0, 11, draw[0]) == 9
+    assert simulator.find(cumulative(tenths, first), 0, 11, draw[0]) == 9
     start = Simulator(MDP(np.full((12, 1, 12), 1 / 12)), tenths)
     assert np.searchsorted(start._start_cdf, draw, side="right")[0] == 9
 
@@ -314,7 +321,7 @@ def test_a_policy_that_rules_an_action_out_never_plays_it_however_many_states_co
     np.testing.assert_array_equal(cdf[-1], choice_cdf(np.roll(policy, A), mdp).reshape(S, A)[0])
     world = Simulator(mdp, np.eye(S)[S - 1])
     position, seen = Position(np.array([S - 1]), LargestDraws()), Visits.none(mdp)
-    world.advance(position, world.follow(Sampled(policy)), seen, 1)
+    world.advance(position, world.follow(SamplePolicy(policy)), seen, 1)
     assert seen.pairs[-2] == 1
 
 
@@ -334,7 +341,7 @@ def test_a_policy_is_finite(bad):
     policy = np.full(12, 0.5)
     policy[4] = bad
     with pytest.raises(InvalidArgumentError, match=r"^`policy` must be finite, got policy\[4\] = "):
-        Simulator(MODELS["river"], np.eye(6)[0]).follow(Sampled(policy))
+        Simulator(MODELS["river"], np.eye(6)[0]).follow(SamplePolicy(policy))
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0])
@@ -343,7 +350,7 @@ def test_a_policy_that_gives_a_state_nothing_to_do_is_refused(bad):
     policy = np.full(12, 0.5)
     policy[4:6] = bad
     with pytest.raises(InvalidArgumentError, match=r"`policy` must give every state an action: .* state 2 "):
-        Simulator(mdp, uniform_start(mdp)).follow(Sampled(policy))
+        Simulator(mdp, uniform_start(mdp)).follow(SamplePolicy(policy))
 
 
 def test_one_negative_probability_is_refused():
@@ -357,8 +364,8 @@ def test_the_score_of_feedback_is_what_its_rule_says():
     """The loop's own dense solve and the sparse projection are two ways to the same deviation f."""
     mdp = random_model(6, 8, 3)
     problem = problem_of(mdp, 2, random_weights(mdp, 6))
-    from rhocover.exploring.beliefs import KnownModel
-    from rhocover.exploring.feedback import Feedback, deviation
+    from rhocover.exploring.belief import KnownModel
+    from rhocover.exploring.explorers.feedback import Feedback, deviation
 
     state = Feedback().init(KnownModel(problem))
     rule = Feedback().policy(state).behaviour

@@ -12,7 +12,7 @@ from exploring_models import INF, same_run
 import rhocover as rc
 from rhocover.documents import from_document
 from rhocover.errors import FileFormatError, InvalidArgumentError
-from rhocover.exploring.stopping import STOP, next_look
+from rhocover.exploring.runs.stopping import STOP, next_look
 from rhocover.learning.confidence import make_confidence
 
 RIVER = rc.envs.river_swim()

@@ -27,10 +27,10 @@ from interrupted_runs import (
 import rhocover as rc
 from rhocover import files
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring import checkpoints, loop, runner
-from rhocover.exploring.checkpoints import CHECKPOINTS, MODEL, RESULT, SETTINGS
-from rhocover.exploring.interrupts import Interrupts
-from rhocover.exploring.simulator import Simulator
+from rhocover.exploring.runs import checkpoint, explore, runner
+from rhocover.exploring.runs.checkpoint import CHECKPOINTS, MODEL, RESULT, SETTINGS
+from rhocover.exploring.runs.runner import Interrupts
+from rhocover.exploring.worlds.simulator import Simulator
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks are POSIX's")
 
@@ -121,9 +121,9 @@ PLACES = {
     "following": (Simulator, "follow"),
     "planning": (rc.Algorithm1, "policy"),
     "updating": (rc.Algorithm1, "update"),
-    "measuring": (loop, "measure"),
+    "measuring": (explore, "measure"),
     "recording": (runner, "episode_of"),
-    "storing": (checkpoints, "standing_tensors"),
+    "storing": (checkpoint, "state_tensors"),
     "renaming": (files.os, "replace"),
     "syncing": (files.os, "fsync"),
 }
@@ -227,7 +227,7 @@ def test_a_folder_in_use_is_refused(tmp_path, reference):
 def test_a_run_that_comes_second_does_not_touch_the_model_of_the_first(tmp_path, monkeypatch):
     """Both saw an empty folder; the first was faster. The mutant writes its model over that of the first."""
     out = tmp_path / "out"
-    real, calls = checkpoints.Folder._check_free, []
+    real, calls = checkpoint.Folder._check_free, []
 
     def check(folder):
         real(folder)
@@ -235,7 +235,7 @@ def test_a_run_that_comes_second_does_not_touch_the_model_of_the_first(tmp_path,
             calls.append(1)
             rc.explore(RIVER, **SHORT, out=out)
 
-    monkeypatch.setattr(checkpoints.Folder, "_check_free", check)
+    monkeypatch.setattr(checkpoint.Folder, "_check_free", check)
     with pytest.raises(InvalidArgumentError, match="holds a run already"):
         rc.explore(rc.envs.river_swim(num_states=9), **SHORT, out=out)
     assert rc.MDP.load(out / MODEL).num_states == 6

@@ -9,7 +9,7 @@ import pytest
 from exploring_models import INF, problem_of, random_model
 
 import rhocover as rc
-from rhocover.exploring.trace import COLUMNS, WHOLE, grid_of_steps, measure, regret_in_value
+from rhocover.exploring.runs.result import COLUMNS, WHOLE, grid_of_steps, measure, regret_in_value
 from small_models import random_weights
 
 RHOS = [0, 0.5, 1, 2, 16, INF]

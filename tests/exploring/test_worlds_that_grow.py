@@ -12,7 +12,7 @@ from test_learned import until_step
 
 import rhocover as rc
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring import Block, Sampled, initial_state
+from rhocover.exploring import Block, SamplePolicy, initial_state
 from rhocover.learning import StdRule
 
 RIVER = rc.envs.river_swim()
@@ -49,7 +49,7 @@ def test_episodes_of_a_world_that_grew_can_be_stored(explorer, tmp_path):
 
 
 @pytest.mark.parametrize("step", [538, 546, 578])
-def test_a_run_interrupted_on_a_late_errand_keeps_its_warm_start(step, tmp_path):
+def test_a_run_interrupted_on_the_way_to_a_late_discovery_keeps_its_warm_start(step, tmp_path):
     mu = np.full((6, 2), 1e-3)
     mu[0, 0] = mu[5, 1] = 1.001
     asked = {
@@ -159,12 +159,15 @@ class Tables:
 
 @pytest.mark.parametrize("model", ["known", *NOT_KNOWN])
 def test_an_explorer_of_your_own_may_play_a_table_of_what_is_known(model):
-    assert rc.explore(RIVER, 2, 3000, explorer=Tables(Sampled), model=model, seed=0).num_steps == 3000
+    assert rc.explore(RIVER, 2, 3000, explorer=Tables(SamplePolicy), model=model, seed=0).num_steps == 3000
 
 
 @pytest.mark.parametrize("model", ["known", *NOT_KNOWN])
 def test_what_is_no_behaviour_is_refused_whatever_is_known(model):
-    with pytest.raises(InvalidArgumentError, match=r"`Block.behaviour` must be Sampled, Balanced or Steered"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"`Block.behaviour` must be SamplePolicy, LowestScore or FlowCorrectedScore",
+    ):
         rc.explore(RIVER, 2, 3000, explorer=Tables(np.asarray), model=model, seed=0)
 
 

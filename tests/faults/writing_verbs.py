@@ -18,10 +18,11 @@ import numpy as np
 
 import rhocover as rc
 from rhocover.cli import app
-from rhocover.collecting import log, seeding
+from rhocover.collecting import log, stepping
 from rhocover.datasets.minari.files import MinariWriter
 from rhocover.experiments import finished_runs
-from rhocover.exploring import checkpoints, simulator
+from rhocover.exploring.runs import checkpoint
+from rhocover.exploring.worlds import simulator
 from rhocover.files import write_atomically
 
 RIVER = rc.envs.river_swim(num_states=4)
@@ -51,8 +52,8 @@ class Verb:
 
 def hurry() -> None:
     """Makes checkpoints and parts often, and clocks stand still."""
-    checkpoints.SECONDS, simulator.Simulator.stretch = 0.0, 200
-    log.PART, log.SECONDS, finished_runs.SECONDS, seeding.BETWEEN = 16, 1e9, 0.0, 9
+    checkpoint.SECONDS, simulator.Simulator.batch_steps = 0.0, 200
+    log.PART, log.SECONDS, finished_runs.SECONDS, stepping.BETWEEN = 16, 1e9, 0.0, 9
     time.perf_counter = lambda: 0.0
 
 
@@ -62,8 +63,8 @@ def settle() -> None:
     matplotlib.figure.Figure.savefig = lambda self, file, **_: file.write(b"a picture")  # type: ignore[method-assign]
     page: Any = importlib.import_module("rhocover.report.pages.html")
     page.page_html = lambda found: f"a page, {found}"
-    for name in ("collecting.collect", "collecting.top_up"):
-        importlib.import_module(f"rhocover.{name}").page_of_collection = lambda found: "of data"  # type: ignore[attr-defined]
+    collecting: Any = importlib.import_module("rhocover.collecting.collect")
+    collecting.page_of_collection = lambda found: "of data"
     for name, made in (
         ("run", "page_of_run"),
         ("plan", "page_of_plans"),
@@ -71,7 +72,7 @@ def settle() -> None:
         ("audit", "page_of_audit"),
     ):
         setattr(importlib.import_module(f"rhocover.report.page_{name}"), made, lambda *_, **__: "of results")
-    topped: Any = importlib.import_module("rhocover.collecting.topped_page")
+    topped: Any = importlib.import_module("rhocover.collecting.top_up_result")
     topped.page_of_top_up = lambda *_: "of a top-up"
     request: Any = importlib.import_module("rhocover.cli.plan")
     request.plan = functools.lru_cache(lambda mdp, rho, mu, **_: rc.plan(RIVER, rho))

@@ -63,15 +63,16 @@ WRITERS = {
 @pytest.fixture
 def often(monkeypatch):
     """Has every verb write at each of its pauses."""
-    from rhocover.collecting import log, seeding
+    from rhocover.collecting import log, stepping
     from rhocover.experiments import finished_runs
-    from rhocover.exploring import checkpoints, simulator
+    from rhocover.exploring.runs import checkpoint
+    from rhocover.exploring.worlds import simulator
 
-    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
-    monkeypatch.setattr(simulator.Simulator, "stretch", 100)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(simulator.Simulator, "batch_steps", 100)
     monkeypatch.setattr(finished_runs, "SECONDS", 0.0)
     monkeypatch.setattr(log, "SECONDS", 0.0)
-    monkeypatch.setattr(seeding, "BETWEEN", 9)
+    monkeypatch.setattr(stepping, "BETWEEN", 9)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -97,7 +97,7 @@ def test_a_comparison_looks_again_once_it_holds_the_folder(tmp_path, monkeypatch
 
 def test_a_collection_looks_again_once_it_holds_the_folder(tmp_path, monkeypatch):
     """The mutant writes its steps below the settings of another collection."""
-    import rhocover.collecting.folder as module
+    import rhocover.collecting.storage as module
 
     out, hold = tmp_path / "out", "hold_folder" if hasattr(module, "hold_folder") else "lock_folder"
     real = getattr(module, hold)
@@ -162,7 +162,7 @@ import os, sys
 import rhocover as rc
 from rhocover.exploring import checkpoints, simulator
 
-checkpoints.SECONDS, simulator.Simulator.stretch = 0.0, 100
+checkpoints.SECONDS, simulator.Simulator.batch_steps = 0.0, 100
 state = {}
 
 def report(steps, num_steps):

@@ -19,8 +19,8 @@ import gymnasium as gym
 import numpy as np
 
 import rhocover as rc
-from rhocover.collecting import folder as collection_folder
-from rhocover.exploring import checkpoints
+from rhocover.collecting import storage as collection_folder
+from rhocover.exploring.runs import checkpoint
 from rhocover.files import FORMAT_VERSION
 
 RUNS = {
@@ -49,14 +49,14 @@ def make_runs(out: Path) -> dict[str, Any]:
     """Writes folders of runs that were left in the middle; returns where they end if they go on."""
     expected = {}
     for name, case in RUNS.items():
-        before, checkpoints.SECONDS = checkpoints.SECONDS, 0.0
+        before, checkpoint.SECONDS = checkpoint.SECONDS, 0.0
         try:
             rc.explore(model(), **case, seed=5, trace_points=4, out=out / name, report=leave)
             raise SystemExit(f"the run {name} was not left in the middle")
         except LeftError:
             pass
         finally:
-            checkpoints.SECONDS = before
+            checkpoint.SECONDS = before
         whole = rc.explore(model(), **case, seed=5, trace_points=4)
         expected[name] = {"counts": whole.counts.tolist(), "divergence": float(whole.divergence)}
     return expected

@@ -20,7 +20,7 @@ from safetensors.numpy import load_file, save_file
 
 import rhocover as rc
 from rhocover.collecting.log import parts_of
-from rhocover.collecting.storing import digest_of
+from rhocover.collecting.storage import digest_of
 from rhocover.errors import CheckpointWarning, FileFormatError, InvalidArgumentError
 from rhocover.files import FORMAT_VERSION, load_tensors
 

@@ -14,9 +14,9 @@ import gymnasium as gym
 import numpy as np
 
 import rhocover as rc
-from rhocover.collecting import log, seeding
+from rhocover.collecting import log, stepping
 from rhocover.datasets.minari.files import MinariWriter
-from rhocover.exploring import simulator
+from rhocover.exploring.worlds import simulator
 
 RIVER = rc.envs.river_swim(num_states=5)
 RUN = {"rho": 2.0, "num_steps": 600, "explorer": "tracking", "trace_points": 1}
@@ -33,13 +33,12 @@ class StoppedError(Exception):
 
 def settle() -> None:
     """Makes checkpoints and parts often, pages none, and waits for no disk."""
-    simulator.Simulator.stretch = 100
-    log.PART, seeding.BETWEEN = 16, 9
+    simulator.Simulator.batch_steps = 100
+    log.PART, stepping.BETWEEN = 16, 9
     os.fsync = lambda handle: None
-    for name in ("collect", "top_up"):
-        module: Any = importlib.import_module(f"rhocover.collecting.{name}")
-        module.page_of_collection = lambda found: "a page"
-        module.write_page = lambda page, path, overwrite: path.write_text(page)
+    module: Any = importlib.import_module("rhocover.collecting.collect")
+    module.page_of_collection = lambda found: "a page"
+    module.write_page = lambda page, path, overwrite: path.write_text(page)
 
 
 def contents(folder: Path) -> Files:
@@ -59,12 +58,12 @@ def stopped_after(step: int) -> Any:
 
 def half_run(folder: Path, settings: dict[str, Any]) -> Files:
     """Returns the folder of a run that stopped in the middle, with two checkpoints."""
-    from rhocover.exploring import checkpoints
+    from rhocover.exploring.runs import checkpoint
 
-    before, checkpoints.SECONDS = checkpoints.SECONDS, 0.0
+    before, checkpoint.SECONDS = checkpoint.SECONDS, 0.0
     with contextlib.suppress(StoppedError):
         rc.explore(RIVER, **settings, out=folder, report=stopped_after(settings["num_steps"] // 2))
-    checkpoints.SECONDS = before
+    checkpoint.SECONDS = before
     return contents(folder)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import rhocover as rc
 from rhocover.datasets import audit_tally, read_tally
-from rhocover.exploring import checkpoints
-from rhocover.exploring.simulator import Simulator
+from rhocover.exploring.runs import checkpoint
+from rhocover.exploring.worlds.simulator import Simulator
 from small_models import random_model, random_weights
 
 EXPLORERS = ("feedback", "tracking", "stationary", "algorithm1")
@@ -38,8 +38,8 @@ def interrupted(after: int, out, **asked) -> None:
 @pytest.mark.parametrize("explorer", EXPLORERS)
 @pytest.mark.parametrize("model", ["known", "learned", "from_scratch"])
 def test_a_run_in_two_pieces_has_the_bits_of_one(explorer, model, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
-    monkeypatch.setattr(Simulator, "stretch", 50)
+    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
+    monkeypatch.setattr(Simulator, "batch_steps", 50)
     for seed in range(2):
         mdp = random_model(seed, holes=0.4)
         asked = {
@@ -64,7 +64,7 @@ def test_how_often_the_loop_looks_up_changes_nothing(explorer, monkeypatch):
     mdp = random_model(3)
     asked = {"world": mdp, "rho": 1.0, "num_steps": 500, "explorer": explorer, "seed": 4}
     whole = rc.explore(**asked)
-    monkeypatch.setattr(Simulator, "stretch", 7)
+    monkeypatch.setattr(Simulator, "batch_steps", 7)
     same_run(rc.explore(**asked), whole)
 
 
@@ -186,4 +186,4 @@ def test_the_order_of_the_rows_does_not_change_what_a_top_up_promises(seed):
     one = rc.top_up(data, mdp, num_steps=100)
     two = rc.top_up(tuple(column[order] for column in data), mdp, num_steps=100)
     assert one.policy == pytest.approx(two.policy, abs=1e-6)
-    assert one.promise.worst_ratio == pytest.approx(two.promise.worst_ratio, rel=1e-9)
+    assert one.predicted.worst_ratio == pytest.approx(two.predicted.worst_ratio, rel=1e-9)

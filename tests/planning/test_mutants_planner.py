@@ -15,7 +15,7 @@ from rhocover.planning import PlanStatus
 from rhocover.planning import interior_point as leximin_module
 from rhocover.planning import planner as module
 from rhocover.planning.interior_point import leximin
-from rhocover.planning.problem import leximin_multipliers, read_problem
+from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
 from rhocover.planning.program import Multipliers, dual_bound
 from rhocover.planning.union import _certified_level, _occupancy, best_addition
 from rhocover.theory.limits import PathwiseProblem
@@ -25,8 +25,8 @@ INF = float("inf")
 
 
 def problem_of(rho: float = 2.0, mu=None, **options):
-    settings = {"discount": None, "horizon": None, "start": None, "eta": 0.0, "restrict": False} | options
-    return read_problem(random_model(3), rho, mu, *settings.values())
+    eta = options.pop("eta", 0.0)
+    return PlanningProblem.read(random_model(3), Objective(rho, mu), Criterion(**options), eta)
 
 
 # --- tolerances -----------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_a_large_model_is_evaluated_only_where_its_flow_does_not_hold_to_roundin
 def test_a_policy_with_several_classes_is_joined_by_a_share_of_the_uniform_one():
     """Two states, each with a way to stay and a way over: staying only is no one occupancy."""
     mdp = MDP(np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]))
-    problem = read_problem(mdp, 2.0, None, None, None, None, 0.0, False)
+    problem = PlanningProblem.read(mdp, Objective(2.0))
     stay = np.array([0.3, 0.0, 0.7, 0.0])
     visits = module._evaluated(problem, stay, 1e-6)
     assert problem.members.contains(visits, tol=1e-14)

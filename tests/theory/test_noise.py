@@ -16,8 +16,9 @@ import scipy.sparse as sp
 import rhocover as rc
 from many_runs import exponent, many_runs, mean_and_error
 from rhocover import chains
-from rhocover.exploring import Block, Sampled, initial_state
+from rhocover.exploring import Block, SamplePolicy, initial_state
 from rhocover.exploring.problem import Problem, make_problem
+from rhocover.planning.problem import Objective
 from rhocover.theory import TheoremConstants, theorem_constants
 
 RIVER = rc.envs.river_swim()
@@ -50,7 +51,9 @@ class Fixed:
 
     def policy(self, state):
         return Block(
-            Sampled(state.problem.mdp.per_pair(state.problem.members.to_policy(np.array(self.psi)), "p")),
+            SamplePolicy(
+                state.problem.mdp.per_pair(state.problem.members.to_policy(np.array(self.psi)), "p")
+            ),
             1 << 40,
         )
 
@@ -83,7 +86,7 @@ def test_the_noise_of_an_episode_falls_as_one_over_the_root_of_its_length() -> N
     600 walks of one direction of Algorithm 1. 5 standard errors: fails by chance once in 2e6. The constants c_1 and
     c_2 themselves are 5,000 to 26,000 times larger (E18). Mutants: psi_hat of another episode, tau for its root.
     """
-    problem = make_problem(RIVER, 2.0, None)
+    problem = make_problem(RIVER, Objective(2.0))
     psi, gradient = direction_and_gradient(problem)
     runs = many_runs(problem, Fixed(tuple(psi)), [300, 3000, 30_000], range(600))
     delta = (psi - runs.occupancy) @ gradient
@@ -134,7 +137,7 @@ def test_a_chain_of_two_states_scatters_by_all_that_its_gap_allows(p: float, q: 
 def test_the_bound_of_lemma_6_is_an_order_of_magnitude_above_what_happens() -> None:
     """The largest deviation that 5% of 400 runs exceed is a tenth to a fortieth of the bound for delta = 5%."""
     mdp, rho, num_steps = RIVER, 2.0, 200_000
-    problem = make_problem(mdp, rho, None)
+    problem = make_problem(mdp, Objective(rho))
     gap = chains.spectral_gap(chains.policy_chain(mdp, problem.best.policy))
     bound = deviation(constants(mdp, rho, gamma_min=gap), mdp.num_pairs, num_steps)
     runs = many_runs(problem, "stationary", [num_steps], range(400))

@@ -15,6 +15,7 @@ import pytest
 import rhocover as rc
 from many_runs import exponent, many_runs
 from rhocover.exploring.problem import Problem, make_problem
+from rhocover.planning.problem import Objective
 from small_models import random_model
 
 MODELS = {"river": rc.envs.river_swim(), "random": random_model(3, 5, 3, holes=0.3)}
@@ -96,7 +97,7 @@ def test_the_suboptimality_of_algorithm_1_falls_faster_than_the_theorem_promises
     Measured -0.64 to -0.73 with errors below 0.03: failing by chance is out of reach, and an algorithm of exponent
     -1/3 passes once in 3e6.
     """
-    problem = make_problem(MODELS[model], rho, None)
+    problem = make_problem(MODELS[model], Objective(rho))
     slope, error = exponent_of_algorithm_1(problem, None)
     assert error < 0.03
     assert slope + 5 * error < -1 / 3
@@ -104,14 +105,14 @@ def test_the_suboptimality_of_algorithm_1_falls_faster_than_the_theorem_promises
 
 def test_a_floor_above_the_optimum_is_not_mistaken_for_convergence() -> None:
     """With 2 eta = 1.15 min d* (E11) xi tends to a bias, and the exponent is above -1/3 by 5 standard errors."""
-    problem = make_problem(MODELS["river"], 2.0, None)
+    problem = make_problem(MODELS["river"], Objective(2.0))
     slope, error = exponent_of_algorithm_1(problem, 1.15 * float(problem.d_star.min()) / 2)
     assert slope - 5 * error > -1 / 3
 
 
 def test_a_negative_suboptimality_breaks_the_printed_recursion_and_its_positive_part_does_not() -> None:
     """E7: (1-beta_k) xi_k <= (1-1/k) xi_k needs xi_k >= 0, which fails in a third of the episodes here."""
-    problem = make_problem(random_model(5, 8, 2), 1.0, None)
+    problem = make_problem(random_model(5, 8, 2), Objective(1.0))
     ks = range(4, 33)
     steps = [10 * (k - 1) * k * (2 * k - 1) // 6 for k in ks]
     xi = many_runs(problem, "algorithm1", steps, range(10)).suboptimality

@@ -28,10 +28,10 @@ import numpy as np
 from rhocover.checks import FloatArray, IntArray
 from rhocover.compiling import compiled
 from rhocover.errors import InvalidArgumentError, parse_text
-from rhocover.exploring.behaviours import Sampled, first_pairs
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State
-from rhocover.exploring.learned import LearnedModel, model_index
+from rhocover.exploring.belief import Belief
+from rhocover.exploring.belief.learned import LearnedModel, model_index
+from rhocover.exploring.explorers import Block, State
+from rhocover.exploring.worlds.behaviours import SamplePolicy, first_pairs
 from rhocover.occupancy import Occupancies
 
 # Backward induction on pooled counts: the compiled loops behind `episodic`.
@@ -129,7 +129,7 @@ class EpisodicWorld:
     def block(self, choice: IntArray) -> Block:
         """Returns one episode of the policy that plays pair `choice[h, s]`."""
         policy = (choice[self.step, self.state[self.pair]] == self.pair).astype(float)
-        return Block(Sampled(policy), self.horizon, whole=True)
+        return Block(SamplePolicy(policy), self.horizon, whole=True)
 
 
 _WORLDS: WeakKeyDictionary[Occupancies, EpisodicWorld] = WeakKeyDictionary()

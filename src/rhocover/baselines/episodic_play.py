@@ -26,9 +26,9 @@ from rhocover import checks
 from rhocover.baselines.episodic import Seen, episodic_world, look
 from rhocover.checks import FloatArray, IntArray
 from rhocover.errors import InvalidArgumentError, unknown_name
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.simulator import Visits
+from rhocover.exploring.belief import Belief
+from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.worlds import Visits
 
 SCOPES = ("step", "pair")  # what a count is of: a pair at a step, or a pair at any step
 

@@ -26,13 +26,12 @@ from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.coverage import Coverage
 from rhocover.errors import Call, InvalidArgumentError
-from rhocover.exploring.algorithm1 import SHARE, frank_wolfe_gap
-from rhocover.exploring.behaviours import Sampled
-from rhocover.exploring.beliefs import Belief, KnownModel
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.learned import LearnedModel
-from rhocover.exploring.schedules import Quadratic
-from rhocover.exploring.simulator import Visits
+from rhocover.exploring.belief import Belief, KnownModel
+from rhocover.exploring.belief.learned import LearnedModel
+from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.explorers.algorithm1 import SHARE, Quadratic, frank_wolfe_gap
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import SamplePolicy
 from rhocover.learning.estimate import Estimate, exact_estimate
 from rhocover.learning.rules import Rule, evaluated
 from rhocover.mdp import MDP
@@ -72,7 +71,7 @@ class FrankWolfePlay:
         """Returns the block that plays the answer's policy for as long as episode k lasts."""
         k = state.num_blocks + 1
         length = Quadratic(self.tau_1).length(k, state.num_steps)
-        return Block(Sampled(answer.policy), length, answer.occupancy, gap)
+        return Block(SamplePolicy(answer.policy), length, answer.occupancy, gap)
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,10 @@ import numpy as np
 from rhocover.baselines.episodic import episodic_world, look, value_caps
 from rhocover.baselines.episodic_play import GamePlay
 from rhocover.checks import FloatArray, IntArray
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.learned import LearnedModel
-from rhocover.exploring.simulator import Visits
+from rhocover.exploring.belief import Belief
+from rhocover.exploring.belief.learned import LearnedModel
+from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.worlds import Visits
 
 
 @dataclass(frozen=True)

@@ -58,12 +58,12 @@ import scipy.sparse as sp
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.errors import InvalidArgumentError, unknown_name
-from rhocover.exploring.behaviours import Balanced
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.learned import LearnedModel, model_index
-from rhocover.exploring.run import Run
-from rhocover.exploring.simulator import Visits
+from rhocover.exploring.belief import Belief
+from rhocover.exploring.belief.learned import LearnedModel, model_index
+from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.runs.result import Run
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import LowestScore
 from rhocover.mdp import MDP, check_mdp
 
 POWERS = {("l2", "max"): 1.0, ("l2", "average"): 1 / 2, ("l1", "max"): 2.0, ("l1", "average"): 2 / 3}
@@ -120,7 +120,7 @@ class GenerativeSampling:
         scale[:num_pairs] = 1 / np.maximum(shares, LEAST * shares.max()) if shares.any() else 1.0
         draws = max(1, int(self.block_share * (state.num_steps // STEPS)))
         base, rate = state.counts.astype(float), np.zeros(scale.size)
-        return Block(Balanced(base, rate, scale), STEPS * draws, whole=True)
+        return Block(LowestScore(base, rate, scale), STEPS * draws, whole=True)
 
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state with the draws counted."""

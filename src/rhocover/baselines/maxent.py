@@ -43,8 +43,8 @@ from rhocover.baselines.frank_wolfe_play import (
 )
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError, unknown_name
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State
+from rhocover.exploring.belief import Belief
+from rhocover.exploring.explorers import Block, State
 from rhocover.learning.rules import ErrorRule
 
 KINDS = ("states", "pairs")

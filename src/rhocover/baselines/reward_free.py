@@ -35,10 +35,10 @@ from rhocover import checks
 from rhocover.baselines.episodic import EpisodicWorld, Seen, episodic_world, kl_threshold, look
 from rhocover.baselines.episodic_play import EpisodicPlay, ErrorBoundPlay, check_scale
 from rhocover.checks import FloatArray, IntArray
-from rhocover.exploring.behaviours import Sampled
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.simulator import Visits
+from rhocover.exploring.belief import Belief
+from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import SamplePolicy
 
 STREAM = 20_200  # of the random numbers that draw from the mixture
 
@@ -108,7 +108,7 @@ def exploring_policy(world: EpisodicWorld, choice: IntArray, target: IntArray) -
 
 def exploring_block(world: EpisodicWorld, choice: IntArray, target: IntArray) -> Block:
     """Returns one episode of the policy for a target."""
-    return Block(Sampled(exploring_policy(world, choice, target)), world.horizon, whole=True)
+    return Block(SamplePolicy(exploring_policy(world, choice, target)), world.horizon, whole=True)
 
 
 # RF-UCRL: reward-free exploration by acting greedily on an upper bound of the estimation error.

@@ -41,12 +41,12 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.errors import InvalidArgumentError, unknown_name
-from rhocover.exploring.behaviours import Sampled
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.learned import LearnedModel
+from rhocover.exploring.belief import Belief
+from rhocover.exploring.belief.learned import LearnedModel
+from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.simulator import Visits
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import SamplePolicy
 from rhocover.oracles import make_oracle
 
 TARGETS = ("mu", "uniform")
@@ -81,7 +81,7 @@ class StateMarginalMatching:
         chosen = best_policy(state.problem, self._reward(state))
         share = min(1.0, self.randomness / np.sqrt(max(state.num_steps, 1)))
         mixed = (1 - share) * chosen + share * uniform_policy(state.problem)
-        return Block(Sampled(mixed), self.episode_length)
+        return Block(SamplePolicy(mixed), self.episode_length)
 
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state with the visits added: they are the density's data."""
@@ -196,7 +196,7 @@ class MaxRenyi:
 
     def policy(self, state: State) -> Block:
         """Returns the best response to d^(alpha-1), for one episode."""
-        return Block(Sampled(best_policy(state.problem, self._reward(state))), self.episode_length)
+        return Block(SamplePolicy(best_policy(state.problem, self._reward(state))), self.episode_length)
 
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state with the visits added."""

@@ -13,11 +13,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from rhocover.exploring.behaviours import Sampled
-from rhocover.exploring.beliefs import Belief
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.simulator import Visits
-from rhocover.exploring.stationary import LONG
+from rhocover.exploring.belief import Belief
+from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.explorers.tracking import LONG
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import SamplePolicy
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class UniformRandom:
 
     def policy(self, state: State) -> Block:
         """Returns the same block at any time; weights of one are normalised in each state."""
-        return Block(Sampled(np.ones(state.counts.size)), LONG, whole=True)
+        return Block(SamplePolicy(np.ones(state.counts.size)), LONG, whole=True)
 
     def update(self, state: State, visits: Visits) -> State:
         """Returns the state with the visits added."""

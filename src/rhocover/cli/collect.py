@@ -14,7 +14,7 @@ from rhocover.cli import options as o
 from rhocover.cli.output import print_json, progress, say, show
 from rhocover.cli.outputs import Context, Report, check_report, claimed, typed, write_report
 from rhocover.cli.parsing import Place, close, read_place
-from rhocover.collecting.folder import SETTINGS, is_ours
+from rhocover.collecting.storage import SETTINGS, is_ours
 from rhocover.datasets.minari.folders import NAMESPACE, check_id, is_of_data_set
 from rhocover.errors import InvalidArgumentError
 from rhocover.files import load_document
@@ -132,15 +132,16 @@ def made_room(
 
 def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     """Refuses what could not be collected, before anything is removed for it."""
-    from rhocover.collecting.expedition import read_expedition
-    from rhocover.collecting.storing import check_minari
+    from rhocover.collecting.env_run import read_env_run
+    from rhocover.collecting.storage import check_minari
     from rhocover.datasets.minari.folders import check_id
+    from rhocover.exploring.runs.spec import Encoding, read_spec
 
     check_minari()
-    given = {name: value for name, value in asked.items() if name != "dataset_id"}
-    trip = read_expedition(world, trace_points=10, **given)
-    if trip.problem is not None:
-        trip.problem.check_plan()
+    encoding = Encoding(asked["states"], asked["actions"])
+    read = read_env_run(world, read_spec(asked), encoding, asked["step_timeout"])
+    if read.problem is not None:
+        read.problem.check_plan()
     if asked["dataset_id"] is not None:
         check_id(asked["dataset_id"])
 
@@ -180,7 +181,7 @@ def _how_it_ended(found: Collection, words: dict[str, Any]) -> list[str]:
 
 
 def _page(found: Collection) -> Page:
-    from rhocover.collecting.pages import page_of_collection
+    from rhocover.collecting.datasheet import page_of_collection
 
     return page_of_collection(found)
 

@@ -72,7 +72,7 @@ OWN, CITED, JOINED = "own", "cited", "joined"
 HEADINGS = {
     OWN: "The library's own", CITED: "Systems that the paper cites", JOINED: "Of other packages",
 }  # fmt: skip
-ROOMS = {"rhocover.exploring": OWN, "rhocover.baselines": CITED}
+ROOMS = {"rhocover.exploring.explorers": OWN, "rhocover.baselines": CITED}
 
 
 def explorers(
@@ -90,7 +90,7 @@ def explorers(
     * `rhocover explorers --json`
     """
     from rhocover.exploring import explorer_names
-    from rhocover.exploring.registry import make_explorer
+    from rhocover.exploring.explorers.registry import make_explorer
 
     if name is not None:
         make_explorer(name)  # refuses an unknown name
@@ -105,7 +105,7 @@ def explorers(
 
 def describe(name: str) -> dict[str, Any]:
     """Returns what an explorer is, from its own documentation, ready for JSON."""
-    from rhocover.exploring.registry import VARIANTS, explorer_document, make_explorer
+    from rhocover.exploring.explorers.registry import VARIANTS, explorer_document, make_explorer
 
     explorer = make_explorer(name)
     room = type(explorer).__module__.rpartition(".")[0]

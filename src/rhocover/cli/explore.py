@@ -40,17 +40,16 @@ from rhocover.cli.parsing import (
     read_until,
 )
 from rhocover.cli.result_tables import Knowledge
-from rhocover.collecting.expedition import read_expedition
+from rhocover.collecting.env_run import read_env_run
 from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.experiments.compare import check_run
 from rhocover.exploring import Run
 from rhocover.exploring import explore as explore_model
-from rhocover.exploring.algorithm1 import Algorithm1
-from rhocover.exploring.checkpoints import OURS
-from rhocover.exploring.resuming import read_folder
-from rhocover.exploring.settings import Settings, read_settings
-from rhocover.exploring.stopping import CertifiedGap
-from rhocover.exploring.storage import settings_document
+from rhocover.exploring.explorers.algorithm1 import Algorithm1
+from rhocover.exploring.runs.checkpoint import OURS, settings_document
+from rhocover.exploring.runs.explore import read_folder
+from rhocover.exploring.runs.spec import CRITERION, Encoding, ModelRun, read_model_run, read_spec
+from rhocover.exploring.runs.stopping import CertifiedGap
 from rhocover.files import write_atomically
 from rhocover.folders import Hold
 from rhocover.report.figures import decades, occupancy_figure, save_figure, snapshot_figure, snapshots
@@ -168,7 +167,7 @@ def _finish(run: Run, asked: ExploreRequest, json: bool, out: Hold | None) -> Kn
     if json:
         print_json(document)
     else:
-        show(run_table(run, known, asked.settings))
+        show(run_table(run, known, asked.settings.spec))
     if out is not None and can_write(out):
         write_all(out, run_files(run, asked, document), force=True)
         say(f"pictures, explore.json and the run itself are in {out.shown}")
@@ -204,14 +203,14 @@ ReportProgress = Callable[[int, int], None] | None
 class ExploreRequest:
     """What a run does, the same in words, and how often what is said of it may be wrong."""
 
-    settings: Settings
+    settings: Any  # a ModelRun or an EnvRun
     words: dict[str, Any]
     delta: float
 
     @property
     def is_certified(self) -> bool:
         """Whether a certificate was asked for, however long it takes."""
-        return isinstance(self.settings.until, CertifiedGap)
+        return isinstance(self.settings.spec.until, CertifiedGap)
 
     def check(self) -> None:
         """Refuses what `explore` would refuse, before anything is removed."""
@@ -219,16 +218,15 @@ class ExploreRequest:
 
     def run(self, out: Hold | None, report: ReportProgress) -> Run:
         """Returns the finished run."""
-        asked, given = self.settings, keywords(self.settings)
-        return explore_model(
-            asked.mdp, asked.rho, asked.num_steps, until=asked.until, out=out, report=report, **given
-        )
+        mdp, spec, given = self.settings.mdp, self.settings.spec, keywords(self.settings)
+        return explore_model(mdp, spec.rho, spec.num_steps, until=spec.until, out=out, report=report, **given)
 
 
-def keywords(settings: Settings) -> dict[str, Any]:
+def keywords(asked: ModelRun) -> dict[str, Any]:
     """Returns the keyword arguments of `explore` that decide what a run of any length does."""
-    names = ("mu", "explorer", "model", "seed", "start", "discount", "horizon", "restrict", "num_chains")
-    return {name: getattr(settings, name) for name in names}
+    given = {name: getattr(asked.spec, name) for name in ("mu", "explorer", "model", "seed")}
+    criterion = {name: getattr(asked.spec.criterion, name) for name in CRITERION}
+    return given | criterion | {"num_chains": asked.num_chains}
 
 
 def read_run(
@@ -240,9 +238,8 @@ def read_run(
     mdp, parameters = read_model(env, settings)
     weights = read_mu(mu, mdp, arguments["model"])
     delta = read_doubt(delta)
-    read = read_settings(
-        mdp, mu=weights, trace_points=TRACE_POINTS, until=read_until(until, delta), **arguments | {"rho": rho}
-    )
+    given = {"mu": weights, "trace_points": TRACE_POINTS, "until": read_until(until, delta)}
+    read = read_model_run(mdp, read_spec(arguments | given | {"rho": rho}), arguments["num_chains"])
     words = {"environment": env, "set": parameters, "mu": mu, **arguments, **until, "delta": delta}
     return ExploreRequest(read, words, delta)
 
@@ -264,7 +261,7 @@ def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
 def stored_expedition(folder: Path, delta: float | None) -> ExploreRequest:
     """Returns what the run in a folder does."""
     settings = read_folder(folder)
-    delta = read_doubt(delta, settings.until)
+    delta = read_doubt(delta, settings.spec.until)
     return ExploreRequest(settings, settings_document(settings) | {"delta": delta}, delta)
 
 
@@ -303,13 +300,13 @@ def _ratio_title(run: Run) -> str:
     return f"Target / visits of {as_text(run.mdp.name or 'the model')}{step}"
 
 
-def _snapshots(run: Run, settings: Settings) -> Figure:
+def _snapshots(run: Run, asked: ModelRun) -> Figure:
     """Returns maps at powers of ten, from the first episode on, and of the run itself at its end."""
-    explorer, chains = settings.explorer, settings.num_chains
+    explorer, chains = asked.spec.explorer, asked.num_chains
     first = explorer.schedule.length(1, 0) if isinstance(explorer, Algorithm1) else 1
     rounded = {-(-t // chains) * chains for t in decades(run.num_steps, max(100, first))}
     before = sorted(t for t in rounded if t < run.num_steps)
-    runs = snapshots(settings.mdp, settings.rho, before, **keywords(settings)) if before else []
+    runs = snapshots(asked.mdp, asked.spec.rho, before, **keywords(asked)) if before else []
     return snapshot_figure([*runs, run], f"{_ratio_title(run)}, as the run goes on")
 
 
@@ -360,8 +357,8 @@ def read_outing(
         "states": read_states(arguments["states"], place.make_one, arguments["seed"]),
         "actions": read_actions(arguments["actions"]),
     }  # fmt: skip
-    names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until", "states", "actions",
-             "step_timeout")  # fmt: skip
     world = place.make()
-    trip = read_expedition(world, trace_points=TRACE_POINTS, **{name: given[name] for name in names})
-    return Outing(trip.settings, words, delta, world, given)
+    names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until")
+    spec = read_spec({name: given[name] for name in names} | {"trace_points": TRACE_POINTS})
+    read = read_env_run(world, spec, Encoding(given["states"], given["actions"]), given["step_timeout"])
+    return Outing(read, words, delta, world, given)

@@ -29,8 +29,8 @@ from rhocover.errors import (
     shortened,
     unknown_name,
 )
-from rhocover.exploring.models import KNOWN
-from rhocover.exploring.stopping import CertifiedGap, EveryPair, SmallModelError
+from rhocover.exploring.runs.spec import KNOWN
+from rhocover.exploring.runs.stopping import CertifiedGap, EveryPair, SmallModelError
 from rhocover.files import check_plain
 from rhocover.learning.rules import RULES
 from rhocover.mdp import MDP
@@ -168,9 +168,9 @@ def close(world: Any) -> None:
     try:
         world.close()
     except (Exception, GeneratorExit, SystemExit) as error:
-        from rhocover.collecting.naming import looks
+        from rhocover.collecting.state_index import shown_as
 
-        said = " ".join(looks(error, str).split())
+        said = " ".join(shown_as(error, str).split())
         say(f"warning: the environment could not be closed: {type(error).__name__}: {said}", style="yellow")
 
 

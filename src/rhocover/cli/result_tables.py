@@ -14,13 +14,13 @@ from rich.text import Text
 
 from rhocover.cli.output import empty_table, typed_text
 from rhocover.cli.parsing import stop_sentence
-from rhocover.collecting.environment_run import EnvironmentRun
+from rhocover.collecting.result import EnvironmentRun
 from rhocover.errors import Dialect, Part, Setting, format_text
 from rhocover.exploring import Run
-from rhocover.exploring.certificates import Certificate
-from rhocover.exploring.learned import LearnedModel
-from rhocover.exploring.models import KNOWN
-from rhocover.exploring.trace import regret_column
+from rhocover.exploring.belief.certificates import Certificate
+from rhocover.exploring.belief.learned import LearnedModel
+from rhocover.exploring.runs.result import regret_column
+from rhocover.exploring.runs.spec import KNOWN
 from rhocover.learning.estimate import ModelError
 from rhocover.learning.evidence import Evidence
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rhocover.datasets import Audit
     from rhocover.experiments import Comparison
     from rhocover.experiments.comparison import MeanEstimate, Row
-    from rhocover.exploring.settings import Settings
+    from rhocover.exploring.runs.spec import RunSpec
 
 # What can be said of a run without knowing its model: the certificate, what was never reached, the error.
 #
@@ -134,7 +134,7 @@ FORMS = ((".2e", ".0e"), (".4g", ".2g"), (".3f", ".3f"))  # of means and errors
 EXPONENT_FORM, ERROR_FORM = (".2f", ".2f"), (".3g", ".1g")
 
 
-def run_table(run: Run, known: Knowledge, asked: Settings) -> Group:
+def run_table(run: Run, known: Knowledge, asked: RunSpec) -> Group:
     """Returns what a run reached beside what is possible and what its explorer knows of it."""
     (pair, count), steps, column = run.least_visited, run.num_steps, regret_column(run.rho)
     unit = "" if column == "regret" else ", nats"
@@ -236,20 +236,20 @@ def collection_table(found: Collection, num_thin: int, notes: Sequence[str] = ()
 
 def top_up_table(found: TopUp, num_thin: int, notes: Sequence[str] = ()) -> Group:
     """Returns coverage before and after, and what the addition promises."""
-    before, after, promise = found.before, found.after, found.promise
+    before, after, predicted = found.before, found.after, found.predicted
     is_there = after is not None
     table = empty_table("", "before", "promised", *["after"] * is_there, "all of it fresh")
     rows = [
         ("steps", before.num_steps, before.num_steps + found.num_steps, after and after.num_steps,
          before.num_steps + found.num_steps, VISITS),
-        ("divergence", before.divergence, promise.divergence, after and after.divergence,
+        ("divergence", before.divergence, predicted.divergence, after and after.divergence,
          math.nan if before.best is None else before.best.divergence, DIVERGENCE),
-        ("worst ratio", before.worst_ratio, promise.worst_ratio, after and after.worst_ratio,
+        ("worst ratio", before.worst_ratio, predicted.worst_ratio, after and after.worst_ratio,
          found.fresh_worst_ratio, RATIO),
-        ("certified gap, nats", math.nan, promise.gap, math.nan, math.nan, GAP),
+        ("certified gap, nats", math.nan, predicted.gap, math.nan, math.nan, GAP),
     ]  # fmt: skip
     covered = [audit.coverage_text.removesuffix(" pairs") for audit in (before, after) if audit is not None]
-    planned = f"{promise.num_pairs:,} of {before.num_pairs:,}"
+    planned = f"{predicted.num_pairs:,} of {before.num_pairs:,}"
     table.add_row("pairs covered", covered[0], planned, *covered[1:], planned)
     for name, old, promised, new, fresh, form in rows:
         cells = [old, promised, *[new] * is_there, fresh]

@@ -197,7 +197,7 @@ def _finish(
 
 
 def _page(found: TopUp, command: str) -> Page:
-    from rhocover.collecting.topped_page import page_of_top_up
+    from rhocover.collecting.top_up_result import page_of_top_up
 
     return page_of_top_up(found, command)
 

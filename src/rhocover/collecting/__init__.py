@@ -1,7 +1,7 @@
 """Acting in environments: explore them, collect data sets from them, top them up."""
 
 from rhocover.collecting.collect import collect
-from rhocover.collecting.collection import Collection
+from rhocover.collecting.datasheet import Collection
 from rhocover.collecting.top_up import TopUp, top_up
 
 __all__ = ["Collection", "TopUp", "collect", "top_up"]

@@ -1,4 +1,6 @@
-"""collect(): a data set from an environment, with a datasheet, that survives interruptions.
+"""explore() and collect() in an environment: the same explorers, one real step at a time.
+
+collect() makes a data set with a datasheet, and survives interruptions:
 
 collection.json          what was asked for
 log-000000.safetensors   the steps so far (see `log`); removed when the data set is whole
@@ -15,17 +17,56 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.collecting.collection import Collection
-from rhocover.collecting.datasheet import make_datasheet, provenance, settings_of
-from rhocover.collecting.expedition import Expedition, read_expedition
-from rhocover.collecting.exploring import Report, travel
-from rhocover.collecting.folder import CollectionFolder
-from rhocover.collecting.pages import page_of_collection
-from rhocover.collecting.storing import check_minari, check_spaces, digest_of, gather, publish
+from rhocover.collecting.datasheet import (
+    Collection,
+    make_datasheet,
+    page_of_collection,
+    provenance,
+    settings_of,
+)
+from rhocover.collecting.env_run import FROM_TABLE, EnvRun, read_env_run
+from rhocover.collecting.storage import CollectionFolder, check_minari, check_spaces, publish, record
+from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.minari.folders import check_id
+from rhocover.errors import Call, InvalidArgumentError
+from rhocover.exploring.explorers.registry import make_explorer
+from rhocover.exploring.runs.result import Run
+from rhocover.exploring.runs.runner import Report, Storage, run
+from rhocover.exploring.runs.spec import Encoding, RunSpec
 from rhocover.files import tensor_digest
 from rhocover.folders import locate
+from rhocover.planning.problem import Criterion, Objective
 from rhocover.report.pages.html import write_page
+
+
+def explore_environment(
+    env: Any, spec: RunSpec, encoding: Encoding, num_chains: Any, step_timeout: Any, out: Any,
+    report: Report | None,
+) -> Run:  # fmt: skip
+    """Returns the run of an explorer in a Gymnasium environment; see `rhocover.explore`."""
+    _refuse_what_is_the_environments(spec.criterion, num_chains, out)
+    asked = read_env_run(env, spec, encoding, step_timeout)
+    return run(open_environment(asked), asked.spec, Storage(report))
+
+
+def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out: Any) -> None:
+    names = ("start", "discount", "horizon")
+    named = [name for name in names if getattr(criterion, name) is not None]
+    if named or criterion.restrict or num_chains != 1:
+        name = (named or (["restrict"] if criterion.restrict else ["num_chains"]))[0]
+        raise InvalidArgumentError.of(
+            name,
+            "is for models: an environment has starts and episodes of its own",
+            remedy=("Leave it out, or ", FROM_TABLE, "."),
+        )
+    if out is not None:
+        raise InvalidArgumentError.of(
+            "out",
+            (
+                "is for models: a run in an environment is stored with its data, by ",
+                Call("collect(env, out=...)", "rhocover collect"),
+            ),
+        )
 
 
 def collect(
@@ -59,34 +100,44 @@ def collect(
     """
     out = locate(out)  # the environment may change the working directory
     check_minari()
-    trip = read_expedition(
-        env, rho, num_steps, mu, explorer=explorer, model=model, schedule=schedule, seed=seed, until=until,
-        trace_points=5, states=states, actions=actions, step_timeout=step_timeout,
+    spec = RunSpec(
+        Objective(rho, mu), num_steps, explorer=make_explorer(explorer, schedule), model=model, seed=seed,
+        until=until, trace_points=5,
     )  # fmt: skip
-    check_spaces(trip)
-    name = default_id(trip) if dataset_id is None else dataset_id
+    encoding = Encoding(states, actions)
+    asked = read_env_run(env, spec, encoding, step_timeout)
+    check_spaces(asked)
+    name = default_id(asked) if dataset_id is None else dataset_id
     check_id(name)
-    document = {"dataset_id": name, **settings_of(trip), **provenance(), "until": repr(until)}
-    document["arrays"] = tensor_digest(given_arrays(trip))
-    digest = digest_of(document)
+    document = {"dataset_id": name, **settings_of(asked), **provenance(), "until": repr(until)}
+    document["arrays"] = tensor_digest(given_arrays(asked))
     with CollectionFolder(out, document, resume=resume) as folder:
-        run = gather(trip, folder.path, digest, partial(travel, trip, report=report))
-        best = run.problem if run.is_comparable else None
-        sheet_of = partial(make_datasheet, trip, problem=best, command=command, run=run)
-        tally, audit, sheet = publish(trip, folder, name, digest, sheet_of, run)
-        found = Collection(folder.out, name, audit, sheet, run, tally, states, actions)
-        write_page(page_of_collection(found), found.page, overwrite=True)
-        folder.finish(json.dumps(sheet, indent=2) + "\n")
-    return found
+        return make_collection(asked, folder, encoding, report, command)
 
 
-def default_id(trip: Expedition) -> str:
+def make_collection(
+    asked: EnvRun, folder: CollectionFolder, encoding: Encoding, report: Report | None, command: str | None
+) -> Collection:
+    """Returns the data set that a run left in its folder, once it has come to its end there."""
+    found = record(asked, folder.path, folder.digest, report)
+    problem = asked.problem if found is None else found.problem if found.is_comparable else None
+    sheet_of = partial(make_datasheet, asked, problem=problem, command=command, run=found)
+    tally, audit, sheet = publish(asked, folder, sheet_of, found)
+    collection = Collection(
+        folder.out, folder.dataset_id, audit, sheet, found, tally, encoding.states, encoding.actions
+    )
+    write_page(page_of_collection(collection), collection.page, overwrite=True)
+    folder.finish(json.dumps(sheet, indent=2) + "\n")
+    return collection
+
+
+def default_id(asked: EnvRun) -> str:
     """Returns an id for the data set: what it is of, and what it was collected for."""
-    plain = "".join(c if c.isalnum() else "-" for c in trip.name.lower()).strip("-")[:60] or "environment"
-    return f"rhocover/{plain}/rho-{trip.settings.rho:g}-v0".replace(".", "-")
+    plain = "".join(c if c.isalnum() else "-" for c in asked.name.lower()).strip("-")[:60] or "environment"
+    return f"rhocover/{plain}/rho-{asked.spec.rho:g}-v0".replace(".", "-")
 
 
-def given_arrays(trip: Expedition) -> dict[str, np.ndarray]:
+def given_arrays(asked: EnvRun) -> dict[str, np.ndarray]:
     """Returns the arrays among what was asked for."""
-    given = {"mu": trip.settings.mu, "weights": trip.weights}
+    given = {"mu": asked.spec.mu, "weights": asked.weights}
     return {name: value for name, value in given.items() if isinstance(value, np.ndarray)}

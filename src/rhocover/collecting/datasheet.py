@@ -1,32 +1,158 @@
-"""The datasheet of a collection: what it covers, how far that is from the best, and how to repeat it."""
+"""What collect() returns, and its datasheet: what it covers, how far that is from the best, how to repeat it.
+
+The audit of a collection is judged by what there was to be covered: also by what was never met. An audit of
+data knows the states that are in it. A collection knows more: how many bins were declared, that nobody can
+say which states there are, or that they are not Markov. The page is the datasheet, to be read by people.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rhocover import checks
 from rhocover._version import __version__
-from rhocover.collecting.expedition import Expedition
-from rhocover.collecting.scoped import scope_document
-from rhocover.datasets.result import Audit
+from rhocover.collecting.env_run import EnvRun
+from rhocover.collecting.result import EnvironmentRun, TalliedRun, if_markov
+from rhocover.collecting.scope import Scope
+from rhocover.datasets.result import Audit, ThinPair
+from rhocover.datasets.tally import Tally
 from rhocover.documents import plain
 from rhocover.environments.encoding import BinCode, FunctionCode
-from rhocover.exploring.models import model_document, model_name
+from rhocover.errors import Note, shortened
+from rhocover.exploring.belief.certificates import Certificate
+from rhocover.exploring.explorers.registry import explorer_document, explorer_name
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.registry import explorer_document, explorer_name
-from rhocover.exploring.run import Run
+from rhocover.exploring.runs.result import Run
+from rhocover.exploring.runs.spec import model_document, model_name
 from rhocover.files import FORMAT_VERSION
 from rhocover.learning.rules import rule_document
 from rhocover.occupancy import Occupancies
+from rhocover.printing import printed
+from rhocover.report.pages import Page, Section, ratio_words, section, terms
+from rhocover.report.pages.audit import page_of_audit
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """A data set on disk: `path` is the folder of the Minari data set `dataset_id`.
+
+    `audit` says what it covers; `datasheet` is the document inside its metadata, and `page` the same to read.
+    """
+
+    out: Path
+    dataset_id: str
+    audit: Audit
+    datasheet: dict[str, Any]
+    run: Run | None  # None for an addition to other data
+    tally: Tally  # the counts, by the environment's own keys
+    states: Any  # how observations were counted: what `audit` and `top_up` need to read it again
+    actions: Any
+
+    @property
+    def path(self) -> Path:
+        """The folder of the Minari data set."""
+        return self.out / self.dataset_id
+
+    @property
+    def page(self) -> Path:
+        """The datasheet as a page."""
+        return self.out / "datasheet.html"
+
+    @cached_property
+    def num_steps(self) -> int:
+        """How many steps were collected."""
+        return self.audit.num_steps
+
+    @property
+    def verdict(self) -> str:
+        """What the data set is worth, in a sentence."""
+        return self.audit.verdict
+
+    def load(self) -> Any:
+        """Returns the data set as a `minari.MinariDataset`."""
+        from minari import MinariDataset
+
+        return MinariDataset(self.path / "data")
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the datasheet with where it lies, ready for JSON."""
+        return {"out": str(self.out), "dataset_id": self.dataset_id, **self.datasheet}
+
+    @printed
+    def __str__(self) -> str:
+        return f"{self.dataset_id}: {self.num_steps} steps in {self.path}\n  {self.verdict}"
+
+    __repr__ = __str__
+
+
+NO_BEST = "The best is not known, because it is not known whether what was not met can be met."
+FIRST = 3  # pairs in a sentence
+
+
+def scoped(audit: Audit, run: Run) -> Audit:
+    """Returns the audit with what was not met told: missing where it was declared, unknown where not."""
+    if isinstance(run, TalliedRun) and run.markov.is_found and audit.certificate is not None:
+        audit = replace(audit, certificate=if_markov(audit.certificate))
+    if not isinstance(run, EnvironmentRun):
+        return audit
+    return _with_missing(audit, run.scope) if audit.num_pairs < run.scope.num_weighted else audit
+
+
+def _with_missing(audit: Audit, scope: Scope) -> Audit:
+    """Returns the audit with the pairs of states that were never met among those that were never tried."""
+    divergence, worst_ratio = scope.figures(audit.rho)
+    first = checks.name_some(scope.beyond_names[:FIRST], FIRST)
+    delta = 0.05 if audit.certificate is None else audit.certificate.delta
+    return replace(
+        audit,
+        divergence=divergence,
+        worst_ratio=worst_ratio,
+        num_pairs=scope.num_weighted,
+        num_missing=scope.num_missing,
+        best=None,
+        best_occupancy=None,
+        gap=np.nan,
+        thin=_thin(audit, scope),
+        certificate=Certificate(divergence, np.inf, np.inf, 0.0, delta),
+        observed_note=Note(audit.observed_note, NO_BEST),
+        verdict=f"Covers {scope.num_visited} of {scope.num_weighted} pairs; {scope.met_text}. Among those "
+        f"that were never tried: {first}.",
+    )
+
+
+def _thin(audit: Audit, scope: Scope) -> tuple[ThinPair, ...]:
+    """Returns the pairs with the smallest share of their due: those not met, then those met."""
+    beyond = [ThinPair(name, 0, 0.0, np.nan) for name in scope.beyond_names]
+    more = 1 + scope.weight_beyond / float(scope.weights.sum()) if scope.weights.any() else 1.0
+    met = [replace(pair, share=pair.share * more, best_share=np.nan) for pair in audit.thin]
+    return tuple(sorted([*beyond, *met], key=lambda pair: pair.share)[: max(len(audit.thin), 1)])
+
+
+def scope_document(run: Run) -> dict[str, Any]:
+    """Returns what a datasheet says of what was to be covered and whether its states are Markov."""
+    found: dict[str, Any] = {}
+    if isinstance(run, TalliedRun):
+        found["markov"] = run.markov.document() | {"planned_distance": run.planned_distance}
+        found["remarks"] = list(run.remarks)
+    if isinstance(run, EnvironmentRun):
+        figures = {"divergence": plain(run.divergence), "worst_ratio": plain(run.worst_ratio)}
+        found["scope"] = run.scope.document() | figures
+    return found
+
 
 PACKAGES = ("gymnasium", "minari", "numpy", "scipy")
 
 
 def make_datasheet(
-    trip: Expedition, audit: Audit, *, problem: Problem | None, command: str | None, run: Run | None = None
+    asked: EnvRun, audit: Audit, *, problem: Problem | None, command: str | None, run: Run | None = None
 ) -> dict[str, Any]:
     """Returns the datasheet, ready for JSON; nothing in it depends on when or how fast it was made.
 
@@ -38,8 +164,8 @@ def make_datasheet(
         "coverage": audit.summary(),
         **({} if run is None else scope_document(run)),
         "uniform_random_worst_ratio": plain(random_worst_ratio(problem if audit.is_complete else None)),
-        "settings": settings_of(trip),
-        "repeat": command or repeat_call(trip),
+        "settings": settings_of(asked),
+        "repeat": command or repeat_call(asked),
         **provenance(),
     }
 
@@ -54,16 +180,16 @@ def random_worst_ratio(problem: Problem | None) -> float:
     return float(problem.coverage.worst_ratio(d))
 
 
-def settings_of(trip: Expedition) -> dict[str, Any]:
+def settings_of(asked: EnvRun) -> dict[str, Any]:
     """Returns what decides the collection, as a document."""
-    settings, name = trip.settings, explorer_name(trip.settings.explorer)
+    settings, name = asked.spec, explorer_name(asked.spec.explorer)
     mu: Any = "uniform"
-    if trip.rule is not None:
-        mu = rule_document(trip.rule)
-    elif settings.mu is not None or trip.weights is not None:
+    if asked.rule is not None:
+        mu = rule_document(asked.rule)
+    elif settings.mu is not None or asked.weights is not None:
         mu = "weights given as an array"
     return {
-        "environment": spec_of(trip),
+        "environment": spec_of(asked),
         "rho": repr(settings.rho),
         "mu": mu,
         "num_steps": settings.num_steps,
@@ -71,50 +197,50 @@ def settings_of(trip: Expedition) -> dict[str, Any]:
         "explorer": explorer_document(settings.explorer) or explorer_name(settings.explorer),
         "model": model_document(settings.model),
         "seed": settings.seed,
-        "states": trip.states.document(),
-        "actions": trip.actions.document(),
+        "states": asked.states.document(),
+        "actions": asked.actions.document(),
     }
 
 
-def spec_of(trip: Expedition) -> str:
+def spec_of(asked: EnvRun) -> str:
     """Returns what the environment says of itself; its class where it says nothing."""
-    spec = getattr(trip.env, "spec", None)
+    spec = getattr(asked.env, "spec", None)
     if spec is None:
-        return type(trip.env.unwrapped).__qualname__
+        return type(asked.env.unwrapped).__qualname__
     try:
         return spec.to_json()
     except (TypeError, ValueError):  # arguments that no JSON holds
         return str(spec.id)
 
 
-def repeat_call(trip: Expedition, verb: str = "collect(") -> str:
+def repeat_call(asked: EnvRun, verb: str = "collect(") -> str:
     """Returns the call that does the same again; `...` stands for what no text can hold."""
-    s = trip.settings
+    s = asked.spec
     rho = 'float("inf")' if s.rho == np.inf else f"{s.rho:g}"
-    parts = [_make_call(trip), f"rho={rho}", f"num_steps={s.num_steps}", f"seed={s.seed}"]
-    if s.mu is not None or trip.weights is not None:
+    parts = [_make_call(asked), f"rho={rho}", f"num_steps={s.num_steps}", f"seed={s.seed}"]
+    if s.mu is not None or asked.weights is not None:
         parts.append("mu=...")
-    if isinstance(trip.states, BinCode | FunctionCode):
+    if isinstance(asked.states, BinCode | FunctionCode):
         parts.append("states=...")
-    if hasattr(trip.action_space, "low"):
+    if hasattr(asked.action_space, "low"):
         parts.append("actions=...")
     if verb.startswith("collect"):
         parts.append(f"explorer={explorer_name(s.explorer)!r}")
-    if trip.table is None:
+    if asked.table is None:
         parts.append(f"model={model_name(s.model)!r}")
     if s.until is not None:
         parts.append(f"until={s.until!r}")
     return f"rhocover.{verb}{', '.join(parts)}, out=...)"
 
 
-def _make_call(trip: Expedition) -> str:
+def _make_call(asked: EnvRun) -> str:
     """Returns the call that makes the environment, as far as its spec says."""
-    spec = getattr(trip.env, "spec", None)
+    spec = getattr(asked.env, "spec", None)
     if spec is None:
         return "env"
     given = dict(getattr(spec, "kwargs", {}) or {})
     plain = {key: value for key, value in given.items() if isinstance(value, str | int | float | bool)}
-    if not trip.is_vector:
+    if not asked.is_vector:
         import gymnasium as gym
 
         usual = getattr(gym.registry.get(spec.id), "max_episode_steps", None)
@@ -123,7 +249,7 @@ def _make_call(trip: Expedition) -> str:
         wrapped = "" if not getattr(spec, "additional_wrappers", ()) else " in its wrappers"
         words = ", ".join([repr(spec.id), *(f"{key}={value!r}" for key, value in plain.items())])
         return f"gymnasium.make({words}){wrapped}"
-    return f"gymnasium.make_vec({spec.id!r}, num_envs={trip.env.num_envs})"
+    return f"gymnasium.make_vec({spec.id!r}, num_envs={asked.env.num_envs})"
 
 
 def provenance() -> dict[str, Any]:
@@ -140,3 +266,51 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def page_of_collection(found: Collection) -> Page:
+    """Returns the datasheet of a collection as a page: the audit of its data, and how it came to be."""
+    page = page_of_audit(found.audit, command=found.datasheet["repeat"])
+    page = page.with_sections(*_remarks(found), _origin(found))
+    return replace(page, kind="Datasheet of a data set", title=f"{found.dataset_id}: {page.title}")
+
+
+def _remarks(found: Collection) -> list[Section]:
+    """Returns what the figures take for granted and is not so."""
+    told = found.datasheet.get("remarks", [])
+    return [section("What the figures do not mean", *told)] if told else []
+
+
+def _origin(found: Collection) -> Section:
+    """Returns who collected it, where, and with what."""
+    settings, versions = found.datasheet["settings"], found.datasheet["versions"]
+    random = found.datasheet["uniform_random_worst_ratio"]
+    entries = [
+        ("environment", _environment(settings["environment"])),
+        ("explorer", settings["algorithm"]),
+        ("dynamics", "known from the environment's table" if settings["model"] == "known" else "learned"),
+        ("weights", settings["mu"] if isinstance(settings["mu"], str) else json.dumps(settings["mu"])),
+        ("steps", f"{settings['num_steps']:,}"),
+        ("seed", str(settings["seed"])),
+        ("states", _words(settings["states"])),
+        ("actions", _words(settings["actions"])),
+        ("versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
+    ]
+    if random is not None:
+        entries.insert(2, ("worst ratio of random actions", ratio_words(float(random))))
+    return section("How it was collected", terms(entries))
+
+
+def _environment(spec: str) -> str:
+    """Returns the id of an environment and its arguments."""
+    try:
+        document = json.loads(spec)
+        given = ", ".join(f"{key}={value!r}" for key, value in document.get("kwargs", {}).items())
+        return f"{document['id']}({given})" if given else str(document["id"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return spec
+
+
+def _words(document: Any) -> str:
+    """Returns what a code says of itself in one line."""
+    return ", ".join(f"{key} {shortened(value, 2000)}" for key, value in dict(document).items())

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from rhocover.checks import IntArray
-from rhocover.collecting.log import STEP_NAMES, Part
-from rhocover.collecting.observations import Columns, joined, nested, picked
+from rhocover.collecting.log import STEP_NAMES, Columns, Part, joined, nested, picked
 from rhocover.datasets.minari.columns import FlatColumns, Spool
 from rhocover.errors import FileFormatError
 

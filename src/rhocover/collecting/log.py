@@ -6,22 +6,31 @@ part is one file, whole or absent, with its own SHA-256 and that of the settings
 the log: going on with a collection is to run the explorer again on what the log says the environment did
 (`replay`). What it then does is compared with the log, so a change of versions or of the environment is
 noticed.
+
+Steps are columns: `observations[k]` is what the environment showed after step k, also where that was the end
+of an episode; resets say after which steps an episode began anew (0: before the first), with what observation
+and with which seed (-1: none). Observations of an array space are one column; those of Dict and Tuple spaces
+are one column for each of their parts, named by the way there: `observations/camera/_index_0` (see
+`adapters.minari_columns`).
 """
 
 from __future__ import annotations
 
+import copy
+import math
 import re
 import time
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from rhocover import checks
-from rhocover.collecting.observations import Columns, as_columns, joined, picked, rows_within
-from rhocover.collecting.records import Reset, Steps
+from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.datasets.minari.columns import space_leaves, split
 from rhocover.documents import LEFT_OUT, from_document, to_document
 from rhocover.errors import (
     CheckpointError,
@@ -31,6 +40,143 @@ from rhocover.errors import (
     parse_text,
 )
 from rhocover.files import load_tensors, save_tensors
+
+Columns = dict[str, np.ndarray]
+
+
+def row_bytes(space: Any) -> int:
+    """Returns how many bytes one observation takes."""
+    leaves = [leaf for _, leaf in space_leaves(space, ("observations",))]
+    return sum(np.dtype(leaf.dtype).itemsize * math.prod(leaf.shape or ()) for leaf in leaves)
+
+
+def rows_within(num_bytes: int, space: Any, most: int) -> int:
+    """Returns how many observations take about so many bytes: at least one, and at most `most`."""
+    return max(1, min(most, num_bytes // max(1, row_bytes(space))))
+
+
+def as_columns(space: Any, observations: Any, name: str) -> Columns:
+    """Returns observations, given as an array or as a list, as named columns `[T, ...]`."""
+    nested = stacked(space, observations)
+    return {"/".join(path): array for path, _, array in split(nested, space, (name,))}
+
+
+def stacked(space: Any, observations: Any) -> Any:
+    """Returns a list of observations as arrays, nested as the space is."""
+    from gymnasium import spaces
+
+    if isinstance(observations, np.ndarray):
+        return observations
+    if isinstance(space, spaces.Dict):
+        return {key: stacked(part, [o[key] for o in observations]) for key, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(stacked(part, [o[k] for o in observations]) for k, part in enumerate(space.spaces))
+    if not len(observations):
+        return np.zeros((0, *space.shape), space.dtype)
+    array = np.array(observations)
+    if array.dtype.kind == "f" and space.dtype.kind in "iu":
+        raise ValueError(f"numbers with a point, expected whole numbers of {space}")
+    return array if array.dtype.kind == "f" else array.astype(space.dtype)
+
+
+def nested(space: Any, columns: Mapping[str, np.ndarray], name: str) -> Any:
+    """Returns named columns as arrays, nested as the space is."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        return {key: nested(part, columns, f"{name}/{key}") for key, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(nested(part, columns, f"{name}/_index_{k}") for k, part in enumerate(space.spaces))
+    return columns[name]
+
+
+def one(space: Any, values: Any, row: int) -> Any:
+    """Returns observation number `row` of nested arrays, as an environment would show it."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        return {key: one(part, values[key], row) for key, part in space.spaces.items()}
+    if isinstance(space, spaces.Tuple):
+        return tuple(one(part, values[k], row) for k, part in enumerate(space.spaces))
+    return values[row].copy() if values.ndim > 1 or space.shape else values[row]
+
+
+def joined(pieces: Sequence[Columns]) -> Columns:
+    """Returns columns one after another."""
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def picked(columns: Columns, rows: Any) -> Columns:
+    """Returns some rows of each column."""
+    return {name: array[rows] for name, array in columns.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Reset:
+    """The beginning of an episode of one environment, before its step number `step` of the whole run."""
+
+    step: int
+    observation: Any
+    seed: int | None
+    env: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Consecutive steps of a run, in the order in which they are counted."""
+
+    actions: IntArray  # numbers of the action code
+    observations: Any  # what followed, a list or an array
+    rewards: FloatArray
+    terminated: BoolArray
+    truncated: BoolArray
+    envs: IntArray  # which copy of the environment
+
+
+class Recorder(Protocol):
+    """Keeps what happened."""
+
+    def begin(self, reset: Reset) -> None:
+        """Takes the beginning of an episode."""
+        ...
+
+    def add(self, steps: Steps) -> None:
+        """Takes steps."""
+        ...
+
+
+class ObservationBuffer:
+    """Room for the observations of one batch of steps: a buffer for arrays of one shape, a list otherwise.
+
+    What is added is copied: environments may use one array again and again.
+    """
+
+    def __init__(self, space: Any, size: int, *, is_plain: bool) -> None:
+        self._list: list[Any] = []
+        self._array = None
+        self._count, self._is_plain = 0, is_plain
+        if not is_plain and getattr(space, "shape", None) and space.dtype is not None:
+            self._array = np.empty((size, *space.shape), space.dtype)
+
+    @property
+    def put(self) -> Callable[[Any], None]:
+        """How to add an observation; not kept here, or what is in the buffer would be held by a circle."""
+        if self._is_plain:
+            return self._list.append
+        return self._put_copy if self._array is None else self._put
+
+    def _put_copy(self, observation: Any) -> None:
+        self._list.append(copy.deepcopy(observation))
+
+    def _put(self, observation: Any) -> None:
+        assert self._array is not None
+        self._array[self._count] = observation
+        self._count += 1
+
+    def take(self, num: int) -> Any:
+        """Returns the first `num` observations."""
+        return self._list[:num] if self._array is None else self._array[:num]
+
 
 PART = 1 << 16  # steps of a part, at most
 PART_BYTES = 1 << 24  # of its observations: soon written, and a few copies of it fit anywhere

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.collecting.log import Part, parts_of
-from rhocover.collecting.observations import nested, one
+from rhocover.collecting.log import Part, nested, one, parts_of
 from rhocover.errors import EnvironmentFailedError
 
 

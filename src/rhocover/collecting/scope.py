@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
-from rhocover.collecting.expedition import Expedition
+from rhocover.collecting.env_run import EnvRun
 from rhocover.coverage import Coverage
 from rhocover.environments.encoding import BinCode
 
@@ -112,39 +112,39 @@ class Scope:
 
 
 def make_scope(
-    trip: Expedition, met: Iterable[Hashable], ends: Iterable[Hashable], weights: FloatArray, visits: IntArray
+    asked: EnvRun, met: Iterable[Hashable], ends: Iterable[Hashable], weights: FloatArray, visits: IntArray
 ) -> Scope:
     """Returns the scope of a run: the keys met, those met as ends, and the pairs of those met `[met * A]`."""
-    met, possible, is_binned = list(met), trip.states.num_keys, isinstance(trip.states, BinCode)
-    num_beyond, beyond = _beyond(trip, met, is_binned)
+    met, possible, is_binned = list(met), asked.states.num_keys, isinstance(asked.states, BinCode)
+    num_beyond, beyond = _beyond(asked, met, is_binned)
     only_ends = 0 if possible is None or is_binned else len(set(ends) - set(met))
-    is_declared = possible is not None and (trip.weights is not None or (is_binned and trip.rule is None))
-    names = _names_beyond(trip, set(met)) if num_beyond else ()
+    is_declared = possible is not None and (asked.weights is not None or (is_binned and asked.rule is None))
+    names = _names_beyond(asked, set(met)) if num_beyond else ()
     return Scope(
         is_binned, len(met), possible, only_ends, is_declared, weights, visits, num_beyond, beyond, names
     )
 
 
-def _names_beyond(trip: Expedition, met: set[Hashable]) -> tuple[str, ...]:
+def _names_beyond(asked: EnvRun, met: set[Hashable]) -> tuple[str, ...]:
     """Returns the names of the first pairs with a weight of states that were not met."""
-    weights, names = trip.weights, trip.actions.names or range(trip.actions.num_actions)
+    weights, names = asked.weights, asked.actions.names or range(asked.actions.num_actions)
     found = (
-        f"({trip.states.name(key)}, {name})"
-        for row, key in enumerate(trip.states.every_key or ()) if key not in met
+        f"({asked.states.name(key)}, {name})"
+        for row, key in enumerate(asked.states.every_key or ()) if key not in met
         for action, name in enumerate(names) if weights is None or weights[row, action] > 0
     )  # fmt: skip
     return tuple(islice(found, NAMED))
 
 
-def _beyond(trip: Expedition, met: list[Hashable], is_binned: bool) -> tuple[int, float]:
+def _beyond(asked: EnvRun, met: list[Hashable], is_binned: bool) -> tuple[int, float]:
     """Returns how many pairs with a weight belong to states that were not met, and how much they weigh."""
-    keys = trip.states.every_key
-    if trip.rule is not None or keys is None:
+    keys = asked.states.every_key
+    if asked.rule is not None or keys is None:
         return 0, 0.0
-    if trip.weights is None:
-        num = (len(keys) - len(met)) * trip.actions.num_actions if is_binned else 0
+    if asked.weights is None:
+        num = (len(keys) - len(met)) * asked.actions.num_actions if is_binned else 0
         return num, float(num)
-    left = trip.weights.copy()
+    left = asked.weights.copy()
     left[[keys.index(key) for key in met]] = 0.0  # type: ignore[arg-type]
     return int(np.count_nonzero(left)), float(left.sum())
 

@@ -2,32 +2,30 @@
 
 The old data are T visits. A budget of m more steps is best spent on the occupancy psi for which T + m psi
 covers best (`planning.union`): on the environment's own table where it has one, else on the model that the
-data shows. With an environment the steps are taken, by an explorer that asks again and again what is best now
-(`adding`), and stored like a collection. The old data is not touched.
+data shows. With an environment the steps are taken and stored like a collection. The old data is not touched.
+
+The explorer (`Adding`) asks again and again what is best now: psi is tracked for an eighth of what is left;
+then the same is asked of what the visits then are and of the model as it is then known. So neither luck nor
+what was learned meanwhile is lost. It has seen the old data before the first step: with a table only its
+visits count; without one its transitions are the beginning of what is learned, and an end leads to the starts
+in their proportions, in whole numbers.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rhocover import checks
-from rhocover.collecting.adding import Adding
-from rhocover.collecting.collect import default_id, given_arrays
-from rhocover.collecting.collection import Collection
-from rhocover.collecting.datasheet import make_datasheet, provenance, repeat_call, settings_of
-from rhocover.collecting.expedition import Expedition, look_at, read_expedition
-from rhocover.collecting.exploring import Report
-from rhocover.collecting.extending import extend
-from rhocover.collecting.folder import CollectionFolder
-from rhocover.collecting.pages import page_of_collection
-from rhocover.collecting.storing import audited, check_minari, check_spaces, digest_of, gather, publish
-from rhocover.collecting.topped import TopUp, make_promise
+from rhocover.collecting.collect import default_id, given_arrays, make_collection
+from rhocover.collecting.datasheet import Collection, provenance, repeat_call, settings_of
+from rhocover.collecting.env_run import EnvRun, look_at, read_env_run
+from rhocover.collecting.storage import CollectionFolder, audited, check_minari, check_spaces
+from rhocover.collecting.top_up_result import TopUp, predict_union
 from rhocover.datasets.audit import audit_tally
 from rhocover.datasets.minari.folders import check_id
 from rhocover.datasets.reading import codes_of_data, find_data, read_tally
@@ -35,10 +33,44 @@ from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import read_action_code
 from rhocover.environments.encoding.base import repr_of
 from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, calling, parse_text
+from rhocover.exploring.belief import Belief
+from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.problem import positive_shares
+from rhocover.exploring.runs.runner import Report
+from rhocover.exploring.runs.spec import Encoding, RunSpec
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import LowestScore
 from rhocover.files import tensor_digest
 from rhocover.folders import locate
 from rhocover.mdp import MDP
-from rhocover.report.pages.html import write_page
+from rhocover.planning.problem import Objective
+from rhocover.planning.union import best_addition
+
+SHARE = 8  # of what is left, for one block
+SHORTEST = 64  # steps of a block
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Adding:
+    """Plays the best addition until `last_step`, counted with the visits before."""
+
+    last_step: int
+
+    def init(self, belief: Belief) -> State:
+        """Returns the state before the first step."""
+        return initial_state(belief)
+
+    def policy(self, state: State) -> Block:
+        """Returns the addition that is best now, for a part of what is left."""
+        problem, left = state.problem, max(1, self.last_step - state.num_steps)
+        psi = best_addition(problem.members, problem.coverage, state.counts, left, tol=TOLERANCE).psi
+        length = min(left, max(SHORTEST, left // SHARE))
+        return Block(LowestScore(np.zeros(psi.size), psi, 1 / positive_shares(psi)), length)
+
+    def update(self, state: State, visits: Visits) -> State:
+        """Returns the state with the visits added."""
+        return state.after(visits)
 
 
 def top_up(
@@ -77,16 +109,21 @@ def top_up(
     if out is None:
         with calling(model="env"):
             before = audit_tally(read, rho, mu, model=env)
-        return TopUp(num_steps, before, make_promise(before, num_steps), None, None)
-    trip = read_expedition(
-        env, rho, num_steps, mu, explorer="feedback", model=model or _knowledge(env, states), schedule=None,
-        seed=seed, until=None, trace_points=10, states=states, actions=actions, step_timeout=step_timeout,
+        return TopUp(num_steps, before, predict_union(before, num_steps), None, None)
+    spec = RunSpec(
+        Objective(rho, mu), num_steps, model=model or _knowledge(env, states), seed=seed,
     )  # fmt: skip
-    _check_actions(read, trip)
-    before = audited(trip, read)
-    promise = make_promise(before, num_steps)
-    found = _collected(trip, read, out, dataset_id, resume, report, command, states, actions)
-    return TopUp(num_steps, before, promise, audited(trip, read + found.tally), found)
+    encoding = Encoding(states, actions)
+    asked = read_env_run(env, spec, encoding, step_timeout)
+    _check_actions(read, asked)
+    before = audited(asked, read)
+    predicted = predict_union(before, num_steps)
+    asked = _after(asked, read)
+    folder = _folder(asked, out, dataset_id, resume)
+    with folder:
+        repeat = command or repeat_call(asked, "top_up(data, ")
+        found = make_collection(asked, folder, encoding, _shifted(report, read.num_steps), repeat)
+    return TopUp(num_steps, before, predicted, audited(asked, read + found.tally), found)
 
 
 def _codes(data: Any, env: Any, states: Any, actions: Any) -> tuple[Any, Any]:
@@ -124,9 +161,9 @@ def _knowledge(env: Any, states: Any) -> str:
     return "known" if has_table and not hasattr(env, "num_envs") else "learned"
 
 
-def _check_actions(tally: Tally, trip: Expedition) -> None:
+def _check_actions(tally: Tally, asked: EnvRun) -> None:
     """Refuses data of another environment, and data that does not know how many actions there are."""
-    came, expected = tally.num_actions, trip.actions.num_actions
+    came, expected = tally.num_actions, asked.actions.num_actions
     if came > expected:
         raise InvalidDataError.of(
             "data", parse_text(f"has {came} actions, `env` {expected}: it is another environment's data")
@@ -146,29 +183,27 @@ def _check_actions(tally: Tally, trip: Expedition) -> None:
         )
 
 
-def _collected(
-    trip: Expedition, old: Tally, out: Any, dataset_id: str | None, resume: bool, report: Report | None,
-    command: str | None, states: Any, actions: Any,
-) -> Collection:  # fmt: skip
-    """Returns the new data, stored like a collection."""
+def _after(asked: EnvRun, old: Tally) -> EnvRun:
+    """Returns the run whose explorer adds to the old data, and has seen it before its first step."""
+    explorer = Adding(old.num_steps + asked.spec.num_steps)
+    return dataclasses.replace(asked, spec=dataclasses.replace(asked.spec, explorer=explorer), earlier=old)
+
+
+def _shifted(report: Report | None, num_before: int) -> Report | None:
+    """Returns the report of the new steps alone."""
+    return None if report is None else lambda done, total: report(done - num_before, total)
+
+
+def _folder(asked: EnvRun, out: Any, dataset_id: str | None, resume: bool) -> CollectionFolder:
+    """Returns the folder for the new data, stored like a collection."""
+    assert asked.earlier is not None
     check_minari()
-    check_spaces(trip)
-    name = default_id(trip).replace("/rho-", "/top-up-rho-") if dataset_id is None else dataset_id
+    check_spaces(asked)
+    name = default_id(asked).replace("/rho-", "/top-up-rho-") if dataset_id is None else dataset_id
     check_id(name)
-    explorer = Adding(old.num_steps + trip.settings.num_steps)
-    trip = dataclasses.replace(trip, settings=dataclasses.replace(trip.settings, explorer=explorer))
-    document = {"dataset_id": name, **settings_of(trip), **provenance()}
-    document["data"] = tensor_digest(_counts(old) | given_arrays(trip))
-    digest = digest_of(document)
-    with CollectionFolder(out, document, resume=resume) as folder:
-        gather(trip, folder.path, digest, partial(extend, trip, old, report=report))
-        repeat = command or repeat_call(trip, "top_up(data, ")
-        sheet_of = partial(make_datasheet, trip, problem=trip.problem, command=repeat)
-        tally, audit, sheet = publish(trip, folder, name, digest, sheet_of)
-        found = Collection(folder.out, name, audit, sheet, None, tally, states, actions)
-        write_page(page_of_collection(found), found.page, overwrite=True)
-        folder.finish(json.dumps(sheet, indent=2) + "\n")
-    return found
+    document = {"dataset_id": name, **settings_of(asked), **provenance()}
+    document["data"] = tensor_digest(_counts(asked.earlier) | given_arrays(asked))
+    return CollectionFolder(out, document, resume=resume)
 
 
 def _counts(tally: Tally) -> dict[str, Any]:

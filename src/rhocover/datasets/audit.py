@@ -28,7 +28,7 @@ from rhocover.datasets.result import Audit, Extent, Met, ThinPair, sentence, sus
 from rhocover.datasets.states import declared_of, num_unmet, unmet_pairs
 from rhocover.datasets.tally import Tally
 from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, Note
-from rhocover.exploring.certificates import OF_NOW, Certificate
+from rhocover.exploring.belief.certificates import OF_NOW, Certificate
 
 NUM_THIN = 20
 

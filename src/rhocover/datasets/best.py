@@ -21,7 +21,7 @@ from rhocover.datasets.empirical_model import KeyedModel, check_restarts, observ
 from rhocover.datasets.states import declared_of, over_all, over_declared
 from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError, Note, parse_text
-from rhocover.exploring.certificates import Certificate
+from rhocover.exploring.belief.certificates import Certificate
 from rhocover.learning.confidence import make_confidence
 from rhocover.learning.estimate import Estimate
 from rhocover.learning.optimistic import certify, robust_bound

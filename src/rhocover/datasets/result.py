@@ -18,7 +18,7 @@ from rhocover.datasets.best import Mixing
 from rhocover.datasets.tally import Tally
 from rhocover.documents import plain
 from rhocover.errors import Text, parse_text
-from rhocover.exploring.certificates import Certificate
+from rhocover.exploring.belief.certificates import Certificate
 from rhocover.files import save_tensors
 from rhocover.layout import Layout
 from rhocover.planning import Plan

@@ -22,10 +22,11 @@ from rhocover._version import __version__
 from rhocover.diagnosis.packages import FAILED, NOTE, OK, Finding, package_findings
 from rhocover.errors import FileFormatError
 from rhocover.experiments.reproducing import reproduce
-from rhocover.exploring import acting, explore, resume
-from rhocover.exploring.behaviours import Sampled
-from rhocover.exploring.checkpoints import CHECKPOINTS
-from rhocover.exploring.simulator import Simulator, Visits
+from rhocover.exploring import explore, resume
+from rhocover.exploring.runs.checkpoint import CHECKPOINTS
+from rhocover.exploring.worlds import Visits, simulator
+from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.linalg.multifrontal import SparseBackend
 from rhocover.linalg.normal_equations import DenseBackend, one_blas_thread
 from rhocover.mdp import MDP
@@ -84,23 +85,23 @@ def _compiler() -> Iterator[Finding]:
 
 def is_compiled() -> bool:
     """Returns whether loops are compiled at all."""
-    from rhocover.exploring.acting import act_sampled
+    from rhocover.exploring.worlds.simulator import act_by_policy
 
-    return hasattr(act_sampled, "stats")  # a plain function has none
+    return hasattr(act_by_policy, "stats")  # a plain function has none
 
 
 def cache_folder() -> Path | None:
     """Returns where the compiled loops are kept; None where they are not, or nothing is compiled."""
-    from rhocover.exploring.acting import act_sampled
+    from rhocover.exploring.worlds.simulator import act_by_policy
 
-    kept = act_sampled.stats.cache_path if is_compiled() else None
+    kept = act_by_policy.stats.cache_path if is_compiled() else None
     return None if kept is None else Path(kept)
 
 
 def is_warm() -> bool:
     """Returns whether the loops of the simulator need no compiling: they were before, or are not at all."""
     folder = cache_folder()
-    return not is_compiled() or (folder is not None and any(folder.glob("acting.act_sampled-*.nbi")))
+    return not is_compiled() or (folder is not None and any(folder.glob("simulator.act_by_policy-*.nbi")))
 
 
 def compiled_folder(folder: Path | None) -> Finding:
@@ -299,7 +300,7 @@ def compiled_and_plain() -> str:
     """The compiled simulator visits what its source does when it is run as plain Python."""
     mdp, num_steps = envs.make("river_swim"), 2000
     world = Simulator(mdp, np.full(mdp.num_states, 1 / mdp.num_states), 2)
-    act = world.follow(Sampled(np.full(mdp.num_pairs, 0.5)))
+    act = world.follow(SamplePolicy(np.full(mdp.num_pairs, 0.5)))
     loops: list[Any] = [act, partial(plain_loops()[act.func.__name__], *act.args)]  # type: ignore[attr-defined]
     moves = []
     for loop in loops:
@@ -312,9 +313,9 @@ def compiled_and_plain() -> str:
 
 
 def plain_loops() -> dict[str, Any]:
-    """Returns the loops of `acting` with nothing compiled, not even what they call."""
-    names = dict(vars(acting))
-    for name, value in vars(acting).items():
+    """Returns the loops of `simulator` with nothing compiled, not even what they call."""
+    names = dict(vars(simulator))
+    for name, value in vars(simulator).items():
         if hasattr(value, "py_func"):
             names[name] = types.FunctionType(value.py_func.__code__, names, name)
     return names

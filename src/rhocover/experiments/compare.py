@@ -17,9 +17,9 @@ from rhocover.experiments.comparison import Comparison, from_file
 from rhocover.experiments.finished_runs import Ledger
 from rhocover.experiments.pool import run_items
 from rhocover.experiments.question import CompareSpec, Failure, Outcome, Place, error_of, run_one
-from rhocover.exploring.registry import CLASSES, explorer_name, make_explorer
-from rhocover.exploring.settings import Settings, belief_of, check_budget
-from rhocover.exploring.simulator import Simulator
+from rhocover.exploring.explorers.registry import CLASSES, explorer_name, make_explorer
+from rhocover.exploring.runs.explore import ModelWorld
+from rhocover.exploring.runs.spec import CRITERION, ModelRun
 from rhocover.folders import locate
 from rhocover.learning.rules import RULES, Rule, read_rule
 from rhocover.mdp import MDP
@@ -70,23 +70,25 @@ def read_question(
     return replace(question, arguments=_plain(arguments, question.settings((0, 0, 0, 0))))
 
 
-def check_run(settings: Settings) -> None:
+def check_run(asked: ModelRun) -> None:
     """Refuses a run that could not begin: a wrong budget or problem, a world its explorer cannot act in.
 
     The library's own explorers act in every world, and are not made to plan for this.
     """
-    check_budget(settings)
-    problem = settings.problem()
-    if type(settings.explorer) not in CLASSES.values():
-        roots = Simulator(problem.mdp, problem.start, settings.num_chains).begin(settings.seed).states
-        settings.actor.init(belief_of(settings, problem, roots))
+    asked.check_budget()
+    world = ModelWorld(asked)
+    if type(asked.spec.explorer) not in CLASSES.values():
+        world.start(asked.spec)
 
 
-def _plain(arguments: dict[str, Any], settings: Settings) -> dict[str, Any]:
+def _plain(arguments: dict[str, Any], asked: ModelRun) -> dict[str, Any]:
     """Returns the arguments as they were checked: numbers of Python's own, a start as a state or a list."""
     start = arguments["start"]
     start = int(start) if np.ndim(start) == 0 and start is not None else start
-    checked = {name: getattr(settings, name) for name in arguments if name != "start"}
+    spec = asked.spec
+    values = vars(spec) | {name: getattr(spec.criterion, name) for name in CRITERION}
+    values |= {"num_chains": asked.num_chains}
+    checked = {name: values[name] for name in arguments if name != "start"}
     return checked | {"start": start.tolist() if isinstance(start, np.ndarray) else start}
 
 

@@ -21,10 +21,10 @@ from rhocover.documents import from_document, plain
 from rhocover.errors import Call, FileFormatError, InvalidArgumentError, naming
 from rhocover.experiments.finished_runs import FILE, KIND
 from rhocover.experiments.question import COLUMNS, ENDS, FACTS, StoredQuestion
-from rhocover.exploring.models import KNOWN, model_from_document, model_name
-from rhocover.exploring.registry import explorer_from_document
-from rhocover.exploring.schedules import Quadratic
-from rhocover.exploring.trace import regret_column
+from rhocover.exploring.explorers.algorithm1 import Quadratic
+from rhocover.exploring.explorers.registry import explorer_from_document
+from rhocover.exploring.runs.result import regret_column
+from rhocover.exploring.runs.spec import KNOWN, model_from_document, model_name
 from rhocover.files import load_tensors, save_tensors
 from rhocover.printing import printed
 from rhocover.report.figures.drawing import as_text

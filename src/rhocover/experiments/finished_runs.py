@@ -19,7 +19,7 @@ import numpy as np
 
 from rhocover.errors import FileFormatError, InvalidArgumentError, parse_text
 from rhocover.experiments.question import COLUMNS, ENDS, FACTS, CompareSpec, Outcome, Place
-from rhocover.exploring.models import MODELS, model_document
+from rhocover.exploring.runs.spec import MODELS, model_document
 from rhocover.files import load_tensors, save_tensors
 from rhocover.folders import Hold, Location, hold_folder, is_left, locate, make_folder, remove_left
 

@@ -29,10 +29,16 @@ from rhocover.errors import (
     join_texts,
 )
 from rhocover.exploring import Run, explore
-from rhocover.exploring.models import Model, model_document, model_from_document
-from rhocover.exploring.registry import explorer_document, explorer_from_document
-from rhocover.exploring.settings import Settings, read_settings
-from rhocover.exploring.trace import grid_of_steps
+from rhocover.exploring.explorers.registry import explorer_document, explorer_from_document
+from rhocover.exploring.runs.result import grid_of_steps
+from rhocover.exploring.runs.spec import (
+    Model,
+    ModelRun,
+    model_document,
+    model_from_document,
+    read_model_run,
+    read_spec,
+)
 from rhocover.files import tensor_digest
 from rhocover.learning.rules import Rule, rule_document, rule_from_document
 from rhocover.linalg.normal_equations import one_blas_thread
@@ -113,9 +119,10 @@ class CompareSpec:
             **self.arguments,
         }
 
-    def settings(self, place: Place) -> Settings:
-        """Returns the checked settings of one run."""
-        return read_settings(schedule=None, until=None, **self.run_arguments(place))
+    def settings(self, place: Place) -> ModelRun:
+        """Returns what one run does, checked."""
+        given = self.run_arguments(place)
+        return read_model_run(given["world"], read_spec(given), given["num_chains"])
 
     def describe(self, place: Place) -> str:
         """Returns which run stands at a place, in words."""

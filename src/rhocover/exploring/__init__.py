@@ -1,25 +1,28 @@
 """Exploring: from a world to act in to visits that cover it, with a trace and a certificate."""
 
-from rhocover.exploring.algorithm1 import Algorithm1
-from rhocover.exploring.behaviours import Balanced, Sampled
-from rhocover.exploring.certificates import Certificate
-from rhocover.exploring.explorer import Block, State, initial_state
-from rhocover.exploring.feedback import Feedback
-from rhocover.exploring.learned import Learned
-from rhocover.exploring.loop import explore
-from rhocover.exploring.registry import explorer_names
-from rhocover.exploring.resuming import resume
-from rhocover.exploring.run import Run
-from rhocover.exploring.runner import Episode
-from rhocover.exploring.schedules import Constant, Doubling, LineSearch, Power, Quadratic
-from rhocover.exploring.stationary import Stationary
-from rhocover.exploring.stopping import CertifiedGap, EveryPair, SmallModelError
-from rhocover.exploring.trace import Trace
-from rhocover.exploring.tracking import Tracking
+from rhocover.exploring.belief.certificates import Certificate
+from rhocover.exploring.belief.learned import Learned
+from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.explorers.algorithm1 import (
+    Algorithm1,
+    Constant,
+    Doubling,
+    LineSearch,
+    Power,
+    Quadratic,
+)
+from rhocover.exploring.explorers.feedback import Feedback
+from rhocover.exploring.explorers.registry import explorer_names
+from rhocover.exploring.explorers.stationary import Stationary
+from rhocover.exploring.explorers.tracking import Tracking
+from rhocover.exploring.runs.explore import explore, resume
+from rhocover.exploring.runs.result import Run, Trace
+from rhocover.exploring.runs.runner import Episode
+from rhocover.exploring.runs.stopping import CertifiedGap, EveryPair, SmallModelError
+from rhocover.exploring.worlds.behaviours import LowestScore, SamplePolicy
 
 __all__ = [
     "Algorithm1",
-    "Balanced",
     "Block",
     "Certificate",
     "CertifiedGap",
@@ -30,10 +33,11 @@ __all__ = [
     "Feedback",
     "Learned",
     "LineSearch",
+    "LowestScore",
     "Power",
     "Quadratic",
     "Run",
-    "Sampled",
+    "SamplePolicy",
     "SmallModelError",
     "State",
     "Stationary",

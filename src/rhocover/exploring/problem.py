@@ -1,53 +1,125 @@
 """What an explorer is given: a model to act in, an objective, and the best that can be reached.
 
-Arguments are checked as for `plan`. Pairs that cannot be visited for ever are refused or dropped; runs that
-restart become long runs (see `restarts`); weights are normalised, so that no reported number depends on
-their scale.
+Arguments are checked as for `plan`. Pairs that cannot be visited for ever are refused or dropped; weights are
+normalised, so that no reported number depends on their scale.
+
+Runs that restart are long runs of a model that leads back to the start. The discounted occupancy of a model
+is the long-run occupancy of the model whose every step goes back to the start with probability 1 - gamma; the
+occupancy of episodes of H steps is that of the model whose states are (step, state) and whose last step leads
+to the start. So explorers, regrets and certificates know only one criterion. Pairs of the acting model are
+the entries of the occupancy set, in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from rhocover import checks
-from rhocover.checks import FloatArray, frozen
+from rhocover.checks import FloatArray, Matrix, frozen
 from rhocover.coverage import Coverage
 from rhocover.errors import InvalidArgumentError, NotConvergedError
-from rhocover.exploring.restarts import acting_model, node_start
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
-from rhocover.planning import Plan, PlanStatus, plan
-from rhocover.planning.problem import Problem as Question
-from rhocover.planning.problem import read_problem
+from rhocover.planning import Plan, PlanStatus
+from rhocover.planning.planner import plan_problem
+from rhocover.planning.problem import AVERAGE, Criterion, Objective, PlanningProblem
 from rhocover.theory.limits import Limits, PathwiseProblem, find_limits
 
+
+def acting_model(members: Occupancies) -> MDP:
+    """Returns the model in which a run of the set's criterion is one endless trajectory."""
+    if members.criterion == "average":
+        return members.mdp
+    if members.criterion == "discounted":
+        return _restarting(members)
+    return _unrolled(members)
+
+
+def node_start(members: Occupancies, start: FloatArray) -> FloatArray:
+    """Returns a start over the model's states as one over the acting model's."""
+    if members.criterion != "horizon":
+        return start
+    result = np.zeros(members.flow.shape[0])
+    first = members.step == 0
+    states = members.mdp.pair_state[members.pair[first]]
+    result[members.node[first]] = start[states]
+    return result / result.sum()
+
+
+def _restarting(members: Occupancies) -> MDP:
+    """Returns the model that restarts with probability 1 - discount after each step."""
+    mdp, discount, start = members.mdp, members.discount, members.start
+    assert discount is not None
+    assert start is not None
+    again = sp.csr_array(np.ones((mdp.num_pairs, 1))) @ sp.csr_array(((1 - discount) * start)[None, :])
+    return _model(members, discount * mdp.transitions + again)
+
+
+def _unrolled(members: Occupancies) -> MDP:
+    """Returns the model of (step, state) nodes; the last step leads to the start."""
+    mdp, horizon = members.mdp, members.num_steps
+    assert horizon is not None
+    assert members.start is not None
+    node = np.full((horizon, mdp.num_states), -1, np.int64)
+    node[members.step, mdp.pair_state[members.pair]] = members.node
+    moves = mdp.transitions[members.pair]
+    entry = np.repeat(np.arange(members.num_pairs), np.diff(moves.indptr))
+    inner = members.step[entry] < horizon - 1
+    later = node[members.step[entry[inner]] + 1, moves.indices[inner]]
+    shape = (members.num_pairs, members.flow.shape[0])
+    onward = sp.csr_array((moves.data[inner], (entry[inner], later)), shape=shape)
+    last = (members.step == horizon - 1).astype(float)
+    back = sp.csr_array(last[:, None]) @ sp.csr_array(node_start(members, members.start)[None, :])
+    return _model(members, onward + back)
+
+
+def _model(members: Occupancies, rows: Matrix) -> MDP:
+    actions = members.mdp.pair_action[members.pair]
+    return MDP.from_pairs(rows, members.node, actions, name=members.mdp.name)
+
+
 PLAN_TOLERANCE = 1e-10
+SMALLEST_SHARE = 1e-9  # of 1/n: a pair with less is visited once and then left alone
+NEGLIGIBLE = 1e-3  # of 1/n: a pair of no weight with less is not visited for its own sake
 USABLE_GAP = 1e-3  # a plan that stalled above this is no target
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The acting model `mdp`, the objective over its pairs, and where runs start."""
+    """The model to act in, the objective over its pairs, and where runs start."""
 
-    question: Question  # as the caller asked it: tables, dropped pairs
-    mdp: MDP
-    coverage: Coverage  # with weights that sum to 1
-    members: Occupancies  # of the acting model, average criterion
+    question: PlanningProblem  # as the caller asked it: tables, dropped pairs
+    acting: PlanningProblem  # on the acting model, average criterion, weights that sum to 1
     start: FloatArray  # over the acting model's states
     tol: float = PLAN_TOLERANCE
     warm: FloatArray | None = None  # the potential of a plan for a similar model
     made: dict[str, Any] = field(default_factory=dict)  # what explorers built for this problem
 
+    @property
+    def mdp(self) -> MDP:
+        """The acting model."""
+        return self.acting.mdp
+
+    @property
+    def coverage(self) -> Coverage:
+        """The objective over its pairs, with weights that sum to 1."""
+        return self.acting.program.coverage
+
+    @property
+    def members(self) -> Occupancies:
+        """Its occupancies, average criterion."""
+        return self.acting.members
+
     @cached_property
     def best(self) -> Plan:
         """The best coverage that any behaviour reaches in the long run, in the acting model."""
-        rho, mu = self.coverage.rho, self.coverage.mu
-        best = plan(self.mdp, rho, mu, tol=self.tol, throw=False, warm=self.warm)
+        best = plan_problem(self.acting, self.tol, self.warm)
         if best.status is not PlanStatus.SOLVED and not best.gap <= USABLE_GAP:
             raise NotConvergedError(
                 f"there is no plan to steer towards: {best.status.value} at a gap of {best.gap:.2g}. "
@@ -69,6 +141,16 @@ class Problem:
     def d_star(self) -> FloatArray:
         """The best occupancy, per pair."""
         return frozen(self.mdp.per_pair(self.best.occupancy, "occupancy"))
+
+    @property
+    def idle(self) -> FloatArray:
+        """1 for pairs of no weight that the plan hardly visits, 0 elsewhere.
+
+        Added to the counts it makes up for visits being whole numbers: a pair whose share is next to nothing
+        would be behind until its first visit, and get it for nothing.
+        """
+        idle = ~self.coverage.support & (self.d_star < NEGLIGIBLE / self.d_star.size)
+        return idle.astype(float)
 
     @cached_property
     def limits(self) -> Limits:
@@ -111,22 +193,21 @@ class Problem:
         return f"{text} The run starts within what remains, where the model does with {1 - outside:.3g}."
 
 
-def make_problem(
-    mdp: Any, rho: Any, mu: Any, *, discount: Any = None, horizon: Any = None, start: Any = None,
-    restrict: bool = False,
-) -> Problem:  # fmt: skip
+def make_problem(mdp: Any, objective: Objective, criterion: Criterion = AVERAGE) -> Problem:
     """Returns the checked problem; refuses what is wrong, by the caller's own names."""
-    restarts = discount is not None or horizon is not None
-    question = read_problem(mdp, rho, mu, discount, horizon, start if restarts else None, 0.0, restrict)
-    model = acting_model(question.members)
-    coverage = Coverage(question.program.rho, question.program.coverage.mu_bar)
-    begin = question.members.start if restarts else _checked_start(question, start)
+    asked = criterion if criterion.has_restarts else replace(criterion, start=None)
+    question = PlanningProblem.read(mdp, objective, asked)
+    members = question.members
+    begin = members.start if criterion.has_restarts else _checked_start(question, criterion.start)
     assert begin is not None
-    members = Occupancies.average(model)
-    return Problem(question, model, coverage, members, node_start(question.members, begin))
+    if members.criterion == "average":
+        return Problem(question, question.on_kept_pairs(), begin)
+    weights = Objective(question.program.rho, question.program.coverage.mu_bar)
+    acting = PlanningProblem.read(acting_model(members), weights)
+    return Problem(question, acting, node_start(members, begin))
 
 
-def _checked_start(question: Question, start: Any) -> FloatArray:
+def _checked_start(question: PlanningProblem, start: Any) -> FloatArray:
     """Returns where a run without restarts begins: as asked, else as the model says, else its first state."""
     kept, full = question.members.mdp, question.mdp
     if start is None:
@@ -142,3 +223,8 @@ def _checked_start(question: Question, start: Any) -> FloatArray:
             remedy=f"Its {question.states.size} states are {checks.name_some(question.states.tolist())}.",
         )
     return start[question.states]
+
+
+def positive_shares(d: FloatArray) -> FloatArray:
+    """Returns an occupancy, at least a little everywhere, so that one can divide by it."""
+    return np.maximum(d, SMALLEST_SHARE / d.size)

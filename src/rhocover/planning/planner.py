@@ -29,7 +29,7 @@ from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
 from rhocover.occupancy import Membership, Occupancies
 from rhocover.planning.interior_point import interior_point
-from rhocover.planning.problem import Problem, leximin_multipliers, read_problem
+from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
 from rhocover.planning.program import Multipliers, dual_bound, rounding_of_point, slack_of_point
 from rhocover.printing import printed, progress_line
 
@@ -226,18 +226,31 @@ def plan(
     if not isinstance(method, str) or method not in METHODS:
         raise unknown_name("method", method, METHODS)
     limits = _read_limits(method, tol, max_steps, time_limit)
-    problem = read_problem(mdp, rho, mu, discount, horizon, start, eta, restrict)
+    criterion = Criterion(discount, horizon, start, restrict)
+    problem = PlanningProblem.read(mdp, Objective(rho, mu), criterion, eta)
+    limits, result = _planned(problem, method, limits, warm)
+    if result.status is PlanStatus.NEARLY and throw:
+        warnings.warn(_describe_nearly(result, limits), GapWarning, stacklevel=2)
+    if throw and not result.is_good:
+        raise NotConvergedError(_explain(result, limits), result)
+    return result
+
+
+def plan_problem(problem: PlanningProblem, tol: float, warm: FloatArray | None = None) -> Plan:
+    """Returns the plan of a problem that was read before, whatever its gap."""
+    method = METHODS[0]
+    return _planned(problem, method, _read_limits(method, tol, None, None), warm)[1]
+
+
+def _planned(problem: PlanningProblem, method: str, limits: _Limits, warm: Any) -> tuple[_Limits, Plan]:
+    """Returns the limits that hold for the problem, and the plan that was reached within them."""
     # D_rho is near rho KL(d || mu) for small rho, so the tolerance shrinks with it.
     limits = limits.scaled(min(1.0, problem.program.rho or 1.0))
     nu = _read_warm(problem, warm)
     result = _checked(problem, _solve(problem, method, limits, nu), method, limits)
     if nu is not None and not result.is_good:  # the wrong start, perhaps
         result = _checked(problem, _solve(problem, method, limits, None), method, limits)
-    if result.status is PlanStatus.NEARLY and throw:
-        warnings.warn(_describe_nearly(result, limits), GapWarning, stacklevel=2)
-    if throw and not result.is_good:
-        raise NotConvergedError(_explain(result, limits), result)
-    return result
+    return limits, result
 
 
 @dataclass(frozen=True)
@@ -282,7 +295,7 @@ def _step_limit(method: str, max_steps: Any) -> int:
     return checks.integer(max_steps, "max_steps", least=1)
 
 
-def _read_warm(problem: Problem, warm: Any) -> FloatArray | None:
+def _read_warm(problem: PlanningProblem, warm: Any) -> FloatArray | None:
     """Returns a potential as multipliers of the flow rows, without the last; None if there is none."""
     if warm is None or problem.members.criterion != "average":
         return None
@@ -295,7 +308,7 @@ def _read_warm(problem: Problem, warm: Any) -> FloatArray | None:
     return nu if float(np.abs(nu).max(initial=0.0)) <= LARGEST_WARM else None
 
 
-def _solve(problem: Problem, method: str, limits: _Limits, warm: FloatArray | None) -> _Found:
+def _solve(problem: PlanningProblem, method: str, limits: _Limits, warm: FloatArray | None) -> _Found:
     if method == "leximin":
         return _solve_leximin(problem)
     report, close = progress_line(problem.program.rho)
@@ -313,7 +326,7 @@ def _solve(problem: Problem, method: str, limits: _Limits, warm: FloatArray | No
     return _Found(end.d, end.lower_bound, end.multipliers, end.taken, is_out, end.stages)
 
 
-def _solve_frank_wolfe(problem: Problem, variant: str, limits: _Limits, report: Any) -> _Found:
+def _solve_frank_wolfe(problem: PlanningProblem, variant: str, limits: _Limits, report: Any) -> _Found:
     from rhocover.planning.frank_wolfe import frank_wolfe
 
     end = frank_wolfe(
@@ -324,7 +337,7 @@ def _solve_frank_wolfe(problem: Problem, variant: str, limits: _Limits, report: 
     return _Found(end.d, end.lower_bound, nowhere, end.steps, end.steps >= limits.max_steps)
 
 
-def _solve_leximin(problem: Problem) -> _Found:
+def _solve_leximin(problem: PlanningProblem) -> _Found:
     from rhocover.planning.interior_point import leximin
 
     if problem.program.rho != np.inf:
@@ -339,7 +352,7 @@ def _solve_leximin(problem: Problem) -> _Found:
     return _Found(end.d, dual_bound(problem.program, multipliers), multipliers, end.num_levels, False)
 
 
-def _checked(problem: Problem, found: _Found, method: str, limits: _Limits) -> Plan:
+def _checked(problem: PlanningProblem, found: _Found, method: str, limits: _Limits) -> Plan:
     """Returns the plan with every number computed again from what its policy visits."""
     members, coverage = problem.members, problem.program.coverage
     d, slack = _visits_of_policy(problem, found, limits.tol)
@@ -381,7 +394,7 @@ def _status(gap: float, found: _Found, limits: _Limits) -> PlanStatus:
     return PlanStatus.OUT_OF_STEPS if found.is_out_of_steps else PlanStatus.STALLED
 
 
-def _visits_of_policy(problem: Problem, found: _Found, tol: float) -> tuple[FloatArray, float]:
+def _visits_of_policy(problem: PlanningProblem, found: _Found, tol: float) -> tuple[FloatArray, float]:
     """Returns what the policy of the solver's point visits, and what to add to the gap for d's own errors.
 
     The policy amplifies what the point misses of the flow equations by as much as its chain mixes slowly:
@@ -401,7 +414,7 @@ def _visits_of_policy(problem: Problem, found: _Found, tol: float) -> tuple[Floa
     return d, slack_of_point(program, found.multipliers, d)
 
 
-def _evaluated(problem: Problem, d: FloatArray, share: float) -> FloatArray | None:
+def _evaluated(problem: PlanningProblem, d: FloatArray, share: float) -> FloatArray | None:
     """Returns the occupancy of d's policy; None where no method finds it.
 
     A policy with several recurrent classes has no one occupancy; a share of the uniform policy's visits
@@ -415,7 +428,7 @@ def _evaluated(problem: Problem, d: FloatArray, share: float) -> FloatArray | No
     return None
 
 
-def _linked(problem: Problem, d: FloatArray, share: float) -> FloatArray:
+def _linked(problem: PlanningProblem, d: FloatArray, share: float) -> FloatArray:
     """Returns d with a share of the uniform policy's visits where pairs of no weight may be needed.
 
     At the optimum the ways between weighted parts may carry nothing at all, and a policy that never takes

@@ -233,7 +233,33 @@ def _count(number: int, noun: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class Objective:
+    """What is to be covered: the order `rho` and the weights `mu`, as the caller gave them."""
+
+    rho: Any
+    mu: Any = None  # None: every pair counts the same
+
+
+@dataclass(frozen=True, eq=False)
+class Criterion:
+    """Which occupancies are meant: long-run ones, or those of runs from `start`; whether to drop pairs."""
+
+    discount: Any = None
+    horizon: Any = None
+    start: Any = None
+    restrict: bool = False
+
+    @property
+    def has_restarts(self) -> bool:
+        """Whether runs begin anew: with a probability, or after so many steps."""
+        return self.discount is not None or self.horizon is not None
+
+
+AVERAGE = Criterion()
+
+
+@dataclass(frozen=True, eq=False)
+class PlanningProblem:
     """A checked problem: `members` has the kept pairs of `mdp`, `states` their old state numbers."""
 
     mdp: MDP
@@ -243,6 +269,42 @@ class Problem:
     states: IntArray
     kept: BoolArray
     restriction: str
+
+    @classmethod
+    def read(
+        cls, mdp: Any, objective: Objective, criterion: Criterion = AVERAGE, eta: Any = 0.0
+    ) -> PlanningProblem:
+        """Returns the checked problem; refuses what is wrong, by the caller's own names."""
+        check_mdp(mdp)
+        rho, mu, c = objective.rho, objective.mu, criterion
+        full = Occupancies.of(mdp, discount=c.discount, horizon=c.horizon, start=c.start, eta=eta)
+        mu = None if mu is None else _read_weights(mdp, mu)
+        weights = np.ones(full.num_pairs) if mu is None else full.flatten(mu, "mu")
+        if mu is not None:
+            checked_weights(mu, "mu")
+        structure = _structure(full, mu, weights, c.restrict)
+        coverage = Coverage(rho, checked_weights(weights, "mu"))
+        members, kept_weights, states = _kept(full, weights, structure)
+        if kept_weights is not weights:
+            coverage = Coverage(rho, kept_weights)
+        if coverage.rho == 0 and not coverage.support.all():
+            raise InvalidArgumentError(
+                "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited. "
+                "Give every pair some weight, or use a small rho such as 0.05."
+            )
+        members.check_floor()
+        rows = flow_rows(members)
+        program = make_program(members, coverage, rows)
+        return cls(mdp, members, program, rows, states, structure.kept, structure.describe(mdp))
+
+    def on_kept_pairs(self) -> PlanningProblem:
+        """Returns the same problem on the model of the kept pairs, with weights that sum to 1."""
+        mdp, members = self.members.mdp, self.members
+        coverage = Coverage(self.program.rho, self.program.coverage.mu_bar)
+        return PlanningProblem(
+            mdp, members, make_program(members, coverage, self.rows), self.rows,
+            np.arange(mdp.num_states), np.ones(mdp.num_pairs, bool), "",
+        )  # fmt: skip
 
     def table(self, d: FloatArray) -> FloatArray:
         """Returns values per entry as a table over all of the caller's states and actions."""
@@ -274,33 +336,6 @@ class Problem:
         states = self.states[members.mdp.pair_state[members.pair]]
         result[states if members.num_steps is None else (members.step, states)] = nu[members.node]
         return result
-
-
-def read_problem(
-    mdp: Any, rho: Any, mu: Any, discount: Any, horizon: Any, start: Any, eta: Any, restrict: bool
-) -> Problem:
-    """Returns the checked problem; refuses what is wrong, by the caller's own names."""
-    check_mdp(mdp)
-    full = Occupancies.of(mdp, discount=discount, horizon=horizon, start=start, eta=eta)
-    mu = None if mu is None else _read_weights(mdp, mu)
-    weights = np.ones(full.num_pairs) if mu is None else full.flatten(mu, "mu")
-    if mu is not None:
-        checked_weights(mu, "mu")
-    structure = _structure(full, mu, weights, restrict)
-    coverage = Coverage(rho, checked_weights(weights, "mu"))
-    members, kept_weights, states = _kept(full, weights, structure)
-    if kept_weights is not weights:
-        coverage = Coverage(rho, kept_weights)
-    if coverage.rho == 0 and not coverage.support.all():
-        raise InvalidArgumentError(
-            "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited.",
-            argument="mu",
-            remedy="Give every pair some weight, or use a small rho such as 0.05.",
-        )
-    members.check_floor()
-    rows = flow_rows(members)
-    program = make_program(members, coverage, rows)
-    return Problem(mdp, members, program, rows, states, structure.kept, structure.describe(mdp))
 
 
 def _read_weights(mdp: MDP, mu: Any) -> FloatArray:

@@ -33,9 +33,9 @@ from rhocover.experiments.reproducing.reproduction import (
     exactly,
     run_jobs,
 )
-from rhocover.exploring.algorithm1 import Algorithm1
-from rhocover.exploring.feedback import Feedback
-from rhocover.exploring.trace import grid_of_steps
+from rhocover.exploring.explorers.algorithm1 import Algorithm1
+from rhocover.exploring.explorers.feedback import Feedback
+from rhocover.exploring.runs.result import grid_of_steps
 from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies

@@ -26,9 +26,8 @@ from rhocover.experiments.reproducing.reproduction import (
     estimates,
     run_jobs,
 )
-from rhocover.exploring.algorithm1 import Algorithm1
-from rhocover.exploring.feedback import Feedback
-from rhocover.exploring.schedules import Constant, Quadratic
+from rhocover.exploring.explorers.algorithm1 import Algorithm1, Constant, Quadratic
+from rhocover.exploring.explorers.feedback import Feedback
 from rhocover.planning import plan
 
 NAME, NUM_STEPS, SEEDS = "peers-worst-ratio", 50_000, 10

@@ -35,7 +35,7 @@ from rhocover.experiments.reproducing.reproduction import (
     estimates,
     run_jobs,
 )
-from rhocover.exploring.feedback import Feedback
+from rhocover.exploring.explorers.feedback import Feedback
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import best_response

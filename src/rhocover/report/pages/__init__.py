@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from rhocover._version import __version__
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring.certificates import Certificate
+from rhocover.exploring.belief.certificates import Certificate
 from rhocover.mdp import MDP
 
 Tone = Literal["good", "fair", "poor", "plain"]

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from rhocover.checks import BoolArray, FloatArray, IntArray
 from rhocover.datasets.result import Audit
 from rhocover.datasets.tally import Tally
-from rhocover.exploring.certificates import Certificate
+from rhocover.exploring.belief.certificates import Certificate
 from rhocover.layout import Layout
 from rhocover.mdp import MDP
 from rhocover.report.figures.lines import curve_of

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rhocover.exploring.trace import regret_column
+from rhocover.exploring.runs.result import regret_column
 from rhocover.report.figures.over_time import regret_figure, worst_ratio_figure
 from rhocover.report.pages import (
     KeyNumber,

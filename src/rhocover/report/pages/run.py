@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from rhocover.exploring import Run
-from rhocover.exploring.certificates import Certificate
-from rhocover.exploring.trace import regret_column
+from rhocover.exploring.belief.certificates import Certificate
+from rhocover.exploring.runs.result import regret_column
 from rhocover.learning.evidence import Evidence
 from rhocover.report.figures.lines import curves_of_runs
 from rhocover.report.figures.over_time import regret_figure, run_figure

@@ -1,0 +1,461 @@
+"""Runs in environments: which episodes they had, whether their states are Markov, what they cover.
+
+Counts of transitions go on where an episode ends, with the next start, as the model does that is planned
+on. The tally says what the environment did: ends are ends there.
+
+A run in a world that nobody has a model of is judged, once it is over, by the model that it saw: the
+empirical one of all its transitions (`data.observed`), on the part that can be visited for ever; the trace
+compares the counts at each of its steps with the best coverage of that model. It is an estimate of what was
+possible, made with all the data, and the same for every step: what was not met is not in it. So it is
+compared with visits only where these are about the same pairs: where each pair with a weight was visited, and
+none of them is outside of it. Which pairs have a weight, met or not, says the `Scope`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+
+from rhocover import checks
+from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.collecting.env_run import EnvRun
+from rhocover.collecting.scope import Scope, make_scope
+from rhocover.collecting.state_index import EpisodeCounts, StateIndex
+from rhocover.coverage import checked_weights
+from rhocover.datasets.empirical_model import Observed, observed_model
+from rhocover.datasets.tally import Tally
+from rhocover.documents import plain
+from rhocover.errors import InvalidArgumentError
+from rhocover.exploring.belief import NEVER
+from rhocover.exploring.belief.certificates import (
+    STATES_UNKNOWN,
+    Certificate,
+    certify_visits,
+    evidence_of,
+    open_evidence,
+)
+from rhocover.exploring.belief.learned import LearnedModel, weights_of
+from rhocover.exploring.explorers.registry import explorer_document, explorer_name
+from rhocover.exploring.problem import Problem, make_problem
+from rhocover.exploring.runs.result import COLUMNS, Run, make_trace, measure
+from rhocover.exploring.runs.runner import Runner, run_fields
+from rhocover.exploring.worlds import Index, counts_of_moves
+from rhocover.learning.evidence import Evidence
+from rhocover.learning.markov import MarkovTest
+from rhocover.planning.problem import Objective
+from rhocover.printing import printed
+
+AS_IF = (
+    "Visits are counts and stay true; plans, the best, gaps and certificates are about these states as if "
+    "they were Markov, not about the environment."
+)
+IF_MARKOV = "if these states were Markov, which they are not"
+
+
+@dataclass(frozen=True, eq=False)
+class TalliedRun(Run):
+    """A run in an environment. `tally` counts what it did there by the environment's own states."""
+
+    tally: Tally = field(
+        kw_only=True
+    )  # over the states met; its episodes, ends and starts are those of the run
+    episode_counts: EpisodeCounts = field(kw_only=True, repr=False)
+
+    @cached_property
+    def markov(self) -> MarkovTest:
+        """Whether the states were seen not to be Markov: what followed pairs depended on what came before."""
+        return self.episode_counts.markov_test()
+
+    @property
+    def planned_distance(self) -> float:
+        """The share of the visits that are in other states than where the best plan would have them.
+
+        Total variation; the plan is that on `problem`. It falls with the steps if the states are Markov.
+        """
+        excess = (self.visits / max(int(self.visits.sum()), 1) - self.problem.d_star).astype(float)
+        return float(np.abs(np.bincount(self.problem.mdp.pair_state, excess)).sum()) / 2
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What it means if the states are not Markov; nothing otherwise."""
+        if not self.markov.is_found:
+            return ()
+        away = f"{100 * self.planned_distance:.2g}% of the visits are in other states than the plan asks."
+        return (f"{self.markov} {away} {AS_IF}",)
+
+    def certificate(self, delta: float = 0.05) -> Certificate:
+        """Returns how close the visits are to the best, as far as can be known, and what that supposes."""
+        found = super().certificate(delta)
+        return if_markov(found) if self.markov.is_found else found
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the numbers of the run, ready for JSON (infinities as text, None for nan)."""
+        tally = self.tally
+        return super().summary() | {
+            "num_episodes": tally.num_episodes,
+            "num_truncated": tally.num_truncated,
+            "markov": self.markov.document() | {"planned_distance": self.planned_distance},
+            "remarks": list(self.remarks),
+        }
+
+    @printed
+    def __str__(self) -> str:
+        return "\n  ".join([super().__str__(), *self.remarks])
+
+    __repr__ = __str__
+
+
+def if_markov(certificate: Certificate) -> Certificate:
+    """Returns a certificate that says that it supposes Markov states where there are none."""
+    condition = f"{certificate.condition} and {IF_MARKOV}".removeprefix(" and ")
+    return replace(certificate, condition=condition)
+
+
+def restarting_tally(
+    asked: EnvRun, index: Index, keys: list[Any], moves: IntArray, episodes: EpisodeCounts
+) -> Tally:
+    """Returns all counts over all states that have a number; ends lead to starts, as they were counted."""
+    num_states, num_actions = index.num_states, index.num_actions
+    rows = np.asarray(index.pair_state) * num_actions + np.asarray(index.pair_action)
+    found = counts_of_moves(index, moves).tocoo()
+    shape = (num_states * num_actions, num_states)
+    table = sp.csr_array((found.data, (rows[found.coords[0]], found.coords[1])), shape=shape)
+    starts = np.zeros(num_states, np.int64)
+    starts[list(episodes.starts)] = list(episodes.starts.values())
+    return Tally.from_counts(
+        keys, num_actions, table, np.zeros(shape[0], np.int64), starts, num_truncated=episodes.num_truncated,
+        state_names=tuple(asked.states.name(key) for key in keys), action_names=asked.actions.names,
+        layout=asked.states.layout(keys), source=asked.name,
+    )  # fmt: skip
+
+
+def true_tally(asked: EnvRun, restarting: Tally, index: Index, episodes: EpisodeCounts) -> Tally:
+    """Returns the counts of what the environment did, over the states met: ends are no moves."""
+    A, met = restarting.num_actions, np.flatnonzero(met_states(restarting))
+    rows = np.asarray(index.pair_state) * A + np.asarray(index.pair_action)
+    again, ends = restarts_of(episodes, rows, restarting.moves.shape)
+    own = (met[:, None] * A + np.arange(A)).ravel()
+    keys = [restarting.keys[s] for s in met.tolist()]
+    others = set(keys)
+    return Tally.from_counts(
+        keys, A, (restarting.moves - again)[own][:, met], ends[own], restarting.starts[met],
+        num_truncated=restarting.num_truncated,
+        end_keys=tuple(key for key in episodes.end_keys if key not in others),
+        state_names=tuple(asked.states.name(key) for key in keys), action_names=restarting.action_names,
+        layout=asked.states.layout(keys), source=restarting.source,
+    )  # fmt: skip
+
+
+def met_states(restarting: Tally) -> BoolArray:
+    """Returns which states were met: acted in, led to, or begun in."""
+    led_to = np.asarray(restarting.moves.sum(axis=0)).ravel()
+    return (restarting.counts.sum(axis=1) > 0) | (led_to > 0) | (restarting.starts > 0)
+
+
+def restarts_of(
+    episodes: EpisodeCounts, rows: IntArray, shape: tuple[int, ...]
+) -> tuple[sp.csr_array, IntArray]:
+    """Returns which starts followed ends, `[S*A, S]`, and how often each pair ended its episode, `[S*A]`."""
+    places = np.array(list(episodes.restarts), np.int64).reshape(-1, 2)
+    times = np.fromiter(episodes.restarts.values(), np.int64, len(episodes.restarts))
+    pairs = rows[places[:, 0]]
+    ends = np.zeros(shape[0], np.int64)
+    np.add.at(ends, pairs, times)
+    return sp.csr_array((times, (pairs, places[:, 1])), shape=shape), ends
+
+
+NO_TRUTH = (
+    "needs the true transitions, and a run that learned an environment does not have them. Where the "
+    'environment has a table, explore rhocover.MDP.from_gymnasium(env) with model="learned"; elsewhere '
+    "until=SmallModelError(...) bounds the error by the counts alone."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class EnvironmentRun(TalliedRun):
+    """A run in an environment without a table. `mdp` is the model that was seen in it.
+
+    Tables are over the states of that model; `keys` says which states of the environment they are. Visits
+    outside of it are not in them: `num_outside` says how many there were, `untried` how many pairs of states
+    that were met were never tried. `divergence` and `worst_ratio` are over all pairs with a weight.
+    """
+
+    has_truth: ClassVar[bool] = False
+
+    keys: tuple[Any, ...] = ()
+    restarting: Tally = field(kw_only=True)  # as planned on: ends lead to the next start
+    scope: Scope = field(kw_only=True)  # what there is to be covered
+    num_outside: int = 0
+    untried: int = 0
+    knows_states: bool = False  # whether the explorer was told of all states there can be
+
+    @printed
+    def __str__(self) -> str:
+        pair, count = self.least_visited
+        head = (
+            f"Run of {self.explorer} in {self.tally.source} (dynamics learned) at rho = {self.rho:g}: "
+            f"{self.num_steps} steps, coverage {self.coverage_text}."
+        )
+        least = f"least visited in the model that was seen: {pair}, {count} times"
+        notes = [least, self.restriction, *self.remarks]
+        return "\n  ".join([head, *self._figures(), *(note for note in notes if note)])
+
+    __repr__ = __str__
+
+    def _figures(self) -> list[str]:
+        """Returns divergence and worst ratio: beside the best where it is about the same pairs."""
+        if self.num_missing:
+            part = (
+                f"of the {self.scope.num_visited} visited alone: divergence {self.visited_divergence:.6g}, "
+                f"worst ratio {self.visited_worst_ratio:.6g} (a part: there is no best to compare it with)"
+            )
+            all_of_it = f"{self.divergence:.6g}, worst ratio {self.worst_ratio:.6g}: {self._missing()}"
+            return [f"divergence  {all_of_it}", *([part] if self.scope.num_visited else [])]
+        if not self.is_comparable:
+            return [
+                f"divergence  {self.divergence:.6g}, worst ratio {self.worst_ratio:.6g}  (no best is known: "
+                f"some pairs are not in the model that was seen)"
+            ]
+        judged = f"over the {self.visits.size} pairs of the model that was seen"
+        return [
+            f"divergence  {self.divergence:.6g}  (best {self.best.divergence:.6g} {judged})",
+            f"worst ratio {self.worst_ratio:.6g}  (the best plan at this rho: {self.best.worst_ratio:.6g})",
+        ]
+
+    def _missing(self) -> str:
+        were = "pair with a weight was" if self.num_missing == 1 else "pairs with a weight were"
+        return f"{self.num_missing} {were} never visited"
+
+    @property
+    def num_states_met(self) -> int:
+        """How many states were met."""
+        return self.scope.num_met
+
+    @property
+    def restriction(self) -> str:
+        """What of what was met is not judged."""
+        return self.mdp.note
+
+    @property
+    def is_open(self) -> bool:
+        """Whether coverage is that of the states met so far, because there may be others that matter."""
+        return self.scope.is_open
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every pair with a weight was visited, and it is known which there are."""
+        return not self.is_open and self.num_missing == 0
+
+    @property
+    def num_missing(self) -> int:
+        """How many pairs with a weight have no visit, as far as is known which there are."""
+        return self.scope.num_missing
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether `best` is about the pairs that the figures of the visits are about."""
+        return self.num_missing == 0 and bool(np.isfinite(self.trace["divergence"][-1]))
+
+    @property
+    def coverage_text(self) -> str:
+        """How much is covered, of what: complete, incomplete, or of the states met so far."""
+        return self.scope.text
+
+    @property
+    def divergence(self) -> float:
+        """D_rho over all pairs with a weight; infinite for rho >= 1 while one of them has no visit."""
+        return self.scope.figures(self.rho)[0]
+
+    @property
+    def worst_ratio(self) -> float:
+        """Max mubar/d_hat over all pairs with a weight; infinite while one of them has no visit."""
+        return self.scope.figures(self.rho)[1]
+
+    @property
+    def visited_divergence(self) -> float:
+        """D_rho over the visited pairs alone; infinite if none of them has a weight."""
+        return self.scope.visited_figures(self.rho)[0]
+
+    @property
+    def visited_worst_ratio(self) -> float:
+        """Max mubar/d_hat over the visited pairs alone; infinite if none of them has a weight."""
+        return self.scope.visited_figures(self.rho)[1]
+
+    @property
+    def gap(self) -> float:
+        """What `certificate()` is sure of; infinite unless it is known which states there are."""
+        return self.certificate().gap if self.knows_states and self.is_complete else np.inf
+
+    def certificate(self, delta: float = 0.05) -> Certificate:
+        """Returns how close the visits are to the best, as far as can be known: an estimate only."""
+        assert isinstance(self.belief, LearnedModel)
+        delta = checks.probability(delta, "delta", open_ends=True)
+        if self.num_missing:
+            return Certificate(self.divergence, np.inf, np.inf, 0.0, delta)
+        found = certify_visits(self.belief, self.belief.moves, delta)
+        if self.knows_states or not np.isfinite(found.gap):
+            return if_markov(found) if self.markov.is_found else found
+        return replace(found, gap=np.inf, lower_bound=0.0, condition=STATES_UNKNOWN)
+
+    def evidence(self, delta: float = 0.05) -> Evidence | None:
+        """Returns how often what was met was tried; nothing can be said of what was not met.
+
+        Pairs have the numbers of the rows of `tally`; states that were not met, those of the environment.
+        """
+        assert isinstance(self.belief, LearnedModel)
+        delta = checks.probability(delta, "delta", open_ends=True)
+        unvisited = np.flatnonzero(self.tally.counts.ravel() == 0).tolist()
+        names = {
+            "noun": self.scope.noun, "unvisited": tuple(unvisited),
+            "unvisited_names": tuple(self.tally.pair_name(pair) for pair in unvisited),
+        }  # fmt: skip
+        if not self.knows_states:
+            found = open_evidence(self.belief, self.belief.moves, delta)
+            return replace(found, num_possible=self.scope.num_possible, **names)
+        found = evidence_of(self.belief, self.belief.moves, int(self.last_states[0]), delta)
+        restarting = self.restarting
+        unmet = tuple(restarting.keys[s] for s in found.unmet)
+        called = tuple(restarting.state_name(s) for s in found.unmet)
+        return replace(found, unmet=unmet, unmet_names=called, **names)
+
+    def model_error(self) -> NoReturn:
+        """Refuses: nobody knows the true transitions."""
+        raise InvalidArgumentError(f"`model_error` {NO_TRUTH}")
+
+    def planning_regret(self, *, num_rewards: int = 100, seed: int = 0) -> NoReturn:
+        """Refuses: nobody knows the true transitions."""
+        raise InvalidArgumentError(f"`planning_regret` {NO_TRUTH}")
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the numbers of the run, ready for JSON (infinities as text, None for nan)."""
+        found = super().summary()
+        best = ("best_divergence", "best_gap", "best_worst_ratio")
+        kept = {name: found[name] if self.is_comparable else None for name in best}
+        return found | kept | {"scope": self.scope.document(), "oracle_gap": plain(self.gap)}
+
+
+@dataclass(frozen=True, eq=False)
+class EnvRecord:
+    """What a run in an environment leaves beside its counts; `snapshots` are counts at some of its steps."""
+
+    states: StateIndex
+    episodes: EpisodeCounts
+    snapshots: list[tuple[int, IntArray]]
+
+
+def known_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) -> TalliedRun:
+    """Returns the run of a known model with what it did in the environment."""
+    assert asked.table is not None
+    index, keys, episodes = record.states.index, list(record.states.numbers), record.episodes
+    restarting = restarting_tally(asked, index, keys, runner.now.seen.moves, episodes)
+    fields = run_fields(asked.table.model, asked.spec, runner, seconds)
+    tally = true_tally(asked, restarting, index, episodes)
+    return TalliedRun(**fields, tally=tally, episode_counts=episodes)
+
+
+def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) -> EnvironmentRun:
+    """Returns the run, judged by the model seen in it."""
+    now, spec, index, episodes = runner.now, asked.spec, runner.now.seen.index, record.episodes
+    belief = now.state.belief.at(now.seen, now.num_steps)  # type: ignore[attr-defined]
+    keys = list(record.states.numbers)
+    restarting = restarting_tally(asked, index, keys, now.seen.moves, episodes)
+    seen, weights = observed_model(restarting), _weights(belief)
+    mdp = replace_note(seen)
+    problem = make_problem(mdp, Objective(spec.rho, _some(weights[seen.pairs])))
+    tally, own = (
+        true_tally(asked, restarting, index, episodes),
+        np.repeat(met_states(restarting), restarting.num_actions),
+    )
+    scope = make_scope(asked, tally.keys, tally.end_keys, weights[own], restarting.counts.ravel()[own])
+    visits = restarting.counts.ravel()[seen.pairs]
+    needed = scope.num_weighted if _is_whole(weights, seen) else NEVER
+    rows = [_row(problem, counts, step, seen, weights, needed) for step, counts in record.snapshots]
+    acted = np.flatnonzero(restarting.counts.sum(axis=1) > 0)
+    return EnvironmentRun(
+        mdp=mdp,
+        problem=problem,
+        explorer=explorer_name(spec.explorer),
+        explorer_settings=explorer_document(spec.explorer),
+        seed=spec.seed,
+        num_steps=now.num_steps,
+        visits=checks.frozen(visits),
+        moves=checks.frozen(_moves(problem, restarting, seen)),
+        first_states=checks.frozen(now.first_states),
+        last_states=checks.frozen(now.position.states),
+        trace=replace(make_trace(rows, problem), num_weighted=scope.num_weighted),
+        belief=belief,
+        model="learned",
+        is_enough=now.is_enough,
+        episodes=tuple(now.episodes),
+        seconds=seconds,
+        keys=tuple(restarting.keys[s] for s in np.unique(seen.pairs // restarting.num_actions)),
+        tally=tally,
+        episode_counts=episodes,
+        restarting=restarting,
+        scope=scope,
+        num_outside=int(restarting.num_steps - visits.sum()),
+        untried=int((restarting.counts[acted] == 0).sum()),
+        knows_states=asked.told_states is not None,
+    )
+
+
+def replace_note(seen: Observed) -> Any:
+    """Returns the model that was seen, with what it leaves out as its note."""
+    mdp = seen.mdp
+    if not seen.note:
+        return mdp
+    return type(mdp).from_pairs(
+        mdp.transitions, mdp.pair_state, mdp.pair_action, num_actions=mdp.num_actions, start=mdp.start,
+        state_labels=mdp.state_labels, action_labels=mdp.action_labels, layout=mdp.layout, name=mdp.name,
+        note=seen.note,
+    )  # fmt: skip
+
+
+def _weights(belief: LearnedModel) -> FloatArray:
+    """Returns the weight of each pair that has a number, `[n]`: as given, or as a rule says it now."""
+    if belief.frame.mu is not None:
+        return belief.frame.mu
+    weights = np.zeros(belief.frame.world.num_pairs)
+    weights[belief.known.pairs] = weights_of(belief.frame, belief.known)
+    return weights
+
+
+def _some(weights: FloatArray) -> FloatArray:
+    """Returns weights to plan for; ones where nothing that was seen matters."""
+    return checked_weights(weights, "mu") if weights.any() else np.ones(weights.size)
+
+
+def _is_whole(weights: FloatArray, seen: Observed) -> bool:
+    """Whether each pair with a weight is in the model that was seen."""
+    inside = np.zeros(weights.size, bool)
+    inside[seen.pairs] = True
+    return bool(inside[weights > 0].all()) and bool(weights.any())
+
+
+def _row(
+    problem: Problem, counts: IntArray, step: int, seen: Observed, weights: FloatArray, needed: int
+) -> list[float]:
+    """Returns a row of the trace, with figures once so many pairs with a weight were visited."""
+    visits = np.zeros(weights.size, np.int64)
+    visits[: counts.size] = counts
+    inside, visited = visits[seen.pairs], int(np.count_nonzero(visits[weights > 0]))
+    if visited == needed:
+        row = dict(zip(COLUMNS, measure(problem, inside, step), strict=True))
+        return list((row | {"gap": np.inf, "oracle_gap": np.inf}).values())  # what was seen certifies nothing
+    support = np.flatnonzero(problem.coverage.support)
+    least = int(support[np.argmin(inside[support])])
+    row = dict.fromkeys(COLUMNS, np.nan) | {"steps": step, "visited": visited}
+    return list((row | {"least_pair": least, "least_count": int(inside[least])}).values())
+
+
+def _moves(problem: Problem, tally: Tally, seen: Observed) -> IntArray:
+    """Returns the counts of transitions aligned with the model's own; those that left it are not in it."""
+    P = problem.mdp.transitions
+    states = np.unique(seen.pairs // tally.num_actions)
+    counts = sp.csr_array(tally.moves[seen.pairs][:, states])
+    rows = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
+    return np.asarray(counts[rows, P.indices]).ravel().astype(np.int64)

@@ -1,0 +1,381 @@
+"""Which state of ours an observation is: by the states of a known model, or by an index that grows.
+
+Both number the keys of states (see `adapters.codes`) and count transitions. A `FixedStateIndex` knows all
+states of a model and refuses what its table rules out. A `GrowingStateIndex` gives numbers as states are met:
+state k has the pairs kA, ..., kA + A - 1, and numbers stay what they are. A `StateReader` leads from what an
+environment shows to the number of a state, and says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.environments.encoding import OutsideSpaceError, StateCode, WholeNumber
+from rhocover.environments.stepping import TookTooLongError
+from rhocover.errors import EnvironmentFailedError, parse_text, shortened
+from rhocover.exploring.worlds import Index, OpenIndex
+from rhocover.learning.markov import MarkovTest, markov_test
+from rhocover.mdp import MDP
+
+LEAST_ROOM = 64  # states to make room for at first
+
+
+class StateIndex(Protocol):
+    """Numbers of states and transitions."""
+
+    numbers: dict[Hashable, int]  # of the keys known so far
+
+    @property
+    def index(self) -> Index:
+        """What the numbers mean now."""
+        ...
+
+    def add(self, key: Hashable) -> int:
+        """Returns the number that a key gets; refuses one that cannot be."""
+        ...
+
+    def note_start(self, state: int) -> None:
+        """Takes note that an episode began in a state."""
+        ...
+
+    def count(self, pairs: IntArray, nexts: IntArray, moves: IntArray) -> IntArray:
+        """Returns `moves`, longer perhaps, with these transitions added."""
+        ...
+
+
+class FixedStateIndex:
+    """The states of a model; `keys` are theirs, by number."""
+
+    def __init__(self, model: MDP, keys: Sequence[Hashable]) -> None:
+        self.index: MDP = model
+        self.numbers: dict[Hashable, int] = {key: number for number, key in enumerate(keys)}
+        P, S = model.transitions, model.num_states
+        rows = np.repeat(np.arange(model.num_pairs), np.diff(P.indptr))
+        self._codes = rows * S + P.indices  # sorted: rows are, and indices within them
+        self._order = np.argsort(self._codes)
+        self._codes = self._codes[self._order]
+
+    def add(self, key: Hashable) -> int:
+        """Refuses a state that the table says is never met."""
+        raise EnvironmentFailedError(
+            parse_text(
+                f"the environment is in state {key}, which its own table says cannot be reached. Learn the "
+                'dynamics instead of trusting the table: `model="learned"`.'
+            )
+        )
+
+    def note_start(self, state: int) -> None:
+        """Forgets it: the table says where episodes begin."""
+
+    def count(self, pairs: IntArray, nexts: IntArray, moves: IntArray) -> IntArray:
+        """Returns `moves` with these transitions added; refuses those that the table rules out."""
+        codes = pairs * self.index.num_states + nexts
+        place = np.minimum(np.searchsorted(self._codes, codes), self._codes.size - 1)
+        wrong = np.flatnonzero(self._codes[place] != codes)
+        if wrong.size:
+            pair, state = int(pairs[wrong[0]]), int(nexts[wrong[0]])
+            raise EnvironmentFailedError(
+                parse_text(
+                    f"the environment went from {self.index.pair_name(pair)} to state {state}, which its own "
+                    'table gives probability 0. Learn the dynamics instead of trusting it: `model="learned"`.'
+                )
+            )
+        np.add.at(moves, self._order[place], 1)
+        return moves
+
+
+class GrowingStateIndex:
+    """The states met so far, each with the same actions; `weights` says the weight of a key's pairs."""
+
+    def __init__(self, num_actions: int, weights: Any = None, name: str = "") -> None:
+        self.num_actions = num_actions
+        self.numbers: dict[Hashable, int] = {}
+        self.keys: list[Hashable] = []
+        self._weigh, self._weights, self.name = weights, np.zeros((LEAST_ROOM, num_actions)), name
+        self._transitions: dict[tuple[int, int], int] = {}
+        self._leaves, self._arrives = np.zeros(LEAST_ROOM, np.int64), np.zeros(LEAST_ROOM, np.int64)
+        self._roots: set[int] = set()
+        self._index: OpenIndex | None = None
+
+    def add(self, key: Hashable) -> int:
+        """Returns the next number, which is the key's from now on."""
+        number = len(self.keys)
+        self.numbers[key] = number
+        self.keys.append(key)
+        self._weights = _with_room(self._weights, number + 1)
+        self._weights[number] = 1.0 if self._weigh is None else self._weigh(key)
+        self._index = None
+        return number
+
+    @property
+    def index(self) -> OpenIndex:
+        """The states and transitions of now; arrays are shared, and only ever get longer."""
+        if self._index is None:
+            S, k = len(self.keys), len(self._transitions)
+            weights: FloatArray = self._weights[:S].ravel()
+            leaves, arrives = self._leaves[:k], self._arrives[:k]
+            roots = np.array(sorted(self._roots), np.int64)
+            self._index = OpenIndex(S, self.num_actions, leaves, arrives, weights, roots, self.name)
+        return self._index
+
+    def note_start(self, state: int) -> None:
+        """Takes note that an episode began in a state."""
+        if state not in self._roots:
+            self._roots.add(state)
+            self._index = None
+
+    def count(self, pairs: IntArray, nexts: IntArray, moves: IntArray) -> IntArray:
+        """Returns `moves` with these transitions added, longer where some are new."""
+        S = len(self.keys)
+        codes, counts = np.unique(pairs * S + nexts, return_counts=True)
+        numbers = np.array([self._number(*divmod(code, S)) for code in codes.tolist()], np.int64)
+        if moves.size < len(self._transitions):
+            moves = np.concatenate([moves, np.zeros(len(self._transitions) - moves.size, np.int64)])
+        moves[numbers] += counts
+        return moves
+
+    def count_earlier(self, pairs: IntArray, nexts: IntArray, counts: IntArray) -> IntArray:
+        """Returns the counts of transitions that were seen before the first step."""
+        numbers = [
+            self._number(pair, state) for pair, state in zip(pairs.tolist(), nexts.tolist(), strict=True)
+        ]
+        moves = np.zeros(len(self._transitions), np.int64)
+        np.add.at(moves, np.array(numbers, np.int64), counts)
+        return moves
+
+    def _number(self, pair: int, state: int) -> int:
+        """Returns the number of a transition, a new one at the first time."""
+        number = self._transitions.setdefault((pair, state), len(self._transitions))
+        if number >= self._leaves.size:
+            self._leaves, self._arrives = (_with_room(a, number + 1) for a in (self._leaves, self._arrives))
+        if self._index is not None and number >= self._index.leaves.size:
+            self._index = None
+        self._leaves[number], self._arrives[number] = pair, state
+        return number
+
+
+def _with_room(array: Any, size: int) -> Any:
+    """Returns the array, or a copy with room for twice as many rows; rows beyond are zero."""
+    if array.shape[0] >= size:
+        return array
+    larger = np.zeros((2 * size, *array.shape[1:]), array.dtype)
+    larger[: array.shape[0]] = array
+    return larger
+
+
+# What an environment may raise that is its failure: sys.exit() too, which would end the run without a word.
+RAISED = (Exception, TookTooLongError, SystemExit, GeneratorExit)
+
+
+KEPT_STEPS = 1 << 18  # steps that are kept one by one: some megabytes, and a second for the test
+ENDED = -1  # the next state of a step that ended its episode
+
+
+class EpisodeCounts:
+    """Counts beginnings and ends of episodes; pairs and states have the numbers of the run's index.
+
+    Where an episode ends the counts of a run go on with the next start, as the model does that it is planned
+    on. This remembers which of them were ends, so that a tally can say what the environment did. It also
+    keeps the first steps one by one, for the test of whether its states are Markov.
+    """
+
+    def __init__(self) -> None:
+        self.starts: Counter[int] = Counter()  # how often an episode began in a state
+        self.restarts: Counter[tuple[int, int]] = Counter()  # ends: the pair, and the start that followed
+        self.num_cut = 0  # episodes that a time limit ended
+        self.end_keys: dict[Hashable, None] = {}  # what was shown where episodes ended, in order
+        self._is_open: dict[int, bool] = {}  # which copies are in the middle of an episode
+        self._kept: list[tuple[Any, ...]] = []  # states, actions, next states, whether they began, copies
+        self._num_kept = 0
+
+    @property
+    def num_episodes(self) -> int:
+        """Episodes of one step or more."""
+        return self.starts.total()
+
+    @property
+    def num_truncated(self) -> int:
+        """Those that did not end: cut by a time limit, or by the end of the run."""
+        return self.num_cut + sum(self._is_open.values())
+
+    def add(
+        self, states: IntArray, actions: IntArray, pairs: IntArray, nexts: IntArray, ended: BoolArray,
+        cut: BoolArray, copies: IntArray,
+    ) -> None:  # fmt: skip
+        """Takes steps, `[T]` each: whether they ended or cut their episode, and which copy made them."""
+        began = self._began(ended | cut, copies)
+        self.starts.update(states[began].tolist())
+        self.restarts.update(zip(pairs[ended].tolist(), nexts[ended].tolist(), strict=True))
+        self.num_cut += int(np.count_nonzero(cut & ~ended))
+        num = min(KEPT_STEPS - self._num_kept, states.size)
+        if num > 0:
+            columns = (states, actions, np.where(ended, ENDED, nexts), began, copies)
+            self._kept.append(tuple(column[:num].astype(np.int32) for column in columns))
+            self._num_kept += num
+
+    def _began(self, over: BoolArray, copies: IntArray) -> BoolArray:
+        """Returns which steps are the first of their episode."""
+        began = np.empty(over.size, bool)
+        for copy in np.unique(copies).tolist():
+            own = np.flatnonzero(copies == copy)
+            began[own[1:]] = over[own[:-1]]
+            began[own[0]] = not self._is_open.get(copy, False)
+            self._is_open[copy] = not over[own[-1]]
+        return began
+
+    def markov_test(self) -> MarkovTest:
+        """Returns whether the states were seen not to be Markov, by the first steps."""
+        columns = zip(*self._kept, strict=True) if self._kept else ([np.zeros(0, np.int64)] for _ in range(5))
+        return markov_test(*(np.concatenate(parts) for parts in columns))
+
+
+class StateReader:
+    """Numbers observations of a space: their key by the code, its number by the index."""
+
+    def __init__(self, space: Any, states: StateCode, index: StateIndex) -> None:
+        self.space, self.states, self.index = space, states, index
+        self.key = states.key
+        self.is_plain = False  # whether observations are numbers, which nobody can change
+        self.find = self._known  # the number of an observation's state; None if it has none yet
+
+    def _known(self, observation: Any) -> int | None:
+        return self.index.numbers.get(self.key(observation))
+
+    def adapt_to(self, observation: Any) -> None:
+        """Adapts to the first observation: all the others are read as that one asks for.
+
+        Arrays are read in the space's own type: what is stored has it, and must be counted as what is counted
+        now. A whole number of a Discrete space is its own key.
+        """
+        if isinstance(self.states, WholeNumber) and isinstance(observation, int | np.integer):
+            get, known = self.index.numbers.get, self._known
+            self.find = lambda shown: get(shown) if type(shown) is int else known(shown)
+            self.is_plain = True
+        if getattr(self.space, "shape", None) and self.space.dtype is not None:
+            self._read_arrays()
+
+    def number(self, observation: Any, num_steps: int) -> int:
+        """Returns the state's number, a new one at the first time; `num_steps` is for the message."""
+        try:
+            key = self.key(observation)
+            known = self.index.numbers.get(key)
+            if known is not None:
+                return known
+            self._check_inside(observation)
+            return self.index.add(key)
+        except Exception as error:  # what is shown may fail in any way when it is looked at
+            raise refused(error, num_steps) from error
+
+    def _read_arrays(self) -> None:
+        """Has arrays read in the space's own type and shape; those that have both are read as they are."""
+        key, cast, get = self.states.key, self._cast, self.index.numbers.get
+        own, shape = self.space.dtype, self.space.shape
+        self.key = lambda shown: key(cast(shown))
+
+        def find(shown: Any) -> int | None:
+            is_own = type(shown) is np.ndarray and shown.dtype is own and shown.shape == shape
+            return get(key(shown if is_own else cast(shown)))
+
+        self.find = find
+
+    def _cast(self, shown: Any) -> Any:
+        """Returns an array in the space's own type; refuses another shape, and numbers that do not fit."""
+        own, shape = self.space.dtype, self.space.shape
+        array = np.asarray(shown)
+        if array.shape != shape:
+            raise OutsideSpaceError(
+                f"{shown!r} of shape {array.shape}, expected one of {self.space}. Correct one of them."
+            )
+        if array.dtype == own:
+            return array
+        result = array.astype(own)
+        if own.kind in "iu" and not np.array_equal(result, array):
+            raise OutsideSpaceError(
+                f"{shown!r}, which {own}, the type of its space, cannot hold. Correct the one or the other."
+            )
+        return result
+
+    def _check_inside(self, observation: Any) -> None:
+        """Refuses an observation outside its own space; asked once for each state."""
+        space = self.space
+        if space.contains(observation):
+            return
+        if isinstance(observation, int | np.integer | np.ndarray) and space.contains(
+            np.asarray(observation, space.dtype)
+        ):
+            return
+        raise EnvironmentFailedError(
+            f"the environment showed {shown_as(observation)}, which is not in its observation space {space}. "
+            "Correct the one or the other; what was seen before is kept."
+        )
+
+
+def read_ends(terminated: Any, truncated: Any) -> tuple[bool, bool]:
+    """Returns whether a step ended and whether it cut its episode; refuses what is neither true nor false."""
+    return _flag(terminated, "terminated"), _flag(truncated, "truncated")
+
+
+def _flag(value: Any, name: str) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    is_number = np.ndim(value) == 0 or np.size(value) == 1
+    number = np.asarray(value).reshape(-1)[0] if is_number else None
+    if isinstance(number, np.number | np.bool_) and number in (0, 1):
+        return bool(number)
+    raise EnvironmentFailedError(
+        f"the environment gave {name} = {shortened(repr(value))}, expected True or False. Correct its "
+        "step(); what was seen before is kept."
+    )
+
+
+def read_reward(reward: Any) -> float:
+    """Returns a reward as a float; refuses what is no number, or one that no float holds."""
+    try:
+        if (
+            not isinstance(reward, str | bytes)
+            and reward is not np.ma.masked
+            and np.size(reward) == 1
+            and np.asarray(reward).dtype.kind in "biufO"
+        ):
+            return float(np.asarray(reward).reshape(-1)[0])
+    except Exception:  # a reward may fail in any way when it is asked for its number
+        pass
+    shown = f"one of {reward.bit_length()} bits" if isinstance(reward, int) else shown_as(reward)
+    raise EnvironmentFailedError(
+        f"the environment gave the reward {shown}, expected a number that a float can hold. Wrap "
+        "it so that rewards are such."
+    )
+
+
+def failed(what: str, num_steps: int, error: BaseException) -> EnvironmentFailedError:
+    """Returns the error for an environment that raised one of its own, or took too long."""
+    if isinstance(error, TookTooLongError):
+        late = f"the environment {error} after {num_steps} steps. What was seen before is kept. "
+        return EnvironmentFailedError(parse_text(f"{late}Find out what it waits for, or allow more."))
+    return EnvironmentFailedError(
+        f"the environment {what} after {num_steps} steps: {type(error).__name__}: {shown_as(error, str)}. "
+        "What was seen before is kept. Mend the environment, or leave out what makes it fail."
+    )
+
+
+def refused(error: BaseException, num_steps: int) -> EnvironmentFailedError:
+    """Returns the error for an environment that showed something that is no state."""
+    said = shown_as(error, str, 1500)  # of ours, it ends with the way out
+    if isinstance(error, EnvironmentFailedError):
+        return EnvironmentFailedError(f"after {num_steps} steps: {said}")
+    return EnvironmentFailedError(
+        f"after {num_steps} steps the environment showed something that is no state: {said}"
+    )
+
+
+def shown_as(thing: Any, how: Callable[[Any], str] = repr, most: int = 300) -> str:
+    """Returns what a thing of an environment's looks like, in few letters, whatever it does when asked."""
+    try:
+        return shortened(how(thing), most)
+    except Exception:
+        return f"(a {type(thing).__name__} that cannot be shown)"

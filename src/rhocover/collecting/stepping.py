@@ -1,0 +1,389 @@
+"""What worlds made from environments share: choosing actions, seeding, batches of steps.
+
+An environment cannot be stepped inside a compiled loop, so actions are chosen one at a time, by the same
+rules as in the simulator (`Chooser`). What is chosen is counted at once, so that the next choice knows of it.
+Arrays have room for states that are met during a block; pairs of such a state choose uniformly, or in turn.
+
+An environment is seeded at its first reset, and again now and then at the beginning of an episode (`Seeds`).
+Seeding again every so many steps changes nothing about what can happen, and makes long collections resumable:
+an environment cannot be stored, but it can be brought back to where it stood from the last seed and the
+actions since.
+
+Steps are taken in batches of a tenth of a second (`StepBatch`). A batch is counted as a whole when it is
+over, also where it ended with an error; what failed is not counted.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from functools import cached_property, partial
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.collecting.env_run import EnvRun, earlier_moves, state_after
+from rhocover.collecting.log import ObservationBuffer, Recorder, Steps, rows_within
+from rhocover.collecting.result import EnvRecord, TalliedRun, judged_run, known_run
+from rhocover.collecting.state_index import EpisodeCounts, StateIndex, StateReader, read_reward
+from rhocover.compiling import compiled
+from rhocover.environments.encoding.base import ask
+from rhocover.errors import EnvironmentFailedError, RhocoverError
+from rhocover.exploring.problem import Problem
+from rhocover.exploring.runs.result import grid_of_steps, measure
+from rhocover.exploring.runs.runner import Runner, RunState, begin
+from rhocover.exploring.runs.spec import RunSpec
+from rhocover.exploring.worlds import Index, OpenIndex, Position, Visits
+from rhocover.exploring.worlds.behaviours import (
+    Behaviour,
+    FlowCorrectedScore,
+    LowestScore,
+    SamplePolicy,
+    checked_behaviour,
+    choice_cdf,
+    cumulative,
+)
+from rhocover.exploring.worlds.simulator import find, lowest, refresh
+from rhocover.mdp import MDP
+
+Choose = Callable[[int, int], int]  # (state, steps of the block before) -> pair
+
+DRAWS = 256  # uniform numbers drawn at a time
+NEVER = 1 << 62
+
+
+@compiled
+def take_sampled(first, cdf, visits, s, u):
+    """Returns the pair of state s that u draws, and counts it."""
+    i = find(cdf, first[s], first[s + 1] - 1, u)
+    visits[i] += 1
+    return i
+
+
+@compiled
+def take_lowest(first, table, visits, s, done):
+    """Returns the pair of state s with the lowest score, and counts it; rows are base, rate and scale."""
+    i = lowest(first, s, table[0], visits, done, table[1], table[2])
+    visits[i] += 1
+    return i
+
+
+class Chooser:
+    """A behaviour as a function of the state, with room for states that are met meanwhile.
+
+    It holds the block's visits and scores; `fit` has the run's own point to them. Scores of a
+    `FlowCorrectedScore` are brought up to date by `refresh`, which is due whenever `until_refresh` says 0.
+    """
+
+    def __init__(self, behaviour: Behaviour, index: Index, generator: np.random.Generator) -> None:
+        self._behaviour = checked_behaviour(behaviour, index) if isinstance(index, MDP) else behaviour
+        self._generator = generator
+        self._num_pairs = index.num_pairs
+        self._uniforms: list[float] = []
+        self._flow, self._period = None, NEVER
+        if isinstance(behaviour, FlowCorrectedScore):
+            self._flow, self._period = behaviour.flow_arrays(), behaviour.period
+        self._refreshed = -1
+        self.room = 0  # pairs
+
+    def fit(self, seen: Visits, index: Index) -> None:
+        """Makes room for the pairs known now and as many more, and has `seen` show them."""
+        n = index.num_pairs
+        if self.room < n:
+            self.room = 2 * n if isinstance(index, OpenIndex) else n
+            self.visits, self.scores = np.zeros(self.room, np.int64), np.zeros(self.room)
+            self.visits[: seen.pairs.size] = seen.pairs
+            self._bind(index)
+            self._refreshed = -1
+        seen.pairs, seen.scores, seen.index = self.visits[:n], self.scores[:n], index
+
+    def _bind(self, index: Index) -> None:
+        """Makes the choice over all pairs there is room for; those met since are chosen in turn."""
+        rule, first = self._behaviour, _first_pairs(index, self.room)
+        if isinstance(rule, SamplePolicy):
+            self.take: Choose = self._sampling(first, _cdf(self._roomy(rule.policy, 1.0), index, first))
+            return
+        base = self._roomy(rule.base, 0.0) if isinstance(rule, LowestScore) else self.scores
+        table = np.stack([base, self._roomy(rule.rate, 0.0), self._roomy(rule.scale, 1.0)])
+        self.scores = table[0]
+        self.take = partial(take_lowest, first, table, self.visits)
+
+    def _roomy(self, values: FloatArray, rest: float) -> FloatArray:
+        result = np.full(self.room, rest)
+        result[: self._num_pairs] = values
+        return result
+
+    def _sampling(self, first: IntArray, cdf: FloatArray) -> Choose:
+        uniforms, visits = self._uniforms, self.visits
+
+        def take(state: int, done: int) -> int:
+            if not uniforms:
+                uniforms.extend(self._generator.random(DRAWS).tolist())
+            return take_sampled(first, cdf, visits, state, uniforms.pop())
+
+        return take
+
+    def until_refresh(self, done: int) -> int:
+        """Returns how many steps may be taken before scores are to be brought up to date."""
+        if self._flow is None:
+            return NEVER
+        last, period = self._refreshed, self._period
+        return 0 if last < 0 or done % period == 0 != done - last else period - done % period
+
+    def refresh(self, done: int) -> None:
+        """Brings the scores up to date after `done` steps of the block."""
+        refresh(self._flow, done, self.visits, self.scores)
+        self._refreshed = done
+
+    def choose(self, state: int, done: int) -> int:
+        """Returns the pair to play in a state, and counts it."""
+        if self.until_refresh(done) == 0:
+            self.refresh(done)
+        return self.take(state, done)
+
+
+def _first_pairs(index: Index, room: int) -> IntArray:
+    """Returns where each state's pairs begin, with room for states to come."""
+    if isinstance(index, OpenIndex):
+        return np.arange(0, room + 1, index.num_actions, dtype=np.int64)
+    return np.searchsorted(index.pair_state, np.arange(index.num_states + 1)).astype(np.int64)
+
+
+def _cdf(policy: FloatArray, index: Index, first: IntArray) -> FloatArray:
+    if isinstance(index, MDP):
+        return choice_cdf(policy, index)
+    total = np.add.reduceat(policy, first[:-1])
+    return cumulative(policy / np.repeat(total, index.num_actions), first)
+
+
+BETWEEN = 1 << 14  # steps, at least, from one seed to the next
+LARGEST_SEED = 2**63 - 2**32  # of the seeds that files hold as int64, also one for each of many copies
+
+
+class Seeds:
+    """The seeds of one run, in order; the first is the run's own, if files can hold it."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed, self._number, self._since = seed, 0, 0
+
+    def next(self, num_steps: int) -> int | None:
+        """Returns the seed for the episode that begins after `num_steps` steps; None: go on as it is."""
+        if self._number and num_steps - self._since < BETWEEN:
+            return None
+        self._since, self._number = num_steps, self._number + 1
+        return first_seed(self._seed) if self._number == 1 else _derived(self._seed, self._number)
+
+
+def first_seed(seed: int) -> int:
+    """Returns the first seed of an environment: the run's own, or one made of it where it is too large."""
+    return seed if seed < LARGEST_SEED else _derived(seed, 1)
+
+
+def _derived(seed: int, number: int) -> int:
+    """Returns a seed of 31 bits, which every environment takes."""
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0] >> 1)
+
+
+class StepBatch:
+    """The steps of one call of `advance`.
+
+    A step is chosen (and counted among the block's visits), then taken, then it has led somewhere. Only
+    those that have led somewhere are kept; `settle` takes back the others.
+    """
+
+    def __init__(self, reader: StateReader, num_steps: int, *, is_kept: bool) -> None:
+        self.pairs: list[int] = []
+        self.nexts: list[int] = []
+        self.rewards: list[float] = []
+        self.envs: list[int] = []  # left empty where there is one only
+        self.ends: dict[int, tuple[bool, bool]] = {}  # terminated, truncated
+        self.buffer: ObservationBuffer | None = None
+        if is_kept:
+            self.buffer = ObservationBuffer(reader.space, num_steps, is_plain=reader.is_plain)
+
+    def settle(
+        self, states: StateIndex, chooser: Chooser, seen: Visits, episodes: EpisodeCounts,
+        recorder: Recorder | None,
+    ) -> int:  # fmt: skip
+        """Counts the steps and their episodes, records them, and returns how many they were."""
+        num = len(self.nexts)
+        for pair in self.pairs[num:]:
+            chooser.visits[pair] -= 1
+        seen.num_steps += num
+        pairs, nexts = np.array(self.pairs[:num], np.int64), np.array(self.nexts, np.int64)
+        if num:
+            seen.moves = states.count(pairs, nexts, seen.moves)
+            chooser.fit(seen, states.index)
+            index = seen.index
+            state, actions = (np.asarray(column)[pairs] for column in (index.pair_state, index.pair_action))
+            ended, cut = self._ends(num).T
+            episodes.add(state, actions, pairs, nexts, ended, cut, self._copies(num))
+            if recorder is not None:
+                self._hand_over(recorder, actions, num)
+        return num
+
+    def _hand_over(self, recorder: Recorder, actions: Any, num: int) -> None:
+        """Gives the steps to the recorder; refuses observations that make no column."""
+        try:
+            recorder.add(self._steps(actions, num))
+        except (ValueError, TypeError) as error:
+            if isinstance(error, RhocoverError):
+                raise
+            raise EnvironmentFailedError(
+                f"the environment's observations do not go together: {error}. Do they have the shape and "
+                "type of their space?"
+            ) from error
+
+    def _steps(self, actions: Any, num: int) -> Steps:
+        """Returns the steps as columns."""
+        assert self.buffer is not None
+        ends, rewards = self._ends(num), _numbers(self.rewards[:num])
+        return Steps(actions, self.buffer.take(num), rewards, ends[:, 0], ends[:, 1], self._copies(num))
+
+    def _ends(self, num: int) -> BoolArray:
+        """Returns which steps were terminated and which truncated, `[num, 2]`."""
+        ends = np.zeros((num, 2), bool)
+        for k, flags in self.ends.items():
+            if k < num:
+                ends[k] = flags
+        return ends
+
+    def _copies(self, num: int) -> IntArray:
+        """Returns which copy of the environment made each step."""
+        envs = np.zeros(num, np.int64)
+        envs[: len(self.envs)] = self.envs[:num]
+        return envs
+
+
+def _numbers(rewards: list[Any]) -> Any:
+    """Returns rewards as numbers; refuses what is none."""
+    try:
+        array = np.array(rewards)
+    except Exception:  # of several shapes; or a reward that fails in a way of its own when it is asked
+        array = np.zeros(0, object)
+    is_plain = array.dtype.kind in "biuf" and array.shape == (len(rewards),)
+    if is_plain and not any(reward is np.ma.masked for reward in rewards):
+        return array.astype(float)
+    return np.array([read_reward(reward) for reward in rewards])
+
+
+SECONDS = 0.1  # of one batch
+LONGEST = 1 << 14  # steps of one
+CALLS = ("step", "reset")  # of an environment
+FIRST_STEPS = 4  # steps of the first: a step may take minutes, and Ctrl-C waits for the batch
+BATCH_BYTES = 1 << 23  # of what is shown in one, where it is kept: a few copies are held for a moment
+
+
+class EnvironmentWorld(ABC):
+    """Acts in an environment; `env` may stand in for the run's own, `recorder` keeps the steps."""
+
+    num_chains = 1  # a run may pause after any step
+    _callers: tuple[CodeType, ...] = ()  # the functions that call the environment
+
+    def __init__(self, asked: EnvRun, recorder: Recorder | None = None, env: Any = None) -> None:
+        self._asked, self._recorder, self._seed = asked, recorder, asked.spec.seed
+        self._env = asked.acting if env is None else env
+        self._values = asked.actions.values
+        self._generator = np.random.Generator(np.random.PCG64(self._seed))
+        self._num_steps = 0
+        self.episodes = EpisodeCounts()
+        self._snapshots: list[tuple[int, IntArray]] = []  # counts at the marks, where no model is known
+        self._longest = LONGEST if recorder is None else rows_within(BATCH_BYTES, asked.space, LONGEST)
+        self.batch_steps = min(FIRST_STEPS, self._longest)
+
+    @cached_property
+    def _reader(self) -> StateReader:
+        return StateReader(self._asked.space, self._asked.states, self._asked.state_index())
+
+    @property
+    def _index(self) -> StateIndex:
+        return self._reader.index
+
+    @property
+    def problem(self) -> Problem | None:
+        """The problem of the environment's table; None where it has none."""
+        return self._asked.problem
+
+    def opened(self) -> AbstractContextManager[Any]:
+        """Returns what times the calls of the environment."""
+        return self._asked.timing
+
+    def start(self, spec: RunSpec) -> RunState:
+        """Returns the state of a run before its first step, after earlier data if there is some."""
+        asked, earlier = self._asked, self._asked.earlier
+        if asked.problem is not None and earlier is None:
+            asked.problem.check_plan()
+        moves = None if earlier is None else earlier_moves(self._index, earlier)
+        position = self.begin()
+        seen = Visits.none(self._index.index)
+        if moves is not None:
+            seen.moves[: moves.size] = moves
+        if earlier is None:
+            return begin(spec.actor, asked.belief(self._index), position, seen)
+        state = state_after(asked, self._index, earlier, seen.moves)
+        return RunState(state, position, seen, [], [], position.states.copy())
+
+    def marks(self, spec: RunSpec) -> list[int]:
+        """Returns the steps to report at; after earlier data the last one only."""
+        if self._asked.earlier is not None:
+            return [self._asked.earlier.num_steps + spec.num_steps]
+        return grid_of_steps(spec.num_steps, spec.trace_points)
+
+    def measure(self, counts: IntArray, num_steps: int) -> list[float]:
+        """Returns a row of the trace; where no model is known, the step alone: it is judged at the end."""
+        if self._asked.earlier is not None:
+            return [float(num_steps)]
+        if self.problem is not None:
+            return measure(self.problem, counts, num_steps)
+        self._snapshots.append((num_steps, counts.copy()))
+        return [float(num_steps)]
+
+    def result(self, spec: RunSpec, runner: Runner, seconds: float) -> TalliedRun | None:
+        """Returns the finished run; None where it only adds to earlier data."""
+        if self._asked.earlier is not None:
+            return None
+        make = judged_run if self.problem is None else known_run
+        return make(self._asked, runner, EnvRecord(self._index, self.episodes, self._snapshots), seconds)
+
+    def follow(self, behaviour: Behaviour) -> Chooser:
+        """Returns the behaviour, ready to be asked."""
+        return Chooser(behaviour, self._index.index, self._generator)
+
+    def advance(self, position: Position, act: Chooser, seen: Visits, num_steps: int) -> None:
+        """Takes `num_steps` more steps, counted over all copies."""
+        began = time.perf_counter()
+        batch = StepBatch(self._reader, num_steps, is_kept=self._recorder is not None)
+        try:
+            while len(batch.nexts) < num_steps:
+                act.fit(seen, self._index.index)
+                self._go(position, act, seen.num_steps, batch, num_steps)
+        finally:
+            done = batch.settle(self._index, act, seen, self.episodes, self._recorder)
+            pace = max(time.perf_counter() - began, 1e-6) / max(done, 1)
+            self.batch_steps = min(int(np.clip(SECONDS / pace, 1, LONGEST)), self._longest)
+
+    def is_foreign(self, frame: FrameType | None) -> bool:
+        """Whether a frame is inside a call of the environment, or of a function of the user's."""
+        while frame is not None and frame.f_back is not None:
+            caller = frame.f_back.f_code
+            if caller is ask.__code__ or (caller in self._callers and frame.f_code.co_name in CALLS):
+                return True
+            frame = frame.f_back
+        return False
+
+    def _note_end(self, observation: Any) -> None:
+        """Remembers what was shown where an episode ended; what no code can read is no state."""
+        with suppress(RhocoverError, TypeError, ValueError, IndexError):
+            self.episodes.end_keys[self._reader.key(observation)] = None
+
+    @abstractmethod
+    def begin(self) -> Position:
+        """Returns the first position; the environment is reset with the seed."""
+
+    @abstractmethod
+    def _go(self, position: Position, act: Chooser, before: int, batch: StepBatch, num_steps: int) -> None:
+        """Takes some of the batch's steps; `before` are those of the block before the batch."""

@@ -1,0 +1,300 @@
+"""The folder of a collection: from a log of steps to a Minari data set with its datasheet.
+
+It is never overwritten, locked while it grows, and clear about what it holds. `collect` and `top_up` both
+write one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from rhocover.collecting.datasheet import scoped
+from rhocover.collecting.env_run import EnvRun
+from rhocover.collecting.episodes import episodes_of
+from rhocover.collecting.log import PART_NAME, Log, part_files, parts_of, stored_steps
+from rhocover.collecting.replay import Replay
+from rhocover.collecting.worlds import open_environment
+from rhocover.datasets.audit import audit_tally
+from rhocover.datasets.builder import Tallier
+from rhocover.datasets.minari.columns import FlatColumns, space_leaves
+from rhocover.datasets.minari.folders import remove_staged
+from rhocover.datasets.reading import check_version, count_episodes
+from rhocover.datasets.result import Audit
+from rhocover.datasets.states import make_state_numbers
+from rhocover.datasets.tally import Tally
+from rhocover.errors import (
+    Call,
+    InvalidArgumentError,
+    OutOfMemoryError,
+    missing_extra,
+    naming,
+    parse_text,
+    shortened,
+)
+from rhocover.exploring.runs.result import Run
+from rhocover.exploring.runs.runner import Report, RunState, Storage, run
+from rhocover.files import load_document, write_atomically
+from rhocover.folders import Hold, hold_folder, is_left, locate, make_folder, remove_left
+
+FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # what others may follow from
+CALLED = {"environment": "env", "arrays": "mu"}
+SETTINGS, SHEET, PAGE = "collection.json", "datasheet.json", "datasheet.html"
+
+
+class CollectionFolder:
+    """Use it in a `with` statement; `resume` goes on with a collection of the same settings."""
+
+    def __init__(self, out: Any, document: dict[str, Any], *, resume: bool) -> None:
+        self._place, self._resume = locate(out), resume
+        self.path, self._document = self._place.path, json.loads(json.dumps(document))
+        self._hold: Hold | None = None
+        self._check()
+
+    @property
+    def dataset_id(self) -> str:
+        """The id of its data set."""
+        return self._document["dataset_id"]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of everything that decides what is collected."""
+        return digest_of(self._document)
+
+    @property
+    def out(self) -> Path:
+        """The folder as the caller named it, if that still leads there."""
+        return Path(self._place.shown)
+
+    def _check(self) -> None:
+        with naming(self._place.shown):
+            (self._check_same if self._resume else self._check_free)()
+
+    def _check_free(self) -> None:
+        if (self.path / SETTINGS).exists():
+            raise InvalidArgumentError.of(
+                "out",
+                f"{self._place.shown!r} holds a collection already",
+                remedy=parse_text("Go on with it: `resume=True`; or name another folder."),
+            )
+        if self.path.exists() and (
+            not self.path.is_dir() or any(not is_left(p, is_ours) for p in self.path.iterdir())
+        ):
+            raise InvalidArgumentError.of(
+                "out", f"must be a new or empty folder: {self._place.shown!r} is not"
+            )
+
+    def _check_same(self) -> None:
+        """Refuses to go on with a collection of other settings, or with one that is done."""
+        if not (self.path / SETTINGS).is_file():
+            raise InvalidArgumentError.of(
+                "resume",
+                f": {self._place.shown!r} holds no collection",
+                remedy=("Leave ", Call("resume", "--resume"), " out to begin one there."),
+            )
+        if (self.path / SHEET).exists():
+            self._remove_log_if_free()  # of a process that ended between its last two steps
+            raise InvalidArgumentError.of(
+                "resume",
+                f": the collection in {self._place.shown!r} is finished",
+                remedy=("Add to it with ", Call("top_up", "rhocover top-up"), "."),
+            )
+        stored = load_document(self.path / SETTINGS)
+        check_version(self.path / SETTINGS, stored)
+        names = {*stored, *self._document} - {"algorithm"}  # says what `explorer` says
+        for key in sorted(names, key=lambda key: (-FIRST.get(key, 0), key)):
+            if stored.get(key) != self._document.get(key):
+                was, now = (shortened(repr(found.get(key))) for found in (stored, self._document))
+                raise InvalidArgumentError.of(
+                    str(CALLED.get(key, key)),
+                    f"was {was} when this collection was begun",
+                    f"{now}",
+                    remedy="Go on with the same, or begin anew in another folder.",
+                )
+
+    def __enter__(self) -> CollectionFolder:
+        make_folder(self.path)
+        self._hold = hold_folder(self._place)
+        try:
+            self._check()  # again: another process may have been faster
+            self._clear_left()
+            if not (self.path / SETTINGS).exists():
+                self._write(SETTINGS, json.dumps(self._document, indent=2, sort_keys=True) + "\n")
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
+
+    def _clear_left(self) -> None:
+        """Removes what a killed process was writing."""
+        remove_left(self.path, is_ours)
+        remove_staged(self.path / self._document["dataset_id"])
+
+    def _write(self, name: str, content: str) -> None:
+        write_atomically(self.path / name, content.encode(), overwrite=True)
+
+    def clear_unfinished(self, target: Path) -> None:
+        """Removes a data set that was written by a process that ended before the datasheet was."""
+        make_folder(self.path)  # refuses to go on in a folder that is not the one that is held
+        if target.exists() and not (self.path / SHEET).exists():
+            shutil.rmtree(target)
+
+    def finish(self, sheet: str) -> None:
+        """Writes the datasheet, and removes the log: the data set holds all of it now."""
+        self._write(SHEET, sheet)
+        self._remove_log()
+
+    def _remove_log(self) -> None:
+        for part in part_files(self.path):
+            part.unlink()
+
+    def _remove_log_if_free(self) -> None:
+        """Removes a log that is no longer needed, unless it is in use or cannot be removed."""
+        with suppress(OSError, InvalidArgumentError), hold_folder(self._hold or self._place):
+            self._remove_log()
+
+
+def is_ours(name: str) -> bool:
+    """Whether a collection has a file of that name in its folder."""
+    return name in (SETTINGS, SHEET, PAGE) or PART_NAME.fullmatch(name) is not None
+
+
+Sheet = dict[str, Any]
+
+
+def digest_of(document: Sheet) -> str:
+    """Returns the SHA-256 of a document."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def check_minari() -> None:
+    """Refuses to begin what could not be written in the end."""
+    try:
+        import h5py  # noqa: F401
+        import minari  # noqa: F401
+    except ImportError as error:
+        raise missing_extra(error.name or "minari", "minari") from error
+
+
+def check_spaces(asked: EnvRun) -> None:
+    """Refuses observations and actions that no column of a data set holds."""
+    for space, name in ((asked.space, "observations"), (asked.action_space, "actions")):
+        list(space_leaves(space, (name,)))
+
+
+class LogStorage(Storage):
+    """Writes the part of the log that grows, now and then."""
+
+    def __init__(self, log: Log, report: Report | None) -> None:
+        super().__init__(report)
+        self._log = log
+
+    def save_if_due(self, now: RunState) -> None:
+        """Writes it if that was not done for some time."""
+        self._log.pause()
+
+
+def record(asked: EnvRun, folder: Path, digest: str, report: Report | None) -> Run | None:
+    """Returns the run; its steps are in the folder's log when it is over. None if it adds to earlier data.
+
+    Steps that are in the log already are repeated from there.
+    """
+    stored = stored_steps(folder, digest)
+    log, env = Log(folder, asked.space, digest, stored), asked.acting
+    if stored is not None and not asked.is_vector:
+        env = Replay(env, asked.actions.values, folder, digest, stored.num_steps)
+    with _saying_what_is_kept(folder):
+        try:
+            return run(open_environment(asked, log, env), asked.spec, LogStorage(log, report))
+        finally:
+            log.close()
+
+
+@contextmanager
+def _saying_what_is_kept(folder: Path) -> Iterator[None]:
+    """Says that the log is there where memory was not enough."""
+    try:
+        yield
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            parse_text(
+                f"there was not enough memory to go on: {str(error) or 'none was left'}. What is in "
+                f"{str(folder)!r} is whole: go on with `resume=True` where there is more."
+            )
+        ) from error
+
+
+def publish(
+    asked: EnvRun, folder: CollectionFolder, make_sheet: Callable[[Audit], Sheet], found: Run | None
+) -> tuple[Tally, Audit, Sheet]:
+    """Writes the data set of the log with its datasheet, and returns what it holds and covers.
+
+    `found` is the run that collected it, where there was one: it knows what was never met.
+    """
+    from rhocover.datasets.minari.files import MinariWriter
+
+    spec = None if asked.is_vector else getattr(asked.env, "spec", None)
+    name, digest = folder.dataset_id, folder.digest
+    target, tallier, values = folder.path / name, EpisodeTallier(asked), np.array(asked.actions.values)
+    folder.clear_unfinished(target)
+    writer = MinariWriter(
+        target, name, observation_space=asked.space, action_space=asked.action_space, env_spec=spec
+    )
+    with _saying_what_is_kept(folder.path), writer, naming(folder.path):
+        for some in episodes_of(parts_of(folder.path, digest), asked.space, values, folder.path):
+            writer.add_many(
+                some.observations, some.actions, some.rewards, some.terminations, some.truncations,
+                some.lengths, some.seeds,
+            )  # fmt: skip
+            tallier.add(some)
+        tally = tallier.tally()
+        audit = audited(asked, tally)
+        audit = audit if found is None else scoped(audit, found)
+        sheet = make_sheet(audit)
+        algorithm = f"rhocover {sheet['settings']['algorithm']}"
+        writer.finish({"algorithm_name": algorithm, "description": audit.verdict, "rhocover": sheet})
+    return tally, audit, sheet
+
+
+class EpisodeTallier:
+    """Counts the episodes of a collection as an audit of the data set would."""
+
+    def __init__(self, asked: EnvRun) -> None:
+        self._asked = asked
+        self._numbers = make_state_numbers(asked.states)
+        self._tallier = Tallier(asked.actions.num_actions, self._numbers.count)
+
+    def add(self, some: FlatColumns) -> None:
+        """Counts some episodes."""
+        count_episodes(self._tallier, some, self._numbers, self._asked.actions, self._asked.name)
+
+    def tally(self) -> Tally:
+        """Returns the counts, by the environment's own keys."""
+        counts = self._tallier.tally(source=self._asked.name, action_names=self._asked.actions.names)
+        return self._numbers.named(counts)
+
+
+def audited(asked: EnvRun, tally: Tally) -> Audit:
+    """Returns what counts cover: by the table where there is one, else by what was seen."""
+    spec = asked.spec
+    if asked.table is not None:
+        return audit_tally(tally, spec.rho, spec.mu, model=asked.env)
+    return audit_tally(tally, spec.rho, asked.weights if asked.weights is not None else spec.mu)

@@ -1,0 +1,275 @@
+"""What top_up() returns: coverage before, what the addition should give, what it gave; and its page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import FloatArray, frozen
+from rhocover.collecting.datasheet import Collection
+from rhocover.coverage import Coverage
+from rhocover.datasets.empirical_model import observed_model
+from rhocover.datasets.result import Audit
+from rhocover.documents import plain
+from rhocover.errors import InvalidDataError
+from rhocover.mdp import MDP
+from rhocover.occupancy import Occupancies
+from rhocover.planning.problem import Criterion, Objective, PlanningProblem
+from rhocover.planning.union import Addition, best_addition
+from rhocover.printing import printed
+from rhocover.report.pages import Page, Table, Verdict, ratio_words, section, small_words
+from rhocover.report.pages.audit import page_of_audit
+
+LOOSE = 0.01  # nats, a hundredth of every share: an addition that may be worse by more is not called best
+TINY = 1e-6  # nats: a smaller gap is nothing that anyone could notice
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedUnion:
+    """What the best addition gives in the long run: shares of the new visits, policy, the union's worth.
+
+    Tables are `[S, A]` over the states of the audit before. Figures are over the `num_pairs` pairs of the
+    model that is planned on: where none was given, what was never tried is no part of it. `gap` certifies in
+    nats that no addition is better by more, on this model.
+    """
+
+    psi: FloatArray
+    policy: FloatArray
+    num_pairs: int
+    before_divergence: float
+    before_worst_ratio: float
+    divergence: float
+    worst_ratio: float
+    least_visits: float
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class TopUp:
+    """An addition of `num_steps` steps to a data set; with `after` and `collection` if it was collected."""
+
+    num_steps: int
+    before: Audit
+    predicted: PredictedUnion
+    after: Audit | None
+    collection: Collection | None
+
+    @property
+    def policy(self) -> FloatArray:
+        """How to act to improve the union most, `[S, A]`; states it never comes to choose uniformly.
+
+        Where the best addition stays in separate parts of the model, no one run of this policy visits all of
+        them; `top_up` with an environment sees to that.
+        """
+        return self.predicted.policy
+
+    @property
+    def fresh_worst_ratio(self) -> float:
+        """The worst ratio of the best plan at this rho: what a fresh collection comes to in the long run."""
+        return self.before.best_worst_ratio
+
+    @property
+    def fresh_divergence(self) -> float:
+        """The divergence of the best plan: what a fresh collection would come to in the long run."""
+        return np.nan if self.before.best is None else self.before.best.divergence
+
+    @property
+    def fresh_least_visits(self) -> float:
+        """Visits of the thinnest pair in a fresh collection of `num_steps` steps by the best plan."""
+        target = self.before.weights / self.before.weights.sum()
+        return float(self.num_steps * target[target > 0].min() / self.fresh_worst_ratio)
+
+    @property
+    def verdict(self) -> str:
+        """What it brings, in a sentence."""
+        return predicted_sentence(self) if self.after is None else reached_sentence(self, self.after)
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the numbers, ready for JSON."""
+        return {
+            "verdict": self.verdict,
+            "num_steps": self.num_steps,
+            "before": self.before.summary(),
+            "promised_pairs": self.predicted.num_pairs,
+            "promised_worst_ratio": plain(self.predicted.worst_ratio),
+            "promised_divergence": plain(self.predicted.divergence),
+            "promised_least_visits": plain(self.predicted.least_visits),
+            "promise_gap": plain(self.predicted.gap),
+            "after": None if self.after is None else self.after.summary(),
+            "fresh_worst_ratio": plain(self.fresh_worst_ratio),
+            "fresh_divergence": plain(self.fresh_divergence),
+            "fresh_least_visits": plain(self.fresh_least_visits),
+            "collection": None if self.collection is None else self.collection.summary(),
+        }
+
+    @printed
+    def __str__(self) -> str:
+        return self.verdict
+
+    __repr__ = __str__
+
+
+def predict_union(before: Audit, num_steps: int) -> PredictedUnion:
+    """Returns what the best addition to data gives: on the model it was audited by, else on what it shows."""
+    mdp, rows = _model(before)
+    weights = before.weights.ravel()[rows]
+    if not weights.any():
+        raise InvalidDataError(
+            "no pair with a weight can be visited for ever in what the data shows.", argument="data"
+        )
+    members, coverage = Occupancies.average(mdp), Coverage(before.rho, weights / weights.sum())
+    visits = before.counts.ravel()[rows]
+    found = best_addition(members, coverage, visits, num_steps)
+    shares = visits / max(int(visits.sum()), 1)
+    return PredictedUnion(
+        psi=_table(before, rows, found.psi),
+        policy=_policy(before, rows, members, found),
+        num_pairs=int(np.count_nonzero(coverage.support)),
+        before_divergence=coverage.divergence(shares),
+        before_worst_ratio=coverage.worst_ratio(shares),
+        divergence=found.divergence,
+        worst_ratio=coverage.worst_ratio(found.d),
+        least_visits=float((found.d * (visits.sum() + num_steps))[coverage.support].min()),
+        gap=found.gap,
+    )
+
+
+def _model(before: Audit) -> tuple[MDP, Any]:
+    """Returns the model to plan on, and which entry of the audit's tables each of its pairs is.
+
+    It is what can be visited for ever of the model that was given, or of what the data shows.
+    """
+    if not before.is_exact or before.best is None:
+        seen = observed_model(before.tally)
+        return seen.mdp, seen.pairs
+    model = before.best.mdp
+    rows = model.pair_state * model.num_actions + model.pair_action
+    weights = before.weights.ravel()[rows]
+    question = PlanningProblem.read(model, Objective(before.rho, weights), Criterion(restrict=True))
+    return question.members.mdp, rows[np.flatnonzero(question.kept)]
+
+
+def _table(before: Audit, rows: Any, values: FloatArray, fill: float = 0.0) -> FloatArray:
+    table = np.full(before.counts.size, fill)
+    table[rows] = values
+    return frozen(table.reshape(before.counts.shape))
+
+
+def _policy(before: Audit, rows: Any, members: Occupancies, found: Addition) -> FloatArray:
+    """Returns the policy of the addition; uniform where the model has no say."""
+    policy = members.flatten(members.to_policy(found.psi), "policy")
+    table = np.array(_table(before, rows, policy))
+    silent = table.sum(axis=1) == 0
+    table[silent] = 1 / table.shape[1]
+    return frozen(table)
+
+
+def reached_sentence(found: TopUp, after: Audit) -> str:
+    """Returns what was reached: pairs while some are missing, else the figure of the objective."""
+    before, steps = found.before, f"{found.num_steps:,} more steps"
+    if before.num_missing or after.num_missing:
+        head = f"{steps} brought coverage from {before.coverage_text} to {after.coverage_text}"
+        return f"{head}; {_visited(after)}." if after.num_missing else f"{head}; {_figure(found, after)}."
+    old, new = _objective(before), _objective(after)
+    said = f"{steps} brought the {_noun(before)} from {old:.3g} to {new:.3g}; {_fresh(found)}"
+    return f"{said}{_luck(found, old, new)}."
+
+
+def predicted_sentence(found: TopUp) -> str:
+    """Returns what is promised, over the pairs that it is about."""
+    predicted, before = found.predicted, found.before
+    old, new = predicted.before_divergence, predicted.divergence
+    if before.rho == np.inf:
+        old, new = predicted.before_worst_ratio, predicted.worst_ratio
+    said = f"{found.num_steps:,} more steps would bring the {_noun(before)} from {_number(old)} to {new:.3g}"
+    missing = before.num_pairs - predicted.num_pairs
+    if missing > 0:
+        tried, others = f"{predicted.num_pairs:,} pairs that were tried", f"{missing:,} others"
+        said += f" over the {tried}; {others} have to be found first"
+    return f"{said}; {_fresh(found)}{_luck(found, old, new)}; {certified_sentence(found)}."
+
+
+def certified_sentence(found: TopUp) -> str:
+    """Returns how far the addition is at most from the best one, and of which model that is said."""
+    gap, model = found.predicted.gap, "the model" if found.before.is_exact else "what the data shows"
+    if gap > LOOSE:
+        return f"by {model} another addition may be better by up to {gap:.2g} nats: no more is certified"
+    return f"by {model} no other addition is better by more than {max(gap, TINY):.2g} nats, certified"
+
+
+def _luck(found: TopUp, old: float, new: float) -> str:
+    """Returns why the union is worse than the data, where the data is better than any policy's visits."""
+    if not old < min(new, _fresh_figure(found)):
+        return ""
+    return (
+        "; the whole becomes worse, because the data is luckier than any policy's visits in the long run, "
+        "and more steps make it more like those"
+    )
+
+
+def _objective(audit: Audit) -> float:
+    return audit.worst_ratio if audit.rho == np.inf else audit.divergence
+
+
+def _noun(audit: Audit) -> str:
+    return "worst ratio" if audit.rho == np.inf else f"divergence at rho = {audit.rho:g}"
+
+
+def _figure(found: TopUp, after: Audit) -> str:
+    return f"the {_noun(after)} is {_objective(after):.3g} now, and {_fresh(found)}"
+
+
+def _visited(after: Audit) -> str:
+    return f"over the visited pairs the worst ratio is {after.visited_worst_ratio:.3g} now"
+
+
+def _fresh_figure(found: TopUp) -> float:
+    return found.fresh_worst_ratio if found.before.rho == np.inf else found.fresh_divergence
+
+
+def _fresh(found: TopUp) -> str:
+    best = _number(_fresh_figure(found))
+    return f"a fresh collection as large as the union comes to {best} in the long run"
+
+
+def _number(value: float) -> str:
+    if np.isnan(value):
+        return "something unknown"
+    return f"{value:.3g}" if np.isfinite(value) else "infinite (some were never tried)"
+
+
+def page_of_top_up(found: TopUp, command: str) -> Page:
+    """Returns the page of a top-up: that of the whole data, headed by what the addition brought."""
+    page = page_of_audit(found.after or found.before, command=command)
+    head = section("What the addition brings", _what_it_brings(found), _how_sure(found))
+    verdict = Verdict(found.verdict, page.verdict.word, page.verdict.tone)
+    return replace(page, kind="A top-up of a data set", verdict=verdict, sections=(head, *page.sections))
+
+
+def _how_sure(found: TopUp) -> str:
+    """Returns the certified gap of what is promised; the verdict has it where nothing was collected."""
+    return "" if found.after is None else f"Of what was promised: {certified_sentence(found)}."
+
+
+def _what_it_brings(found: TopUp) -> Table:
+    """Returns coverage before and after, each over the pairs that it is about."""
+    before, after, predicted = found.before, found.after, found.predicted
+    total = before.num_steps + found.num_steps
+    possible = f"{predicted.num_pairs:,} of {before.num_pairs:,} pairs"
+    rows = [("before", before.num_steps, before.coverage_text, before.visited_worst_ratio),
+            ("promised in the long run", total, possible, predicted.worst_ratio)]  # fmt: skip
+    if after is not None:
+        rows.append(("after", after.num_steps, after.coverage_text, after.visited_worst_ratio))
+    rows.append(("all of it fresh, in the long run", total, possible, found.fresh_worst_ratio))
+    gaps = {"promised in the long run": small_words(predicted.gap)}
+    cells = tuple(
+        (name, f"{steps:,}", pairs, ratio_words(ratio), gaps.get(name, "-"))
+        for name, steps, pairs, ratio in rows
+    )
+    caption = (
+        "What was there, what the best addition gives, what it gave, and what a fresh collection comes to."
+    )
+    headings = ("", "steps", "covers", "worst ratio over those", "certified gap, nats")
+    return Table(caption, headings, cells, words=(2,))

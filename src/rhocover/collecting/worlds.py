@@ -1,0 +1,268 @@
+"""Worlds made from one Gymnasium environment, and from a vector of them.
+
+A step that ends an episode by termination leads to where the next one begins: that is the transition that
+is counted, as in `MDP.from_gymnasium`. A time limit cuts an episode without saying anything about the
+state: the transition is counted as it was seen, and the next step begins elsewhere.
+
+The copies of a vector environment step together and share the counts. Actions of a round are chosen one copy
+after the other, as each choice counts at once. What the round did is then handed out step by step, so that a
+run may pause, turn to a new plan or end between two copies. Gymnasium has three ways to begin anew, told
+apart by `metadata["autoreset_mode"]`:
+
+- next step: after an end the next call ignores the action and only resets; that is no visit;
+- same step: the call that ends an episode already shows the next one; the last observation is in the infos;
+- disabled: the caller resets the copies that have ended.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import BoolArray
+from rhocover.collecting.env_run import EnvRun
+from rhocover.collecting.log import Recorder, Reset
+from rhocover.collecting.state_index import RAISED, failed, read_ends, read_reward, refused
+from rhocover.collecting.stepping import Chooser, EnvironmentWorld, Seeds, StepBatch, first_seed
+from rhocover.environments.autoreset import DISABLED, NEXT_STEP, NOT_SHOWN, autoreset_mode, sub_steps
+from rhocover.errors import EnvironmentFailedError, RhocoverError
+from rhocover.exploring.worlds import OpenIndex, Position
+
+
+class SingleWorld(EnvironmentWorld):
+    """Acts in one environment."""
+
+    def __init__(self, asked: EnvRun, recorder: Recorder | None = None, env: Any = None) -> None:
+        super().__init__(asked, recorder, env)
+        self._seeds = Seeds(self._seed)
+        self._action_of_pair: list[Any] = []
+
+    def begin(self) -> Position:
+        """Returns the first position; the environment is reset with the seed."""
+        return Position(np.array([self._reset(is_first=True)], np.int64), self._generator)
+
+    def _go(self, position: Position, act: Chooser, before: int, batch: StepBatch, num_steps: int) -> None:
+        """Steps until all are done, scores are due, or a state is met that `act` has no room for."""
+        step, find, take = self._env.step, self._reader.find, act.take
+        state, actions = int(position.states[0]), self._actions(act.room)
+        add_pair, add_next, add_reward = batch.pairs.append, batch.nexts.append, batch.rewards.append
+        put = None if batch.buffer is None else batch.buffer.put
+        room, done = act.room // self._index.index.num_actions, before + len(batch.pairs)
+        earlier = self._num_steps - len(batch.pairs)
+        if act.until_refresh(done) == 0:
+            act.refresh(done)
+        try:
+            for _ in range(min(num_steps - len(batch.pairs), act.until_refresh(done))):
+                pair = take(state, done)
+                add_pair(pair)
+                observation, reward, terminated, truncated, _ = step(actions[pair])
+                add_reward(reward)
+                if put is not None:
+                    put(observation)
+                done += 1
+                is_plain = terminated is False and truncated is False
+                if not is_plain and any(ends := read_ends(terminated, truncated)):
+                    self._num_steps = earlier + len(batch.pairs)
+                    state = self._end(batch, observation, *ends)
+                else:
+                    state = find(observation)
+                    if state is None:
+                        state = self._reader.number(observation, earlier + len(batch.pairs))
+                    add_next(state)
+                if state >= room:
+                    return
+        except EnvironmentFailedError:
+            raise
+        except RhocoverError as error:
+            raise refused(error, earlier + len(batch.pairs)) from error
+        except RAISED as error:
+            if len(batch.rewards) == len(batch.pairs):  # the step is done: what it showed is no state
+                raise refused(error, earlier + len(batch.pairs)) from error
+            raise failed("raised while stepping", earlier + len(batch.pairs) - 1, error) from error
+        finally:
+            self._num_steps = earlier + len(batch.pairs)
+            if state is not None:
+                position.states[0] = state
+
+    def _actions(self, room: int) -> list[Any]:
+        """Returns the environment's action for each pair there is room for; made once for a size."""
+        if len(self._action_of_pair) != room:
+            index = self._index.index
+            if isinstance(index, OpenIndex):
+                self._action_of_pair = self._values * (room // index.num_actions)
+            else:
+                self._action_of_pair = [self._values[k] for k in index.pair_action.tolist()]
+        return self._action_of_pair
+
+    def _end(self, batch: StepBatch, observation: Any, terminated: bool, truncated: bool) -> int:
+        """Begins the next episode; a time limit leaves the transition as it was seen."""
+        batch.ends[len(batch.pairs) - 1] = (terminated, truncated)
+        cut = None if terminated else self._reader.number(observation, self._num_steps)
+        if terminated:
+            self._note_end(observation)
+        state = self._reset()
+        batch.nexts.append(state if cut is None else cut)
+        return state
+
+    def _reset(self, *, is_first: bool = False) -> int:
+        """Begins an episode, and returns the number of its first state."""
+        seed = self._seeds.next(self._num_steps)
+        try:
+            observation, _ = self._env.reset(seed=seed)
+        except RhocoverError:
+            raise
+        except RAISED as error:
+            raise failed("raised while being reset", self._num_steps, error) from error
+        if is_first:
+            self._reader.adapt_to(observation)
+        state = self._reader.number(observation, self._num_steps)
+        self._index.note_start(state)
+        if self._recorder is not None:
+            self._recorder.begin(Reset(self._num_steps, copy.deepcopy(observation), seed))
+        return state
+
+    _callers = (_go.__code__, _reset.__code__)
+
+
+@dataclass(frozen=True, eq=False)
+class Event:
+    """What one copy did in a round; `begins` is what the next episode begins with, if it ended."""
+
+    env: int
+    pair: int
+    observation: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    begins: Any = None
+
+
+class VectorWorld(EnvironmentWorld):
+    """Acts in a vector environment; steps are counted over all copies."""
+
+    def __init__(self, asked: EnvRun, recorder: Recorder | None = None, env: Any = None) -> None:
+        super().__init__(asked, recorder, env)
+        self._actions = np.array(self._values).astype(self._env.single_action_space.dtype)
+        self._mode = autoreset_mode(self._env)
+        self._queue: deque[Event] = deque()
+        self._held: dict[int, Event] = {}  # ends whose copy begins anew with the next call
+
+    def begin(self) -> Position:
+        """Returns the first position: every copy reset with a seed of its own."""
+        try:
+            observations, _ = self._env.reset(seed=first_seed(self._seed))
+        except RAISED as error:
+            raise failed("raised while being reset", 0, error) from error
+        self._reader.adapt_to(one(observations, 0))
+        seeds = self._seeds()
+        states = [self._begun(env, one(observations, env), seeds[env]) for env in range(self._env.num_envs)]
+        return Position(np.array(states, np.int64), self._generator)
+
+    def _seeds(self) -> list[int | None]:
+        """Returns the seed of each copy, where each has one of its own."""
+        from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+
+        is_many = isinstance(self._env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+        return [first_seed(self._seed) + env if is_many else None for env in range(self._env.num_envs)]
+
+    def _begun(self, env: int, observation: Any, seed: int | None = None) -> int:
+        """Returns the number of the state in which an episode of a copy begins."""
+        state = self._reader.number(observation, self._num_steps)
+        self._index.note_start(state)
+        if self._recorder is not None:
+            self._recorder.begin(Reset(self._num_steps, observation, seed, env))
+        return state
+
+    def _go(self, position: Position, act: Chooser, before: int, batch: StepBatch, num_steps: int) -> None:
+        """Hands out one step of the last round, or takes the next round."""
+        if self._queue:
+            self._take(self._queue.popleft(), position, act, batch)
+        else:
+            self._round(position, act, before + len(batch.nexts))
+
+    def _round(self, position: Position, act: Chooser, done: int) -> None:
+        """Steps every copy once, and queues what they did."""
+        chosen = self._chosen(position, act, done)
+        actions = self._actions[np.asarray(self._index.index.pair_action)[chosen]]
+        try:
+            observations, rewards, terminated, truncated, infos = self._env.step(actions)
+            shown = [one(observations, env) for env in range(len(chosen))]  # before a reset uses them again
+            ends = [read_ends(*flags) for flags in zip(terminated, truncated, strict=True)]
+            terminated, truncated = (np.array(flags, bool) for flags in zip(*ends, strict=True))
+            paid = [read_reward(reward) for reward in rewards]
+            held = np.isin(np.arange(len(chosen)), list(self._held))
+            steps = sub_steps(self._mode, held, shown, terminated | truncated, infos)
+            reset = self._reset(terminated | truncated)
+        except RhocoverError:
+            raise
+        except RAISED as error:
+            raise failed("raised while stepping", self._num_steps, error) from error
+        for env, (pair, step) in enumerate(zip(chosen, steps, strict=True)):
+            if not step.is_visit:  # this call has only begun its next episode
+                self._queue.append(replace(self._held.pop(env), begins=step.begins))
+                continue
+            begins = reset.get(env) if step.begins is NOT_SHOWN else step.begins
+            ends = bool(terminated[env]), bool(truncated[env])
+            event = Event(env, pair, step.last, paid[env], *ends, begins)
+            if any(ends) and self._mode == NEXT_STEP:
+                self._held[env] = event
+            else:
+                self._queue.append(event)
+
+    def _chosen(self, position: Position, act: Chooser, done: int) -> list[int]:
+        """Returns a pair for each copy; each choice knows of those before it, and none is counted yet."""
+        chosen = []
+        for env, state in enumerate(position.states.tolist()):
+            chosen.append(0 if env in self._held else act.choose(state, done + env))
+        for env, pair in enumerate(chosen):
+            if env not in self._held:
+                act.visits[pair] -= 1
+        return chosen
+
+    def _reset(self, over: BoolArray) -> dict[int, Any]:
+        """Resets the copies that are over, where nobody else does, and returns what they show."""
+        if self._mode != DISABLED or not over.any():
+            return {}
+        observations, _ = self._env.reset(options={"reset_mask": over})
+        return {int(env): one(observations, int(env)) for env in np.flatnonzero(over)}
+
+    def _take(self, event: Event, position: Position, act: Chooser, batch: StepBatch) -> None:
+        """Counts one step of one copy, and begins its next episode if it ended."""
+        act.visits[event.pair] += 1
+        batch.pairs.append(event.pair)
+        batch.rewards.append(event.reward)
+        batch.envs.append(event.env)
+        if batch.buffer is not None:
+            batch.buffer.put(event.observation)
+        self._num_steps += 1
+        name = self._reader.number
+        cut = None if event.terminated else name(event.observation, self._num_steps)
+        state = cut
+        if event.terminated or event.truncated:
+            batch.ends[len(batch.pairs) - 1] = (event.terminated, event.truncated)
+            if event.terminated:
+                self._note_end(event.observation)
+            state = self._begun(event.env, event.begins)
+        assert state is not None
+        batch.nexts.append(state if cut is None else cut)
+        position.states[event.env] = state
+
+    _callers = (begin.__code__, _round.__code__, _reset.__code__)
+
+
+def one(observations: Any, env: int) -> Any:
+    """Returns a copy of what one copy of the environment showed, whatever the nesting."""
+    if isinstance(observations, dict):
+        return {key: one(part, env) for key, part in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(one(part, env) for part in observations)
+    return copy.copy(observations[env])
+
+
+def open_environment(asked: EnvRun, recorder: Recorder | None = None, env: Any = None) -> EnvironmentWorld:
+    """Returns the world of a run in an environment, before its first reset."""
+    return (VectorWorld if asked.is_vector else SingleWorld)(asked, recorder, env)

@@ -1,0 +1,220 @@
+"""explore(): act in a world so that the visit counts become the best coverage. resume(): go on with it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from rhocover import checks
+from rhocover.checks import IntArray
+from rhocover.errors import FileFormatError, InvalidArgumentError, naming, parse_text, shortened
+from rhocover.exploring.explorers.registry import explorer_document, make_explorer
+from rhocover.exploring.runs.checkpoint import MODEL, SETTINGS, Folder, settings_from_file
+from rhocover.exploring.runs.result import Run, grid_of_steps, measure
+from rhocover.exploring.runs.runner import Report, Runner, RunState, Storage, begin, run, run_fields
+from rhocover.exploring.runs.spec import Encoding, ModelRun, RunSpec, make_belief, read_model_run
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.simulator import Simulator
+from rhocover.files import load_tensors
+from rhocover.folders import locate
+from rhocover.learning.rules import rule_document
+from rhocover.mdp import MDP
+from rhocover.planning.problem import Criterion, Objective
+from rhocover.plugins import WORLDS, load, members
+
+
+def explore(
+    world: Any,
+    rho: float,
+    num_steps: int,
+    mu: Any = None,
+    *,
+    states: Any = None,
+    actions: Any = None,
+    explorer: Any = "feedback",
+    model: Any = "known",
+    schedule: Any = None,
+    seed: int = 0,
+    start: Any = None,
+    discount: float | None = None,
+    horizon: int | None = None,
+    restrict: bool = False,
+    num_chains: int = 1,
+    until: Any = None,
+    trace_points: int = 10,
+    out: os.PathLike[str] | str | None = None,
+    step_timeout: float | None = None,
+    report: Report | None = None,
+) -> Run:
+    """Returns the run of an explorer in a world for `num_steps` steps.
+
+    `world` is a model to simulate, or a Gymnasium environment to act in: then `model="known"` needs a table
+    of its transitions (see `MDP.from_gymnasium`), `model="learned"` does not, and `states` and `actions` say
+    how observations and actions are counted if they are not discrete (see `Bins`).
+    `rho`, `mu`, `discount`, `horizon` and `restrict` are those of `plan`.
+    Without restarts the run begins in `start` (a state or a distribution; the model's own by default).
+    `model` says what the explorer knows: "known", "learned" (states and actions, not the transitions),
+    "from_scratch" (not even the states), "posterior", or a `Learned`. `mu` may be a rule, by name or as a
+    function of an `Estimate`: then it is evaluated again with each new plan. `until` ends the run early.
+    `explorer` is a name or an object: "feedback", "tracking", "stationary", "algorithm1",
+    "algorithm1_short", "algorithm1_adaptive"; `schedule` sets Algorithm 1's episodes. `num_chains` act at
+    once and share the counts; `num_steps` counts over all of them. The trace has `trace_points` rows for
+    each factor of ten. `out` is a new folder for checkpoints: `resume(out)` goes on after any
+    interruption. `report(steps, num_steps)` is called now and then.
+    An environment whose step or reset takes longer than `step_timeout` seconds has failed: what was seen
+    before is kept. Python must be running in it for that: a hang in C code is not noticed. It needs the main
+    thread, and a system other than Windows. Ctrl-C waits for the step that is being taken; pressed a second
+    time it ends that step.
+    The same `seed` gives the same bits on one machine with the same versions. Another processor, BLAS or
+    target of Numba rounds last bits differently: there the run is statistically the same, but not identical.
+
+    >>> import rhocover as rc
+    >>> run = rc.explore(rc.envs.river_swim(), rho=2, num_steps=30_000, seed=0)
+    >>> run.coverage_text, run.regret < 1e-5
+    ('complete', True)
+    """
+    checks.function_or_none(report, "report")
+    out = None if out is None else locate(out)  # what is called on the way may change the working directory
+    spec = RunSpec(
+        objective=Objective(rho, mu), num_steps=num_steps,
+        criterion=Criterion(discount, horizon, start, restrict), explorer=make_explorer(explorer, schedule),
+        model=model, seed=seed, until=until, trace_points=trace_points,
+    )  # fmt: skip
+    if not isinstance(world, MDP) and (explore_other := _other_world(world)) is not None:
+        return explore_other(world, spec, Encoding(states, actions), num_chains, step_timeout, out, report)
+    if states is not None or actions is not None:
+        raise InvalidArgumentError.of(
+            "states", parse_text("and `actions` are for environments: a model has its own")
+        )
+    if step_timeout is not None:
+        raise InvalidArgumentError.of(
+            "step_timeout", "is for environments: a model never hangs", remedy="Leave it out."
+        )
+    asked = read_model_run(world, spec, num_chains)
+    _ = asked.problem  # refuses what is wrong with it
+    asked.check_budget()
+    asked.problem.check_plan()
+    return run(ModelWorld(asked), asked.spec, Storage(report) if out is None else Folder(out, asked, report))
+
+
+def _other_world(world: Any) -> Any:
+    """Returns how to explore a world whose class is from a package that joined; None for another."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(world).__mro__}
+    names = [name for name in members(WORLDS) if name in packages]
+    return load(WORLDS, names[0]) if names else None
+
+
+class ModelWorld(Simulator):
+    """A model to act in, with its problem."""
+
+    def __init__(self, asked: ModelRun) -> None:
+        self.asked, self.problem = asked, asked.problem
+        super().__init__(self.problem.mdp, self.problem.start, asked.num_chains)
+
+    def opened(self) -> AbstractContextManager[None]:
+        """Returns nothing to open."""
+        return nullcontext()
+
+    def start(self, spec: RunSpec) -> RunState:
+        """Returns the state of a run before its first step."""
+        position = self.begin(spec.seed)
+        belief = make_belief(spec, self.problem, position.states)
+        return begin(spec.actor, belief, position, Visits.none(self.mdp))
+
+    def marks(self, spec: RunSpec) -> list[int]:
+        """Returns the steps to report at."""
+        return grid_of_steps(spec.num_steps, spec.trace_points, self.num_chains)
+
+    def measure(self, counts: IntArray, num_steps: int) -> list[float]:
+        """Returns a row of the trace."""
+        return measure(self.problem, counts, num_steps)
+
+    def result(self, spec: RunSpec, runner: Runner, seconds: float) -> Run:
+        """Returns the finished run."""
+        return Run(**run_fields(self.asked.mdp, spec, runner, seconds))
+
+
+def resume(
+    out: os.PathLike[str] | str,
+    world: MDP | None = None,
+    *,
+    rho: float | None = None,
+    seed: int | None = None,
+    explorer: Any = None,
+    mu: Any = None,
+    report: Report | None = None,
+) -> Run:
+    """Returns the run of the folder `out`, gone on with from its newest checkpoint to its end.
+
+    The result has the bits of a run that was never interrupted. `world`, `rho`, `seed` and `explorer`
+    are remembered; those given must be the same. An explorer of your own must be given again, and so must
+    `mu` where it is a function of your own. A damaged checkpoint is passed over with a `CheckpointWarning`,
+    and the one before it is used. A run that is finished is returned again, and nothing is written.
+    """
+    out = locate(out)  # rules and explorers of the caller's may change the working directory
+    asked = read_folder(out, explorer, mu)
+    _check_same(asked, world, rho, seed, explorer)
+    with naming(out.path / SETTINGS):
+        model = ModelWorld(asked)
+    folder = Folder(out, asked, report, is_resumed=True)
+    last = folder.last_of_finished()
+    return run(model, asked.spec, folder if last is None else Storage(report, last))
+
+
+def read_folder(out: Any, explorer: Any = None, mu: Any = None) -> ModelRun:
+    """Returns what the run in a folder does."""
+    place = locate(out)
+    path = place.path
+    if not (path / SETTINGS).is_file():
+        raise InvalidArgumentError.of("out", f"{place.shown!r} holds no run: there is no {SETTINGS} in it")
+    tensors, document = load_tensors(path / SETTINGS, "run-settings")
+    stored = document.get("explorer")
+    own = isinstance(stored, str)
+    if own and explorer is None:
+        raise InvalidArgumentError.of(
+            "explorer", f"is needed: the run was made with your own, a {shortened(stored)}"
+        )
+    if own and (type(explorer).__name__ != stored or explorer_document(explorer) is not None):
+        raise InvalidArgumentError.of(
+            "explorer", f"must be the {stored} of your own that this run was begun with", repr(explorer)
+        )
+    mdp = MDP.load(path / MODEL)
+    if mdp.fingerprint != document.get("fingerprint"):
+        raise FileFormatError(f"{MODEL} in {place.shown!r} is not the model of this run.")
+    rule = _own_rule(document.get("rule"), mu)
+    with naming(path / SETTINGS):
+        return settings_from_file(mdp, tensors, document, make_explorer(explorer) if own else None, rule)
+
+
+def _own_rule(stored: Any, mu: Any) -> Any:
+    """Returns the caller's rule where the file holds only its name."""
+    own = isinstance(stored, str)
+    if own and not callable(mu):
+        raise InvalidArgumentError.of(
+            "mu", f"is needed: the run was made with a rule of your own, {shortened(stored)}"
+        )
+    if own and rule_document(mu) != stored:
+        raise InvalidArgumentError.of("mu", f"must be the rule {stored} of this run", repr(mu))
+    if mu is not None and not own:
+        raise InvalidArgumentError.of("mu", "is remembered by the run", remedy="Leave it out.")
+    return mu
+
+
+def _check_same(asked: ModelRun, world: Any, rho: Any, seed: Any, explorer: Any) -> None:
+    """Refuses arguments that differ from what the run was begun with."""
+    spec = asked.spec
+    if world is not None and (not isinstance(world, MDP) or world.fingerprint != asked.mdp.fingerprint):
+        raise InvalidArgumentError.of(
+            "world", "is not the model that this run was begun with", remedy="Leave it out."
+        )
+    if rho is not None and checks.number(rho, "rho") != spec.rho:
+        raise InvalidArgumentError.of("rho", f"was {spec.rho:g} when this run was begun", f"{rho}")
+    if seed is not None and checks.seed(seed) != spec.seed:
+        raise InvalidArgumentError.of("seed", f"was {spec.seed} when this run was begun", f"{seed}")
+    if explorer is not None and explorer_document(make_explorer(explorer)) != explorer_document(
+        spec.explorer
+    ):
+        raise InvalidArgumentError.of(
+            "explorer", f"was {spec.explorer!r} when this run was begun", repr(explorer)
+        )

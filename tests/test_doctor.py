@@ -24,6 +24,7 @@ from rhocover.experiments.reproducing import reference_values
 from rhocover.exploring import checkpoints
 from rhocover.linalg.multifrontal import SparseBackend
 from rhocover.report import figures
+from tiers import tiered
 
 # --- all is well ----------------------------------------------------------------------------------------
 
@@ -148,7 +149,7 @@ def test_every_trial_is_broken_below():
 
 @pytest.mark.parametrize(
     ("name", "sabotage", "word"),
-    [(name, how, word) for name, cases in SABOTAGE.items() for how, word in cases],
+    tiered([(name, how, word) for name, cases in SABOTAGE.items() for how, word in cases]),
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_a_trial_fails_when_its_piece_is_broken_and_says_what_to_do(name, sabotage, word, monkeypatch):

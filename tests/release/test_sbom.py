@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from release.locks import ROOT
 
-from release import licences, locks, sbom
+from tools.release import licences, locks, sbom
+from tools.release.locks import ROOT
 
 KNOWN = licences.known()["packages"]
 # What packages call their licences where they give no SPDX expression.
@@ -51,7 +51,7 @@ def purls(scope: str) -> set[str]:
     ids=[licences.NAME, sbom.NAME],
 )
 def test_the_written_file_is_what_the_locks_say_now(name, text):
-    assert (ROOT / "release" / name).read_text("utf-8") == text(), "run: make sbom"
+    assert (ROOT / "tools" / "release" / name).read_text("utf-8") == text(), "run: make sbom"
 
 
 # Licences.

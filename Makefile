@@ -7,8 +7,8 @@ PYTHON ?= python3
 LOCK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-sb3 test-release test-oldest test-kernels check coverage docs bench bench-short bars \
-	soak fuzz attack mutate dist lock clean
+.PHONY: help demo test test-all test-thorough test-sb3 test-release test-oldest test-kernels hops census check coverage docs \
+	bench bench-short bars soak fuzz attack mutate dist lock clean
 
 # Packages come from .venv alone, whatever the caller's shell adds.
 unexport PYTHONPATH
@@ -25,36 +25,41 @@ OLDEST_TESTS = -W ignore::DeprecationWarning -k "not Taxi and not CliffWalking" 
 # What computes is repeated with the last bits of other processors, and what waits for other processes beside
 # other work: make test-kernels. Statistical tests are left out: other bits are other luck to them, and each says
 # how rarely it may fail; and so are those that compare one way of ours with another, because both have the same
-# bits. OPENBLAS_CORETYPE=Haswell make test repeats everything.
+# bits. OPENBLAS_CORETYPE=Haswell make test test-thorough repeats everything.
 NUMERICAL_TESTS = tests/planning tests/chains \
-	tests/test_coverage.py tests/test_occupancy.py tests/test_occupancy_mutants.py tests/test_oracles.py \
-	tests/test_oracles_mutants.py tests/test_oracle_sweeps.py tests/test_linear_program.py \
-	tests/test_frank_wolfe.py tests/test_lemmas.py tests/test_weights.py tests/test_structure.py \
+	tests/test_coverage.py tests/test_coverage_derivatives.py tests/test_occupancy.py tests/test_occupancy_checks.py \
+	tests/test_oracles.py tests/test_oracle_parts.py tests/test_oracle_sweeps.py tests/test_linear_program.py \
+	tests/test_lemmas.py tests/test_weights.py tests/test_structure.py \
 	tests/exploring/test_simulator.py tests/test_project.py::test_everything_in_a_page_runs \
 	tests/test_project.py::test_docstring_examples_run
-WAITING_TESTS = tests/exploring/test_survival.py tests/experiments/test_pool.py tests/test_page.py \
+WAITING_TESTS = tests/exploring/test_survival.py tests/experiments/test_pool.py tests/report/test_page_in_browser.py \
 	tests/benchmarks/test_planner_peers.py
 
+CHECKS = ".venv/bin/ruff check ." ".venv/bin/ruff format --check ." ".venv/bin/pyright --pythonpath .venv/bin/python"
+PYTEST = .venv/bin/python -m pytest -n 2 --dist worksteal
 INSTALL = -m pip --disable-pip-version-check install --quiet
 
 help:  ## print this list
 	@echo "usage: make <target>  [PYTHON=python3.11]"
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s  %s\n", $$1, $$2 }' Makefile
 
 demo: .venv/.run  ## run the demonstration and write it to out/demo
 	rm -rf out/demo
 	.venv/bin/rhocover demo --out out/demo
 
-test: check  ## run every check, and every test but those that need torch
-	.venv/bin/python -m pytest -n 2 --dist worksteal
+test: .venv/.test  ## run every check, and one set of parameters of every test: four minutes on two cores
+	@.venv/bin/python tools/timed.py $(CHECKS) "$(PYTEST) -m 'not thorough'"
 
-test-all: test test-sb3 test-release test-oldest test-kernels  ## run those, too, and the next four
+test-all: test test-thorough test-sb3 test-release test-oldest test-kernels  ## run those, and the next five
+
+test-thorough: .venv/.test  ## run the rest: whole grids, junk calls, damaged files, broken disks, second methods
+	$(PYTEST) -m thorough
 
 test-sb3: .venv/.sb3  ## run only the tests that need torch: installs its CPU build and Stable-Baselines3
 	.venv/bin/python -m pytest tests/sb3
 
 test-release: .venv/.test  ## build archive and wheel, install each into an empty environment, use it
-	.venv/bin/python -m release.rehearse
+	.venv/bin/python -m tools.release.rehearse
 
 test-oldest: .venv-oldest/.run  ## run the tests of the core with the lowest versions that are allowed
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/numba .venv-oldest/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider $(OLDEST_TESTS)
@@ -62,13 +67,17 @@ test-oldest: .venv-oldest/.run  ## run the tests of the core with the lowest ver
 test-kernels: .venv/.test  ## repeat what computes as other processors would, and what waits beside other work
 	.venv/bin/python tests/kernels --numerical $(NUMERICAL_TESTS) --waiting $(WAITING_TESTS)
 
+hops: .venv/.test  ## count the files that three calls go through
+	.venv/bin/python tools/hops.py
+
+census: .venv/.test  ## count files, lines, long signatures, and names that several classes have
+	.venv/bin/python tools/census.py
+
 check: .venv/.test  ## run the linter, the formatter and the type checker
-	.venv/bin/ruff check .
-	.venv/bin/ruff format --check .
-	.venv/bin/pyright --pythonpath .venv/bin/python
+	@.venv/bin/python tools/timed.py $(CHECKS)
 
 coverage: .venv/.test  ## run the tests and print which lines and branches of src they miss
-	.venv/bin/python -m pytest -n 2 --dist worksteal --cov=rhocover --cov-branch --cov-report=term:skip-covered --cov-fail-under=95
+	$(PYTEST) --cov=rhocover --cov-branch --cov-report=term:skip-covered --cov-fail-under=95
 
 docs: .venv/.sb3  ## build the documentation into out/docs, tutorials executed
 	.venv/bin/python -m sphinx -q -W --keep-going -a -b html docs out/docs
@@ -81,7 +90,7 @@ bench-short: .venv-bench/.run  ## run the same code on small sizes, in a minute 
 	.venv-bench/bin/python -m benchmarks peers --short
 
 bars: .venv-bench/.run  ## run the benchmarks that say whether each bar is held or missed
-	.venv-bench/bin/python -m benchmarks bars
+	.venv-bench/bin/python -m tools.bars
 
 soak: .venv/.test  ## run 10^9 simulated steps and 10^4 plans, and watch the memory
 	.venv/bin/python -m benchmarks.soak
@@ -93,12 +102,12 @@ attack: .venv/.test  ## kill, break, race and feed everything with new seeds for
 	.venv/bin/python tests/attack --minutes 10
 
 mutate: .venv/.test  ## change the numerical core in random places, see which changes no test notices
-	.venv/bin/python -m mutation
+	.venv/bin/python -m tools.mutation
 
 dist: .venv/.test  ## build archive, wheel, licence list and bill of materials into dist, the same bytes from the same commit
-	.venv/bin/python -m release.build
-	.venv/bin/python -m release.licences dist
-	.venv/bin/python -m release.sbom dist
+	.venv/bin/python -m tools.release.build
+	.venv/bin/python -m tools.release.licences dist
+	.venv/bin/python -m tools.release.sbom dist
 
 clean:  ## remove the environments, the caches and the demonstration
 	rm -rf .venv .venv-bench .venv-oldest .venv-lock out/demo out/docs out/docs-cache build dist .pytest_cache .ruff_cache .hypothesis

@@ -1,1 +1,1 @@
-"""One file answers one question, with the yardstick in the same run. `python -m benchmarks [name ...]`."""
+"""Side by side with other libraries: one file answers one question, in one run. `python -m benchmarks`."""

@@ -1,6 +1,6 @@
 """How numbers are written: tables on the terminal, Markdown for pages, JSON with versions and machine.
 
-A bar (`python -m benchmarks bars`) prints its rows and verdicts and keeps them under out/benchmarks. A
+A bar (`python -m tools.bars`) prints its rows and verdicts and keeps them under out/benchmarks. A
 comparison with a peer (`python -m benchmarks peers`) is kept by `page`, in the words and numbers of here.
 """
 

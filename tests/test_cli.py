@@ -17,6 +17,7 @@ from patience import PATIENCE
 from rhocover.cli import app, demo, outputs, parsing, plan
 from rhocover.errors import SolverError
 from rhocover.files import load_tensors
+from tiers import tiered
 
 TRANSIENT = [  # state 0 is left for ever; 1 and 2 lead to each other
     [[0.0, 1.0, 0.0], [0.0, 0.5, 0.5]],
@@ -51,18 +52,24 @@ def names_in(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("line", "mu", "arguments"),
-    [
-        ("", None, {}),
-        ("--mu transition_std", rc.weights.transition_std, {}),
-        ("--mu model_error", rc.weights.model_error, {}),
-        ("--discount 0.9", None, {"discount": 0.9}),
-        ("--discount 0.9 --start 3", None, {"discount": 0.9, "start": 3}),
-        ("--horizon 8", None, {"horizon": 8}),
-        ("--horizon 4 --restrict", None, {"horizon": 4, "restrict": True}),
-        ("--horizon 6 --mu transition_std --start 2", rc.weights.transition_std, {"horizon": 6, "start": 2}),
-        ("--eta 0.015", None, {"eta": 0.015}),
-        ("--tol 1e-5", None, {"tol": 1e-5}),
-    ],
+    tiered(
+        [
+            ("", None, {}),
+            ("--mu transition_std", rc.weights.transition_std, {}),
+            ("--mu model_error", rc.weights.model_error, {}),
+            ("--discount 0.9", None, {"discount": 0.9}),
+            ("--discount 0.9 --start 3", None, {"discount": 0.9, "start": 3}),
+            ("--horizon 8", None, {"horizon": 8}),
+            ("--horizon 4 --restrict", None, {"horizon": 4, "restrict": True}),
+            (
+                "--horizon 6 --mu transition_std --start 2",
+                rc.weights.transition_std,
+                {"horizon": 6, "start": 2},
+            ),
+            ("--eta 0.015", None, {"eta": 0.015}),
+            ("--tol 1e-5", None, {"tol": 1e-5}),
+        ]
+    ),
 )
 def test_json_holds_the_numbers_of_the_python_api(rhocover, line, mu, arguments):
     mdp = rc.envs.river_swim(num_states=7)
@@ -175,7 +182,8 @@ def test_two_points_are_not_a_frontier(rhocover):
 
 
 @pytest.mark.parametrize(
-    "line", ["--horizon 6", "--horizon 3 --restrict", "--discount 0.5 --start 1", "--mu transition_std"]
+    "line",
+    tiered(["--horizon 6", "--horizon 3 --restrict", "--discount 0.5 --start 1", "--mu transition_std"]),
 )
 def test_every_kind_of_plan_has_pictures(rhocover, line):
     assert rhocover(f"plan river_swim --rho 2 --out out {line}").code == 0
@@ -261,51 +269,53 @@ def test_the_ratio_map_leaves_out_what_was_dropped(model):
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [
-        ("plan river_swim", "--rho"),
-        ("plan --rho 2", "ENV"),
-        ("plam", "plam"),
-        ("plan river_swim --rho 2 --rhu 3", "--rhu"),
-        ("plan river_swim --rho 2 extra", "extra"),
-        ("plan river_swim --rho two", "expected a number, got 'two'"),
-        ("plan river_swim --rho nan", "expected a number, got 'nan'"),
-        ("plan river_swim --rho ''", "expected a number, got ''"),
-        ("plan river_swim --rho -1", "`--rho` must be in [0, inf], got -1"),
-        ("plan river_swim --rho 2 --rho 2.0", "--rho 2 is given twice"),
-        ("plan river_swam --rho 2", "'river_swim'"),
-        ("plan nothing.safetensors --rho 2", "ENV: there is no file 'nothing.safetensors'"),
-        ("plan river_swim --rho 2 --set num_states", "parameter=value"),
-        ("plan river_swim --rho 2 --set num_states=x", "whole number, got 'x'"),
-        ("plan river_swim --rho 2 --set num_states=1", "at least 2"),
-        ("plan river_swim --rho 2 --set num_stats=3", "'num_states'"),
-        (f"plan river_swim --rho 2 --set num_states={10**30}", "must be at most"),
-        ("plan grid_world --rho 2 --set success=nan", "nan"),
-        ("plan river_swim --rho 2 --mu unifrom", "'uniform'"),
-        ("plan river_swim --rho 2 --mu random", "random:SEED"),
-        ("plan river_swim --rho 2 --mu random:-1", "got '-1'"),
-        ("plan river_swim --rho 2 --mu random:x", "got 'x'"),
-        ("plan river_swim --rho 2 --mu missing.npy", "there is no file 'missing.npy'"),
-        ("plan river_swim --rho 2 --discount 1", "`--discount` must be in (0, 1)"),
-        ("plan river_swim --rho 2 --discount nan", "expected a number, got 'nan'"),
-        ("plan river_swim --rho 2 --horizon 0", "`--horizon` must be at least 1"),
-        ("plan river_swim --rho 2 --horizon 2.5", "expected a whole number, got '2.5'"),
-        ("plan river_swim --rho 2 --discount 0.9 --horizon 3", "not both"),
-        ("plan river_swim --rho 2 --horizon 3", "Pass --restrict"),
-        ("plan river_swim --rho 2 --start 0", "--discount or --horizon"),
-        ("plan river_swim --rho 2 --discount 0.9 --start 6", "`--start` must be a state in 0..5, got 6"),
-        ("plan garnet --rho 2 --discount 0.9", "`--start` is needed"),
-        ("plan river_swim --rho 2 --eta 0.7", "`--eta` must be in [0, 1/2)"),
-        ("plan river_swim --rho 2 --eta 0.03", "eta <= 0.02169"),
-        ("plan river_swim --rho 2 --method newton", "interior_point"),
-        ("plan river_swim --rho 2 --method leximin", "rho=inf"),
-        ("plan river_swim --rho 2 --tol 0", "`--tol` must be positive"),
-        ("plan river_swim --rho 2 --tol nan", "expected a number, got 'nan'"),
-        ("plan river_swim --rho 2 --max-steps 0", "`--max-steps` must be at least 1"),
-        ("plan river_swim --rho 0 --mu transition_std", "zero weight"),
-        ("plan grid_world --set success=1 --rho 2 --mu transition_std", "Use --mu uniform"),
-        ("envs nowhere", "Known: deep_sea"),
-        ("demo --out", "--out"),
-    ],
+    tiered(
+        [
+            ("plan river_swim", "--rho"),
+            ("plan --rho 2", "ENV"),
+            ("plam", "plam"),
+            ("plan river_swim --rho 2 --rhu 3", "--rhu"),
+            ("plan river_swim --rho 2 extra", "extra"),
+            ("plan river_swim --rho two", "expected a number, got 'two'"),
+            ("plan river_swim --rho nan", "expected a number, got 'nan'"),
+            ("plan river_swim --rho ''", "expected a number, got ''"),
+            ("plan river_swim --rho -1", "`--rho` must be in [0, inf], got -1"),
+            ("plan river_swim --rho 2 --rho 2.0", "--rho 2 is given twice"),
+            ("plan river_swam --rho 2", "'river_swim'"),
+            ("plan nothing.safetensors --rho 2", "ENV: there is no file 'nothing.safetensors'"),
+            ("plan river_swim --rho 2 --set num_states", "parameter=value"),
+            ("plan river_swim --rho 2 --set num_states=x", "whole number, got 'x'"),
+            ("plan river_swim --rho 2 --set num_states=1", "at least 2"),
+            ("plan river_swim --rho 2 --set num_stats=3", "'num_states'"),
+            (f"plan river_swim --rho 2 --set num_states={10**30}", "must be at most"),
+            ("plan grid_world --rho 2 --set success=nan", "nan"),
+            ("plan river_swim --rho 2 --mu unifrom", "'uniform'"),
+            ("plan river_swim --rho 2 --mu random", "random:SEED"),
+            ("plan river_swim --rho 2 --mu random:-1", "got '-1'"),
+            ("plan river_swim --rho 2 --mu random:x", "got 'x'"),
+            ("plan river_swim --rho 2 --mu missing.npy", "there is no file 'missing.npy'"),
+            ("plan river_swim --rho 2 --discount 1", "`--discount` must be in (0, 1)"),
+            ("plan river_swim --rho 2 --discount nan", "expected a number, got 'nan'"),
+            ("plan river_swim --rho 2 --horizon 0", "`--horizon` must be at least 1"),
+            ("plan river_swim --rho 2 --horizon 2.5", "expected a whole number, got '2.5'"),
+            ("plan river_swim --rho 2 --discount 0.9 --horizon 3", "not both"),
+            ("plan river_swim --rho 2 --horizon 3", "Pass --restrict"),
+            ("plan river_swim --rho 2 --start 0", "--discount or --horizon"),
+            ("plan river_swim --rho 2 --discount 0.9 --start 6", "`--start` must be a state in 0..5, got 6"),
+            ("plan garnet --rho 2 --discount 0.9", "`--start` is needed"),
+            ("plan river_swim --rho 2 --eta 0.7", "`--eta` must be in [0, 1/2)"),
+            ("plan river_swim --rho 2 --eta 0.03", "eta <= 0.02169"),
+            ("plan river_swim --rho 2 --method newton", "interior_point"),
+            ("plan river_swim --rho 2 --method leximin", "rho=inf"),
+            ("plan river_swim --rho 2 --tol 0", "`--tol` must be positive"),
+            ("plan river_swim --rho 2 --tol nan", "expected a number, got 'nan'"),
+            ("plan river_swim --rho 2 --max-steps 0", "`--max-steps` must be at least 1"),
+            ("plan river_swim --rho 0 --mu transition_std", "zero weight"),
+            ("plan grid_world --set success=1 --rho 2 --mu transition_std", "Use --mu uniform"),
+            ("envs nowhere", "Known: deep_sea"),
+            ("demo --out", "--out"),
+        ]
+    ),
 )
 def test_bad_input_is_one_line_that_names_it_and_exit_2(rhocover, line, words):
     result = rhocover(line)
@@ -417,7 +427,7 @@ def test_the_list_as_json_is_what_the_registry_says(rhocover):
         assert json.loads(rhocover(f"envs {entry['name']} --json").out) == entry
 
 
-@pytest.mark.parametrize("name", rc.envs.names())
+@pytest.mark.parametrize("name", tiered(rc.envs.names()))
 def test_the_example_of_an_environment_runs(rhocover, name):
     page = rhocover(f"envs {name}").out
     example = re.search(r"^Example +rhocover (.*)$", page, re.MULTILINE)
@@ -429,6 +439,7 @@ def test_the_example_of_an_environment_runs(rhocover, name):
 # --- demo -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_demonstration_prints_certified_tables_and_draws_seven_pictures(rhocover):
     result = rhocover("demo --out show")
     assert (result.code, result.err) == (0, "")

@@ -17,12 +17,12 @@ import pytest
 import rhocover as rc
 from patience import PATIENCE
 from rhocover.cli import explore, output, result_tables
-from rhocover.experiments import compare
 from rhocover.exploring import explorer_names
 from rhocover.exploring.explorers.registry import CLASSES, VARIANTS
 from rhocover.exploring.runs.spec import MODELS
 from rhocover.exploring.runs.stopping import CertifiedGap, EveryPair, SmallModelError
 from test_cli import is_picture, names_in
+from tiers import tiered
 
 RUN_FILES = {"run.safetensors", "model.safetensors", "checkpoint-0.safetensors", "result.safetensors"}
 SMALL = "--steps 200 --seeds 2 --workers 1"
@@ -41,7 +41,7 @@ def read(text: str) -> dict:
 
 @pytest.mark.parametrize(
     ("line", "rho", "arguments"),
-    [
+    tiered([
         ("--rho 2", 2.0, {}),
         ("--rho inf --explorer tracking --seed 3", np.inf, {"explorer": "tracking", "seed": 3}),
         ("--rho 2 --explorer algorithm1 --schedule quadratic:5", 2.0,
@@ -62,7 +62,7 @@ def read(text: str) -> dict:
          {"model": "learned", "until": CertifiedGap(0.8, 0.3)}),
         ("--rho 2 --model learned --until-error 0.9 --delta 0.3", 2.0,
          {"model": "learned", "until": SmallModelError(0.9, 0.3)}),
-    ],
+    ]),
 )  # fmt: skip
 def test_json_holds_the_run_of_the_python_api(rhocover, line, rho, arguments):
     mdp = rc.envs.river_swim(num_states=7)
@@ -103,6 +103,7 @@ def test_incomplete_coverage_is_called_that_and_has_no_numbers(rhocover):
     assert summary["coverage"] == run.coverage_text
 
 
+@pytest.mark.thorough
 def test_json_holds_certificate_evidence_and_model_error(rhocover):
     """Twelve steps cannot visit fourteen pairs, so there is something that was never reached."""
     mdp = rc.envs.river_swim(num_states=7)
@@ -130,6 +131,7 @@ def test_with_a_known_model_the_certificate_is_sure_and_nothing_is_left_to_find(
     assert "plug-in" not in rhocover("explore river_swim --rho 2 --steps 600").out
 
 
+@pytest.mark.thorough
 def test_the_table_of_a_learned_model_has_the_true_the_estimated_and_the_certified_gap(rhocover):
     run = rc.explore(rc.envs.river_swim(), 2.0, 3000, model="learned")
     result = rhocover("explore river_swim --rho 2 --steps 3000 --model learned --delta 0.1")
@@ -161,6 +163,7 @@ def test_weights_of_a_rule_are_said_to_be_estimates(rhocover):
     assert said not in " ".join(rhocover(f"{line} --mu random:1").out.split())
 
 
+@pytest.mark.thorough
 def test_a_certificate_that_takes_minutes_is_made_only_where_it_was_asked_for(rhocover, monkeypatch):
     monkeypatch.setattr(result_tables, "LARGEST", 12 * 6 - 1)  # one less than RiverSwim's pairs times states
     line = "explore river_swim --rho 2 --steps 600 --model learned"
@@ -179,15 +182,17 @@ def test_a_certificate_that_takes_minutes_is_made_only_where_it_was_asked_for(rh
 
 @pytest.mark.parametrize(
     ("line", "until", "words"),
-    [
-        ("--until-visits 6", EveryPair(6), "every pair with a weight was visited at least 6 times."),
-        ("--until-gap 0.5", CertifiedGap(0.5), "the certified gap is at most 0.5 nats (delta = 0.05)."),
-        (
-            "--until-error 1 --delta 0.2",
-            SmallModelError(1.0, 0.2),
-            "the model error is at most 1 (delta = 0.2).",
-        ),
-    ],
+    tiered(
+        [
+            ("--until-visits 6", EveryPair(6), "every pair with a weight was visited at least 6 times."),
+            ("--until-gap 0.5", CertifiedGap(0.5), "the certified gap is at most 0.5 nats (delta = 0.05)."),
+            (
+                "--until-error 1 --delta 0.2",
+                SmallModelError(1.0, 0.2),
+                "the model error is at most 1 (delta = 0.2).",
+            ),
+        ]
+    ),
 )
 def test_a_rule_that_was_met_is_told_with_its_step_and_one_that_was_not_as_well(rhocover, line, until, words):
     run = rc.explore(rc.envs.river_swim(), 2.0, 2000, model="learned", until=until)
@@ -211,8 +216,8 @@ def test_out_holds_the_run_the_document_and_pictures(rhocover):
 
 @pytest.mark.parametrize(
     "line",
-    ["--horizon 7", "--explorer algorithm1 --chains 3", "--chains 150", "--model learned --until-visits 5",
-     "--explorer fw_modest --model posterior --mu model_error"],
+    tiered(["--horizon 7", "--explorer algorithm1 --chains 3", "--chains 150", "--model learned --until-visits 5",
+     "--explorer fw_modest --model posterior --mu model_error"]),
 )  # fmt: skip
 def test_every_kind_of_run_has_pictures(rhocover, line):
     assert rhocover(f"explore river_swim --rho 2 --steps 300 --out out {line}").code == 0
@@ -225,6 +230,7 @@ def test_a_long_run_is_not_explored_again_for_pictures(rhocover, monkeypatch):
     assert "snapshots.png" not in names_in(Path("out"))
 
 
+@pytest.mark.thorough
 def test_an_existing_run_is_kept_unless_told_otherwise(rhocover):
     assert rhocover("explore wheel --rho 2 --steps 100 --out out").code == 0
     before = Path("out/result.safetensors").read_bytes()
@@ -268,6 +274,7 @@ def stopped_at_its_first_report(line: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
+@pytest.mark.thorough
 def test_ctrl_c_says_how_to_go_on_and_resume_ends_as_if_nothing_had_been(rhocover):
     """The first report of a run sends the signal; what is resumed has the bits of an uninterrupted run."""
     stopped = stopped_at_its_first_report("explore river_swim --rho 2 --steps 5000 --seed 4 --out run")
@@ -283,6 +290,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_ends_as_if_nothing_had_been(rhocove
     assert untimed(read(again.out)["run"]) == untimed(whole.summary())
 
 
+@pytest.mark.thorough
 def test_a_learned_run_is_resumed_with_its_model_its_rule_and_its_end(rhocover):
     """Stopped at the first report, a run goes on to where its stopping rule is met, bit for bit."""
     asked = "--model learned --mu transition_std --until-error 0.5 --delta 0.2 --out run"
@@ -329,7 +337,7 @@ def test_every_explorer_is_listed_with_what_it_does(rhocover):
     assert found["algorithm1"]["settings"]["schedule"][0] == "quadratic"
 
 
-@pytest.mark.parametrize("name", explorer_names())
+@pytest.mark.parametrize("name", tiered(explorer_names()))
 def test_every_explorer_has_a_page(rhocover, name):
     result = rhocover(f"explorers {name}")
     assert (result.code, result.err) == (0, "")
@@ -344,145 +352,18 @@ def test_an_unknown_explorer_has_no_page(rhocover):
     assert "Did you mean 'feedback'" in result.err
 
 
-# --- compare ----------------------------------------------------------------------------------------
-
-
-def test_compare_prints_the_rows_of_the_python_api(rhocover):
-    line = f"compare river_swim wheel --rho 2 --rho inf --explorer feedback --explorer algorithm1 {SMALL}"
-    envs = {"river_swim": "river_swim", "wheel": "wheel"}
-    found = rc.compare(envs, ["feedback", "algorithm1"], rho=[2, np.inf], num_steps=200, seeds=2, workers=1)
-    result = rhocover(f"{line} --json")
-    assert (result.code, result.err) == (0, "")
-    assert read(result.out)["rows"] == [row.summary() for row in found.table()]
-    table = rhocover(line).out
-    assert table.count("possible") == 4
-    assert "river_swim at rho = 2: 200 steps, 2 seeds" in table
-    row = found.table()[0]
-    if not row.num_incomplete:
-        assert f"{row.regret.mean:.2e} ± {row.regret.standard_error:.0e}" in table
-
-
-def test_seeds_that_never_saw_every_pair_are_told(rhocover):
-    result = rhocover("compare river_swim --explorer stationary --steps 11 --seeds 3 --workers 1")
-    assert re.search(r"stationary +incomplete \(3 of 3\)", result.out)
-
-
-@pytest.mark.parametrize(
-    ("line", "given"),
-    [
-        ("--schedule constant:20 --explorer algorithm1", {"explorers": "algorithm1", "schedule": "constant:20"}),
-        ("--explorer feedback --mu transition_std --set num_states=4", {
-            "envs": rc.envs.river_swim(num_states=4), "explorers": "feedback",
-            "mu": rc.weights.transition_std}),
-        ("--explorer feedback --discount 0.9 --start 2 --chains 2", {
-            "explorers": "feedback", "discount": 0.9, "start": 2, "num_chains": 2}),
-        ("--explorer feedback --model from_scratch", {"explorers": "feedback", "model": "from_scratch"}),
-        ("--explorer tracking --model learned --mu transition_std", {
-            "explorers": "tracking", "model": "learned", "mu": "transition_std"}),
-        ("--explorer feedback --explorer rf_ucrl --horizon 9", {
-            "explorers": ["feedback", "rf_ucrl"], "horizon": 9}),
-    ],
-)  # fmt: skip
-def test_options_of_compare_are_arguments_of_compare(rhocover, line, given):
-    found = rc.compare(**{"envs": "river_swim", "num_steps": 200, "seeds": 2, "workers": 1} | given)
-    rows = read(rhocover(f"compare river_swim {SMALL} --json {line}").out)["rows"]
-    assert rows == [row.summary() for row in found.table()]
-
-
-def test_the_table_of_a_learned_comparison_says_so_and_has_the_model_error(rhocover):
-    found = rc.compare("river_swim", "feedback", model="learned", num_steps=300, seeds=2, workers=1)
-    line = "compare river_swim --explorer feedback --steps 300 --seeds 2 --workers 1"
-    learned = rhocover(f"{line} --model learned").out
-    assert "river_swim at rho = 2: 300 steps, 2 seeds; model learned" in learned
-    error = found.table()[0].model_error
-    assert f"{error.mean:.3g} ± {error.standard_error:.1g}" in learned
-    assert ("model error" in learned, "exponent" in learned) == (True, False)
-    known = rhocover(line).out
-    assert ("model" in known, "exponent" in known) == (False, True)
-    episodes = rhocover("compare wheel --explorer feedback --explorer ent_game --horizon 9 --restrict "
-                        f"{SMALL}").out  # fmt: skip
-    assert "2 seeds; all in episodes of 9 steps" in episodes
-
-
-def test_no_number_of_a_table_is_cut_off_where_names_are_long(rhocover, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    shown = rhocover(f"compare wheel --explorer state_marginal_matching {SMALL} --model learned").out
-    assert "…" not in shown
-    assert "state_marginal_matching" in shown
-
-
-def test_a_comparison_with_another_model_is_refused(rhocover):
-    line = f"compare wheel --explorer feedback {SMALL} --out out"
-    assert rhocover(line).code == 0
-    result = rhocover(f"{line} --model learned")
-    assert (result.code, result.out) == (2, "")
-    assert "other `--model`: known, now learned" in result.err
-
-
-def test_a_comparison_is_kept_drawn_gone_on_with_and_redrawn(rhocover, monkeypatch):
-    line = f"compare river_swim --rho 2 --rho inf --explorer feedback {SMALL} --out out"
-    first = rhocover(f"{line} --json")
-    assert first.err == "pictures, compare.json and the numbers behind them are in out\n"
-    kinds = ("regret", "bregman", "worst-ratio")
-    pictures = {f"{kind}-river_swim-rho-{rho}.png" for kind in kinds for rho in ("2", "inf")}
-    assert names_in(Path("out")) == pictures | {"compare.json", "comparison.safetensors"}
-    assert all(is_picture(path) for path in Path("out").glob("*.png"))
-    assert Path("out/compare.json").read_text("utf-8") == first.out
-    shown = {name: Path("out", name).read_bytes() for name in pictures}
-    for name in pictures:
-        Path("out", name).unlink()
-    monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("ran"))
-    redrawn = rhocover("compare --redraw out --json")
-    assert (redrawn.code, redrawn.out) == (0, first.out)
-    assert {name: Path("out", name).read_bytes() for name in pictures} == shown
-    assert rhocover(f"{line} --json").out == first.out  # nothing is left to run
-
-
-def test_another_comparison_is_refused_unless_forced(rhocover):
-    line = "compare wheel --explorer feedback --steps 100 --workers 1 --out out"
-    assert rhocover(f"{line} --seeds 2").code == 0
-    before = Path("out/comparison.safetensors").read_bytes()
-    result = rhocover(f"{line} --seeds 1")
-    assert (result.code, result.out) == (2, "")
-    assert result.is_one_error_line
-    assert "other `--seeds`: [0, 1], now [0]" in result.err
-    assert rhocover(f"{line} --seeds 0 --force").code == 2
-    assert Path("out/comparison.safetensors").read_bytes() == before
-    assert rhocover(f"{line} --seeds 1 --force").code == 0
-    assert len(read(Path("out/compare.json").read_text())["parameters"]["seeds"]) == 1
-
-
-def test_ctrl_c_keeps_a_comparison_and_says_so(rhocover, monkeypatch):
-    original, made = compare.run_one, []
-
-    def run(question, place):
-        if made:
-            raise KeyboardInterrupt
-        made.append(place)
-        return original(question, place)
-
-    line = f"compare wheel --explorer feedback {SMALL} --out out"
-    with monkeypatch.context() as patch:
-        patch.setattr(compare, "run_one", run)
-        result = rhocover(line)
-    assert result.code == 130
-    assert result.err == "What was done is kept in out. Go on with the same command.\ninterrupted\n"
-    unfinished = rhocover("compare --redraw out")
-    assert unfinished.code == 2
-    assert "holds 1 of 2 runs" in unfinished.err
-    assert rhocover(line).code == 0
-
-
 # --- budget -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("line", "given"),
-    [
-        ("--visits 50", {"visits": 50}),
-        ("--visits 50 --delta 0.01 --start 3", {"visits": 50, "delta": 0.01, "start": 3}),
-        ("--model-error 0.1", {"model_error": 0.1}),
-    ],
+    tiered(
+        [
+            ("--visits 50", {"visits": 50}),
+            ("--visits 50 --delta 0.01 --start 3", {"visits": 50, "delta": 0.01, "start": 3}),
+            ("--model-error 0.1", {"model_error": 0.1}),
+        ]
+    ),
 )
 def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
     found = rc.budget(rc.envs.river_swim(), **given)
@@ -499,7 +380,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
 
 @pytest.mark.parametrize(
     ("line", "words"),
-    [
+    tiered([
         ("explore river_swim", "--rho"),
         ("explore --rho 2", "ENV"),
         ("explore river_swam --rho 2", "'river_swim'"),
@@ -563,7 +444,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("budget river_swim --visits 3 --delta 1", "`--delta` must be in (0, 1)"),
         ("budget river_swim --visits 3 --start 6", "`--start` must be a state in 0..5"),
         ("budget grid_world --set success=1 --model-error 0.1", "pass --visits 1 in place of `--model-error`"),
-    ],
+    ]),
 )  # fmt: skip
 def test_bad_input_is_one_line_that_names_it_and_exit_2(rhocover, line, words):
     out = (
@@ -634,6 +515,7 @@ def test_there_is_no_bar_where_nobody_looks():
         assert report is None
 
 
+@pytest.mark.thorough
 def test_a_comparison_in_several_processes_works_from_the_shell(tmp_path):
     line = [
         sys.executable,

@@ -9,12 +9,13 @@ import sys
 import pytest
 
 import rhocover as rc
+from lake_commands import write_steps
 from rhocover.cli import app, demo, options, parsing
 from rhocover.exploring.explorers.algorithm1 import SCHEDULES
 from rhocover.exploring.explorers.registry import explorer_names, plugins
 from rhocover.exploring.runs.spec import MODELS
 from rhocover.planning import METHODS
-from test_cli_data import write_steps
+from tiers import tiered
 
 COMMANDS = {str(command.name): command.callback for command in app.app.registered_commands}
 GROUPS = (  # in the order in which one writes what another reads
@@ -32,7 +33,7 @@ def examples_of(command) -> list[str]:
     return re.findall(r"\* `rhocover ([^`]*)`", inspect.getdoc(command) or "")
 
 
-@pytest.mark.parametrize("line", ["", "--help", *(f"{name} --help" for name in COMMANDS)])
+@pytest.mark.parametrize("line", tiered(["", "--help", *(f"{name} --help" for name in COMMANDS)]))
 def test_help_renders(rhocover, line):
     result = rhocover(line)
     assert (result.code, result.err) == (0, "")
@@ -41,7 +42,7 @@ def test_help_renders(rhocover, line):
     assert "`" not in result.out
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", tiered(COMMANDS))
 def test_each_command_shows_examples(rhocover, name):
     assert any(example.split()[0] == name for example in examples_of(COMMANDS[name]))
     assert f"rhocover {name} " in rhocover(f"{name} --help").out.replace("Usage:", "")
@@ -51,6 +52,7 @@ def test_every_command_is_in_a_group():
     assert sorted(name for group in GROUPS for name in group) == sorted(COMMANDS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[0])
 def test_the_examples_in_the_help_run(rhocover, monkeypatch, group):
     monkeypatch.setattr(demo, "ORDERS", demo.TABLE)  # the demonstration itself has its own test

@@ -18,6 +18,7 @@ from test_cli import names_in
 SMALL = "--steps 1000 --seeds 2 --workers 1"
 
 
+@pytest.mark.thorough
 def test_json_holds_the_numbers_of_the_python_api(rhocover):
     found = reproducing.reproduce("tarbouriech2020-table1", seeds=2, num_steps=1000, workers=1)
     result = rhocover(f"reproduce tarbouriech2020-table1 {SMALL} --json")
@@ -85,6 +86,7 @@ def test_a_statement_that_does_not_hold_is_shown_and_exits_with_1(rhocover, monk
     )
 
 
+@pytest.mark.thorough
 def test_the_examples_in_the_help_run(rhocover):
     examples = re.findall(r"\* `rhocover ([^`]*)`", inspect.getdoc(reproduce.reproduce) or "")
     assert len(examples) == 3

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from patience import PATIENCE
+from tiers import tiered
 
 TESTS = Path(__file__).parent
 PROJECT = tomllib.loads((TESTS.parent / "pyproject.toml").read_text("utf-8"))
@@ -48,7 +49,7 @@ def is_race(node: ast.AST) -> bool:
     return False
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.as_posix())
+@pytest.mark.parametrize("path", tiered(FILES), ids=lambda path: path.as_posix())
 def test_no_test_is_judged_by_a_clock(path: Path) -> None:
     assert list(hurries((TESTS / path).read_text("utf-8"))) == []
 

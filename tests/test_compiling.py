@@ -17,6 +17,7 @@ import pytest
 from patience import PATIENCE
 from rhocover import compiling
 from rhocover.errors import CacheWarning
+from tiers import tiered
 
 SOURCE = """
 from rhocover.compiling import compiled
@@ -70,6 +71,7 @@ assert "NUMBA_CACHE_DIR=FOLDER" in str(caught[0].message) and "up to a minute" i
 """
 
 
+@pytest.mark.thorough
 def test_without_any_folder_plan_and_explore_run_with_one_warning():
     result = subprocess.run(
         [sys.executable, "-c", WITHOUT_A_FOLDER], capture_output=True, text=True, timeout=PATIENCE
@@ -77,6 +79,7 @@ def test_without_any_folder_plan_and_explore_run_with_one_warning():
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.thorough
 def test_where_source_and_home_cannot_be_written_to_a_command_runs_with_one_warning(tmp_path):
     """In a view of the file system of its own, where the folder of the source is read-only."""
     source = Path(compiling.__file__).parent
@@ -196,8 +199,8 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("ending", [".nbi", ".nbc"])
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("ending", tiered([".nbi", ".nbc"]))
+@pytest.mark.parametrize("damage", tiered(DAMAGES))
 def test_a_damaged_file_is_compiled_anew_and_replaced(loops, tmp_path, damage, ending):
     loops().twice(2)
     for path in kept(tmp_path, ending):
@@ -244,7 +247,7 @@ def test_a_full_disk_does_not_stop_a_loop(loops, monkeypatch):
 # Numbers of threads.
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "many"])
+@pytest.mark.parametrize("number", tiered(["0", "-1", "many"]))
 def test_a_bad_number_of_threads_is_told_and_left_out(number):
     code = (
         (

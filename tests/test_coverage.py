@@ -16,94 +16,36 @@ import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
+from exact_coverage import (
+    BELOW_ONE,
+    EPS,
+    FINITE,
+    INF,
+    PLAIN,
+    RHOS,
+    exact,
+    exact_divergence,
+    exact_value,
+    normalised,
+    ordinary,
+    rounding,
+    spread,
+    weights_and_occupancy,
+)
 from rhocover import Coverage
+from rhocover.coverage import checked_weights, log_sum_exp
 from rhocover.errors import InvalidArgumentError
-
-INF = float("inf")
-EPS = 2.0**-52
-RHOS = [0, 1e-9, 1e-3, 0.25, 0.5, 0.75, 1 - 1e-9, 1, 1 + 1e-9, 1.5, 2, 8, 64, 1000, 10_000, INF]
-FINITE = [rho for rho in RHOS if 0 < rho < INF]
-BELOW_ONE = [rho for rho in RHOS if 0 < rho < 1]
-PLAIN = [rho for rho in FINITE if rho != 1]
+from tiers import tiered
 
 reproducible = settings(max_examples=60, deadline=None, derandomize=True)
-
-
-# --- references and inputs ----------------------------------------------------------------------------
-
-
-def exact(values):
-    return [value if isinstance(value, mp.mpf) else mp.mpf(float(value)) for value in values]
-
-
-def exact_divergence(rho, mu, d):
-    """Returns D_rho(mubar || d) by its definition, at the working precision of mpmath."""
-    mu, d = exact(mu), exact(d)
-    total = mp.fsum(mu)
-    bar = [m / total for m in mu]
-    if rho == 0:
-        return mp.fsum(y * mp.log(y / x) for x, y in zip(bar, d, strict=True) if y > 0)
-    weighted = [(x, y) for x, y in zip(bar, d, strict=True) if x > 0]
-    if rho == 1:
-        return mp.fsum(x * mp.log(x / y) for x, y in weighted)
-    if rho == INF:
-        return max(mp.log(x / y) for x, y in weighted)
-    order = mp.mpf(rho)
-    return mp.log(mp.fsum(x**order * y ** (1 - order) for x, y in weighted)) / (order - 1)
-
-
-def exact_value(rho, mu, d):
-    """Returns U_rho(d) by the paper's eq. (1); `d` may hold mpmath numbers."""
-    order = mp.mpf(rho)
-    if rho == 1:
-        return mp.fsum(m * mp.log(y) for m, y in zip(exact(mu), d, strict=True))
-    return mp.fsum(m**order * y ** (1 - order) for m, y in zip(exact(mu), d, strict=True)) / (1 - order)
-
-
-def rounding(mu, d):
-    seen = np.asarray(d)[np.asarray(d) > 0]
-    weighted = np.asarray(mu)[np.asarray(mu) > 0]
-    return EPS * (1 + np.abs(np.log(weighted)).max() + np.abs(np.log(seen)).max())
-
-
-def normalised(values):
-    return np.asarray(values) / np.sum(values)
-
-
-def ordinary(seed):
-    """Returns weights between 1e-3 and about 5, and a random occupancy."""
-    rng = np.random.default_rng(seed)
-    size = int(rng.integers(2, 40))
-    return rng.gamma(1.0, size=size) + 1e-3, rng.dirichlet(np.ones(size))
-
-
-def spread(seed):
-    """Returns weights from 1e-100 to 1e100, and an occupancy with entries down to 1e-100."""
-    rng = np.random.default_rng(seed)
-    size = int(rng.integers(3, 30))
-    mu = 10.0 ** rng.uniform(-100, 100, size)
-    mu[:2] = 1e-100, 1e100
-    return mu, normalised(10.0 ** rng.uniform(-100, 0, size))
-
-
-positive = st.floats(1e-3, 1e3)
-
-
-@st.composite
-def weights_and_occupancy(draw):
-    size = draw(st.integers(2, 8))
-    mu = draw(hnp.arrays(float, size, elements=positive))
-    return mu, normalised(draw(hnp.arrays(float, size, elements=positive)))
 
 
 # --- accuracy -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("inputs", [ordinary, spread])
+@pytest.mark.parametrize("rho", tiered(RHOS))
+@pytest.mark.parametrize("inputs", tiered([ordinary, spread]))
 def test_the_divergence_is_right_to_four_roundings_of_its_logarithms(rho, inputs):
     # A mutant that takes log(sum) instead of log1p near rho = 1 is off by 1e-7 at 1 ± 1e-9.
     with mp.workdps(60):
@@ -190,7 +132,7 @@ def test_two_equal_weights_visited_one_to_three_have_the_divergence_of_the_textb
     assert Coverage(rho, [1.0, 1.0]).divergence([0.25, 0.75]) == pytest.approx(expected, rel=8 * EPS)
 
 
-@pytest.mark.parametrize("rho", PLAIN)
+@pytest.mark.parametrize("rho", tiered(PLAIN))
 @reproducible
 @given(weights_and_occupancy())
 def test_value_and_divergence_say_the_same(rho, pair):
@@ -211,7 +153,7 @@ def test_the_value_at_two_is_minus_the_mass_times_the_expected_ratio(pair):
     assert Coverage(2, mu).value(d) == pytest.approx(expected, rel=1e-13)  # 2 logs of size 7, 8 terms
 
 
-@pytest.mark.parametrize("rho", BELOW_ONE)
+@pytest.mark.parametrize("rho", tiered(BELOW_ONE))
 @reproducible
 @given(weights_and_occupancy())
 def test_below_one_the_divergence_is_skew_symmetric(rho, pair):
@@ -222,7 +164,7 @@ def test_below_one_the_divergence_is_skew_symmetric(rho, pair):
     assert abs(forward - backward) <= 8 * rounding(mu, d)
 
 
-@pytest.mark.parametrize("rho", [0.05, 0.25, 0.5, 0.75, 0.95])
+@pytest.mark.parametrize("rho", tiered([0.05, 0.25, 0.5, 0.75, 0.95]))
 @reproducible
 @given(weights_and_occupancy())
 def test_with_equal_weights_below_one_it_is_the_renyi_entropy_of_order_one_minus_rho(rho, pair):
@@ -242,7 +184,7 @@ def test_the_divergence_grows_with_rho(pair):
     assert all(low <= high + 8 * rounding(mu, d) for low, high in itertools.pairwise(found))
 
 
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("rho", tiered(RHOS))
 @reproducible
 @given(weights_and_occupancy())
 def test_the_divergence_is_never_negative_and_vanishes_at_the_weights(rho, pair):
@@ -304,7 +246,7 @@ def test_near_zero_the_divergence_is_rho_times_the_reverse_relative_entropy(pair
     assert slope == pytest.approx(reverse, abs=1e-9 * 400 + 8 * EPS / 1e-9)
 
 
-@pytest.mark.parametrize("rho", [1.5, 2, 8, 64, 1000, 10_000])
+@pytest.mark.parametrize("rho", tiered([1.5, 2, 8, 64, 1000, 10_000], short=[2]))
 @reproducible
 @given(weights_and_occupancy())
 def test_the_worst_case_bounds_every_order_and_is_near_for_a_large_one(rho, pair):
@@ -317,7 +259,7 @@ def test_the_worst_case_bounds_every_order_and_is_near_for_a_large_one(rho, pair
     assert worst + math.log(weight) / (rho - 1) - slack <= found <= worst + slack
 
 
-@pytest.mark.parametrize("rho", FINITE)
+@pytest.mark.parametrize("rho", tiered(FINITE))
 @reproducible
 @given(weights_and_occupancy())
 def test_v_lies_between_the_worst_ratio_and_its_share(rho, pair):
@@ -342,131 +284,6 @@ def test_the_value_at_the_ends_is_minus_the_reverse_entropy_and_minus_the_worst_
     assert Coverage(0, mu).value(d) == -Coverage(0, mu).divergence(d)
     assert Coverage(INF, mu).value(d) == pytest.approx(-(mu / d).max(), rel=1e-14)
     assert Coverage(INF, mu).log_abs_value(d) == pytest.approx(math.log((mu / d).max()), rel=1e-14)
-
-
-# --- derivatives --------------------------------------------------------------------------------------
-
-
-def near_the_weights(seed, size):
-    """Returns weights and an occupancy whose ratios differ by a factor of 2 or so.
-
-    Then the terms of U differ by less than 2^(2 rho), and rho/2 more digits than usual keep all of them.
-    """
-    mu, _ = ordinary(seed)
-    noise = np.random.default_rng(seed).uniform(-0.3, 0.3, size)
-    return mu[:size], normalised(mu[:size] * np.exp(noise))
-
-
-def exact_partial(rho, mu, d, i, step):
-    """Returns the central difference of U_rho in entry i; its error is of the order step^2."""
-    up, down = exact(d), exact(d)
-    up[i] += step
-    down[i] -= step
-    return (exact_value(rho, mu, up) - exact_value(rho, mu, down)) / (2 * step)
-
-
-@pytest.mark.parametrize("rho", FINITE)
-def test_the_gradient_is_the_derivative_of_the_papers_value(rho):
-    mu, d = near_the_weights(5, 4)
-    with mp.workdps(60 + int(rho) // 2):
-        # Relative error of the difference: (rho+1)(rho+2)/6 (step/d)^2, below 1e-25 with d > 1e-3.
-        found = [mp.log(exact_partial(rho, mu, d, i, mp.mpf(10) ** -20)) for i in range(4)]
-    expected = np.array([float(x) for x in found])
-    log_gradient = Coverage(rho, mu).log_gradient(d)
-    np.testing.assert_allclose(log_gradient, expected, rtol=0, atol=4 * (1 + rho) * rounding(mu, d))
-
-
-@pytest.mark.parametrize("rho", FINITE)
-def test_the_hessian_is_the_second_derivative_and_is_diagonal(rho):
-    mu, d = near_the_weights(6, 3)
-    with mp.workdps(90 + int(rho) // 2):
-        step = mp.mpf(10) ** -20
-        for i in range(3):
-            for j in range(3):
-                high, low = exact(d), exact(d)
-                high[j] += step
-                low[j] -= step
-                slopes = [exact_partial(rho, mu, point, i, step) for point in (high, low)]
-                second = (slopes[0] - slopes[1]) / (2 * step)
-                if i != j:
-                    # 90 digits less 40 for the two steps, and less those of the value itself
-                    assert abs(second) <= mp.mpf(10) ** -40 * abs(exact_value(rho, mu, exact(d)))
-                else:
-                    off = mp.log(-second) - Coverage(rho, mu).log_curvature(d)[i]
-                    assert abs(off) <= 4 * (2 + rho) * rounding(mu, d)
-
-
-def test_at_rho_zero_the_curvature_is_that_of_relative_entropy():
-    mu, d = ordinary(7)
-    np.testing.assert_allclose(Coverage(0, mu).hessian_diagonal(d), -1 / d, rtol=1e-14)
-
-
-@pytest.mark.parametrize("rho", FINITE)
-@pytest.mark.parametrize("inputs", [ordinary, spread])
-def test_the_reward_is_the_gradient_with_largest_entry_one(rho, inputs):
-    mu, d = inputs(8)
-    coverage = Coverage(rho, mu)
-    expected = coverage.log_gradient(d) - coverage.log_gradient(d).max()
-    reward = coverage.reward(d)
-    assert reward.max() == 1
-    seen = expected > -700  # below, exp is denormal or zero
-    off = np.abs(np.log(reward[seen]) - expected[seen])
-    assert off.max() <= 4 * (1 + rho) * rounding(mu, d)
-    assert (reward[~seen] < 1e-300).all()
-
-
-def test_the_reward_at_zero_is_the_slope_of_the_gradient_in_rho():
-    # ((mubar/d)^rho - 1)/rho at rho = 1e-30, with 90 digits, is its limit to 1e-28.
-    mu, d = ordinary(9)
-    bar = normalised(mu)
-    with mp.workdps(90):
-        order = mp.mpf(10) ** -30
-        expected = [((x / y) ** order - 1) / order for x, y in zip(exact(bar), exact(d), strict=True)]
-    np.testing.assert_allclose(Coverage(0, mu).reward(d), [float(x) for x in expected], rtol=0, atol=1e-14)
-
-
-def test_the_reward_of_the_worst_case_marks_the_worst_pairs():
-    coverage = Coverage(INF, [1.0, 1.0, 2.0, 0.0])
-    np.testing.assert_array_equal(coverage.reward([0.125, 0.5, 0.25, 0.125]), [1, 0, 1, 0])
-    np.testing.assert_array_equal(coverage.reward([0.0, 0.5, 0.5, 0.0]), [1, 0, 0, 0])
-
-
-@pytest.mark.parametrize("rho", FINITE)
-def test_the_reward_of_an_incomplete_coverage_marks_what_was_never_visited(rho):
-    coverage = Coverage(rho, [1.0, 5.0, 2.0, 0.0])
-    np.testing.assert_array_equal(coverage.reward([0.0, 0.5, 0.0, 0.5]), [1, 0, 1, 0])
-
-
-# --- the smoothness constant --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("off_floor", [False, True])
-@pytest.mark.parametrize("rho", FINITE)
-def test_the_smoothness_constant_bounds_the_curvature_above_the_floor_and_is_attained_on_it(rho, off_floor):
-    mu, _ = ordinary(10)
-    coverage, eta = Coverage(rho, mu), 0.01
-    floor = eta if off_floor else 2 * eta
-    constant = coverage.log_smoothness(eta, off_floor=off_floor)
-    slack = 4 * (2 + rho) * rounding(mu, [floor])
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        d = rng.uniform(floor, 1, mu.size)
-        assert coverage.log_curvature(d).max() <= constant + slack
-    on_floor = np.full(mu.size, floor)
-    assert abs(coverage.log_curvature(on_floor).max() - constant) <= slack
-    assert coverage.log_curvature(on_floor).argmax() == mu.argmax()
-
-
-@pytest.mark.parametrize("rho", [0.5, 1, 2, 8, 64])
-def test_off_the_floor_the_constant_is_two_to_the_rho_plus_one_times_larger(rho):
-    # E12 of the errata: the proof needs the constant at d >= eta, the paper states it at d >= 2 eta.
-    coverage = Coverage(rho, [1.0, 3.0])
-    factor = math.exp(coverage.log_smoothness(0.1, off_floor=True) - coverage.log_smoothness(0.1))
-    assert factor == pytest.approx(2 ** (rho + 1), rel=1e-12)  # exp of a log that is right to 1e-14
-
-
-def test_the_smoothness_constant_is_the_papers():
-    assert math.exp(Coverage(2, [1.0, 3.0]).log_smoothness(0.1)) == pytest.approx(2 * 9 / 0.2**3, rel=1e-13)
 
 
 # --- zero weights, pairs never visited ----------------------------------------------------------------
@@ -630,3 +447,56 @@ def test_what_has_no_gradient_says_so_and_names_the_limit(rho):
 def test_the_smoothness_constant_needs_a_floor_between_zero_and_one_half(eta):
     with pytest.raises(InvalidArgumentError, match="`eta`"):
         Coverage(2, [1.0, 1.0]).log_smoothness(eta)
+
+
+# --- formulas of their own ---------------------------------------------------------------------------
+
+
+def test_the_reward_of_maximum_entropy_forbids_pairs_of_no_weight():
+    reward = Coverage(0.0, [1.0, 3.0, 0.0]).reward([0.5, 0.25, 0.25])
+    np.testing.assert_allclose(reward, [np.log(0.5), np.log(3.0), -np.inf], rtol=1e-14)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 2.0])
+def test_a_pair_of_no_weight_has_no_curvature_even_where_it_has_no_visits(rho):
+    coverage = Coverage(rho, [1.0, 3.0, 0.0])
+    for unweighted in (0.0, 0.25):
+        found = coverage.log_curvature([0.5, 0.5 - unweighted, unweighted])
+        assert found[2] == -np.inf
+        assert np.isfinite(found[:2]).all()
+    assert coverage.hessian_diagonal([0.5, 0.5, 0.0])[2] == 0
+
+
+def test_the_sum_of_exponentials_at_its_ends():
+    assert log_sum_exp(np.array([-np.inf, -np.inf])) == -np.inf
+    assert log_sum_exp(np.array([0.0, np.inf])) == np.inf
+    assert log_sum_exp(np.array([0.0, 0.0, -np.inf])) == pytest.approx(np.log(2), rel=1e-15)
+    assert log_sum_exp(np.array([1000.0, 1000.0])) == pytest.approx(1000 + np.log(2), rel=1e-15)
+    assert log_sum_exp(np.array([-2000.0, -2001.0])) == pytest.approx(-2000 + np.log1p(np.exp(-1)), rel=1e-15)
+
+
+@pytest.mark.parametrize("mu", [[], [0.0, 0.0], [1.0, -1e-300], [1.0, np.nan]])
+def test_weights_without_anything_positive_or_finite_are_refused(mu):
+    with pytest.raises(InvalidArgumentError, match="`mu`"):
+        checked_weights(mu, "mu")
+
+
+@pytest.mark.parametrize("rho", [0.2, 0.499, 0.5, 0.75, 1.5, 3.0])
+def test_visits_that_do_not_add_up_to_one_count_as_they_are(rho):
+    coverage, d = Coverage(rho, [1.0, 3.0]), np.array([0.1, 0.3])
+    expected = np.log(np.sum(np.array([0.25, 0.75]) ** rho * d ** (1 - rho))) / (rho - 1)
+    assert coverage.divergence(d) == pytest.approx(expected, rel=1e-12)
+    assert coverage.divergence(2.5 * d) == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("rho", [0.0, 1.0, np.inf])
+def test_the_logarithm_of_the_value_at_the_orders_that_have_their_own_formula(rho):
+    coverage, d = Coverage(rho, [1.0, 3.0]), [0.5, 0.5]
+    assert coverage.log_abs_value(d) == pytest.approx(np.log(abs(coverage.value(d))), rel=1e-14)
+    assert coverage.value(d) < 0
+
+
+@pytest.mark.parametrize("rho", [-1e-12, -1.0, np.nan])
+def test_an_order_below_zero_is_refused(rho):
+    with pytest.raises(InvalidArgumentError, match="rho"):
+        Coverage(rho, [1.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
 import subprocess
@@ -24,6 +25,9 @@ from rhocover.experiments.reproducing import reference_values
 from rhocover.exploring.runs import checkpoint
 from rhocover.linalg.multifrontal import SparseBackend
 from rhocover.report import figures
+from tiers import tiered
+
+DIAGNOSING = importlib.import_module("rhocover.diagnosis.diagnose")  # by name: a function is called like it
 
 # --- all is well ----------------------------------------------------------------------------------------
 
@@ -65,7 +69,7 @@ def boasting_certificate(monkeypatch):
 
 def wide_certificate(monkeypatch):
     real = diagnose.plan
-    monkeypatch.setattr(diagnose, "plan", lambda *a, **k: dataclasses.replace(real(*a, **k), gap=1e-7))
+    monkeypatch.setattr(DIAGNOSING, "plan", lambda *a, **k: dataclasses.replace(real(*a, **k), gap=1e-7))
 
 
 def inexact_sparse_solver(monkeypatch):
@@ -108,7 +112,7 @@ def other_luck_after_resuming(monkeypatch):
 
 
 def another_model_from_the_file(monkeypatch):
-    monkeypatch.setattr(diagnose.MDP, "load", classmethod(lambda cls, path: envs.double_chain()))
+    monkeypatch.setattr(DIAGNOSING.MDP, "load", classmethod(lambda cls, path: envs.double_chain()))
 
 
 def damage_not_noticed(monkeypatch):
@@ -148,7 +152,7 @@ def test_every_trial_is_broken_below():
 
 @pytest.mark.parametrize(
     ("name", "sabotage", "word"),
-    [(name, how, word) for name, cases in SABOTAGE.items() for how, word in cases],
+    tiered([(name, how, word) for name, cases in SABOTAGE.items() for how, word in cases]),
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_a_trial_fails_when_its_piece_is_broken_and_says_what_to_do(name, sabotage, word, monkeypatch):
@@ -162,7 +166,7 @@ def test_a_trial_fails_when_its_piece_is_broken_and_says_what_to_do(name, sabota
 def test_a_failure_ends_the_command_with_1_and_one_line_and_the_others_still_run(rhocover, monkeypatch):
     ran = []
     some = {"first": lambda: 1 / 0, "second": lambda: ran.append(1) or "fine"}
-    monkeypatch.setattr(diagnose, "TRIALS", some)
+    monkeypatch.setattr(DIAGNOSING, "TRIALS", some)
     result = rhocover("doctor")
     assert (result.code, ran) == (1, [1])
     assert "first" in result.out
@@ -257,7 +261,7 @@ def test_a_release_candidate_counts_by_its_numbers_and_unknown_bounds_are_left_t
 
 
 def test_a_folder_that_cannot_be_written_to_fails_with_the_way_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(diagnose, "is_writable", lambda folder: False)
+    monkeypatch.setattr(DIAGNOSING, "is_writable", lambda folder: False)
     found = {f.name: f for f in diagnose.backend_findings()}
     assert found["compiled code"].status == found["temporary files"].status == FAILED
     assert "NUMBA_CACHE_DIR" in found["compiled code"].way_out
@@ -276,8 +280,8 @@ def test_writable_is_tried_not_guessed(tmp_path, monkeypatch):
 
 
 def test_a_cold_cache_is_said_before_it_takes_time(rhocover, monkeypatch, tmp_path):
-    monkeypatch.setattr(diagnose, "cache_folder", lambda: tmp_path / "none yet")
-    monkeypatch.setattr(diagnose, "TRIALS", {})
+    monkeypatch.setattr(DIAGNOSING, "cache_folder", lambda: tmp_path / "none yet")
+    monkeypatch.setattr(DIAGNOSING, "TRIALS", {})
     result = rhocover("doctor")
     assert result.code == 0
     assert "compiling for the first time" in result.err
@@ -285,7 +289,7 @@ def test_a_cold_cache_is_said_before_it_takes_time(rhocover, monkeypatch, tmp_pa
 
 
 def test_compiled_code_that_is_not_kept_is_a_note_with_the_way_out(monkeypatch):
-    monkeypatch.setattr(diagnose, "cache_folder", lambda: None)
+    monkeypatch.setattr(DIAGNOSING, "cache_folder", lambda: None)
     found = {f.name: f for f in diagnose.backend_findings()}["compiled code"]
     assert found.status == NOTE
     assert "compiles anew" in found.text

@@ -133,6 +133,7 @@ def floor_too_high(eta: float) -> None:
     rc.plan(rc.envs.river_swim(), 2.0, eta=eta)
 
 
+@pytest.mark.thorough
 def test_a_pool_of_processes_hands_over_an_error_with_its_field():
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         error = pool.submit(floor_too_high, 0.4).exception(timeout=PATIENCE)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rhocover import Occupancies, envs, linear_program
 from rhocover.errors import InvalidArgumentError, SolverError
 from rhocover.linear_program import FEASIBILITY, InfeasibleProgramError, LinearProgram
+from tiers import tiered
 
 reproducible = settings(max_examples=40, deadline=None, derandomize=True)
 
@@ -107,7 +108,7 @@ def test_zero_costs_give_some_feasible_point():
     assert members.contains(solution.x, FEASIBILITY)
 
 
-@pytest.mark.parametrize("part", [0.0, 0.5])
+@pytest.mark.parametrize("part", tiered([0.0, 0.5]))
 def test_bounds_hold_exactly_and_equations_to_eleven_digits_at_9216_pairs(part):
     members = Occupancies.average(envs.grid_world(num_rows=48), eta=part / (2 * 4 * 48 * 48))
     program = occupancy_program(members)
@@ -122,7 +123,7 @@ def test_coefficients_below_a_billionth_are_not_dropped():
     assert solution.value == pytest.approx(1e-10, rel=1e-6)  # tolerance 1e-9 on x times 2^14
 
 
-@pytest.mark.parametrize("eta", [0.0, 0.05 / (2 * 4 * 256)])
+@pytest.mark.parametrize("eta", tiered([0.0, 0.05 / (2 * 4 * 256)]))
 def test_costs_over_eight_decades_on_a_grid_are_solved_though_highs_gives_up_on_some(eta):
     members = Occupancies.average(envs.grid_world(num_rows=16), eta=eta)
     solved = list(spread_costs(members, 14))  # at eta = 0 HiGHS 1.15 ends one of these in "Solve error"
@@ -176,7 +177,7 @@ def test_a_solve_does_not_depend_on_what_was_solved_before():
     assert np.array_equal(used.solve(first).x, fresh.solve(first).x)
 
 
-@pytest.mark.parametrize("make", [envs.river_swim, envs.garnet, envs.grid_world])
+@pytest.mark.parametrize("make", tiered([envs.river_swim, envs.garnet, envs.grid_world]))
 def test_keeping_the_basis_changes_no_optimum(make):
     members = Occupancies.average(make())
     warm, cold = occupancy_program(members, keep_basis=True), occupancy_program(members)

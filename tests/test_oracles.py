@@ -22,6 +22,7 @@ from rhocover.errors import InfeasibleFloorError, InvalidArgumentError, SolverEr
 from rhocover.oracles import METHODS, Response, ValueIteration, best_response, make_oracle
 from rhocover.oracles.evaluation import best_class, evaluate
 from rhocover.oracles.response import Choices, ScaledReward
+from tiers import tiered
 
 reproducible = settings(max_examples=40, deadline=None, derandomize=True)
 seeds = st.integers(0, 10**6)
@@ -113,6 +114,7 @@ def value_from_the_start(members: Occupancies, policy, reward) -> float:
 # Against every policy tried in turn.
 
 
+@pytest.mark.thorough
 @reproducible
 @given(seeds)
 def test_the_best_average_response_is_the_best_class_of_any_policy(seed):
@@ -125,8 +127,8 @@ def test_the_best_average_response_is_the_best_class_of_any_policy(seed):
         assert answer.value == pytest.approx(best, abs=AGREE * size_of(reward))
 
 
-@pytest.mark.parametrize("options", [{"discount": 0.3}, {"horizon": 1}, {"horizon": 3}], ids=str)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("options", tiered([{"discount": 0.3}, {"horizon": 1}, {"horizon": 3}]), ids=str)
+@pytest.mark.parametrize("seed", tiered(range(6)))
 def test_the_best_response_from_a_start_is_the_best_policy(options, seed):
     rng = np.random.default_rng(seed)
     P = rng.dirichlet(np.ones(2), size=(2, 2))
@@ -141,7 +143,7 @@ def test_the_best_response_from_a_start_is_the_best_policy(options, seed):
 # Against each other.
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
 @reproducible
 @given(seed=seeds)
 def test_the_methods_agree_and_certify_themselves(criterion, seed):
@@ -154,7 +156,7 @@ def test_the_methods_agree_and_certify_themselves(criterion, seed):
     assert max(values) - min(values) <= AGREE * size_of(reward)
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
 @reproducible
 @given(seed=seeds)
 def test_a_warm_start_changes_no_value_whatever_was_asked_before(criterion, seed):
@@ -316,7 +318,7 @@ def test_a_value_scales_with_its_reward(method, power):
 # The bound.
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
 @reproducible
 @given(seed=seeds)
 def test_any_potential_gives_an_upper_bound(criterion, seed):

@@ -18,6 +18,7 @@ from patience import PATIENCE
 from rhocover import printing
 from rhocover.cli import main
 from rhocover.cli.app import INTERRUPTED
+from tiers import tiered
 
 INSTANTS = 6  # of Ctrl-C while a command is loaded and run
 SIGNAL_AT_AN_IMPORT = """
@@ -51,6 +52,7 @@ def shell(line: str, **how) -> subprocess.CompletedProcess[str]:
 # Ctrl-C.
 
 
+@pytest.mark.thorough
 def test_ctrl_c_at_any_moment_of_the_start_ends_with_130_and_one_word():
     """A signal at one of the imports, from the first that `main` asks for to the last of the command."""
     whole = python(SIGNAL_AT_AN_IMPORT, 0)
@@ -67,17 +69,19 @@ PRESS = "(os.kill(os.getpid(), signal.SIGINT), time.sleep(60))"
 
 @pytest.mark.parametrize(
     "code",
-    [
-        f"import sys\natexit.register(lambda: {PRESS})\nsys.argv[1:] = ['--version']\nmain()",
-        f"class Late:\n    def __del__(self):\n        {PRESS}\n"
-        "command.make_plan = lambda *_, **__: (Late() and None, time.sleep(60))\n"
-        "main(['plan', 'river_swim', '--rho', '2'])",
-        "def fail(*_, **__):\n"
-        f"    try:\n        {PRESS}\n"
-        "    except BaseException:\n        raise ValueError('a package could not begin')\n"
-        "command.make_plan = fail\n"
-        "main(['plan', 'river_swim', '--rho', '2'])",
-    ],
+    tiered(
+        [
+            f"import sys\natexit.register(lambda: {PRESS})\nsys.argv[1:] = ['--version']\nmain()",
+            f"class Late:\n    def __del__(self):\n        {PRESS}\n"
+            "command.make_plan = lambda *_, **__: (Late() and None, time.sleep(60))\n"
+            "main(['plan', 'river_swim', '--rho', '2'])",
+            "def fail(*_, **__):\n"
+            f"    try:\n        {PRESS}\n"
+            "    except BaseException:\n        raise ValueError('a package could not begin')\n"
+            "command.make_plan = fail\n"
+            "main(['plan', 'river_swim', '--rho', '2'])",
+        ]
+    ),
     ids=["when the command is done", "in a destructor, which cannot raise", "turned into another error"],
 )
 def test_ctrl_c_is_not_lost_in_foreign_code(code):
@@ -187,7 +191,8 @@ def test_a_disk_that_is_full_is_told_and_a_reader_that_left_is_not():
 
 
 @pytest.mark.parametrize(
-    "setting", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
+    "setting",
+    tiered([{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]),
 )
 def test_a_letter_that_the_terminal_lacks_is_replaced(setting):
     code = r"""
@@ -220,6 +225,7 @@ def test_a_name_of_bytes_that_are_no_letters_is_written_and_shown(tmp_path):
     assert document["parameters"]["data"].encode() == rb"data-\udcff.csv"
 
 
+@pytest.mark.thorough
 def test_a_screen_that_matplotlib_does_not_know_is_not_needed(tmp_path):
     line = "rhocover explore river_swim --rho 2 --steps 200 --out found"
     result = shell(line, cwd=tmp_path, env=os.environ | {"MPLBACKEND": "nonsense"})

@@ -22,6 +22,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import rhocover
+from tiers import tiered
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "rhocover"
@@ -383,7 +384,7 @@ def run_blocks(text: str) -> int:
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", tiered(PAGES))
 def test_everything_in_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")

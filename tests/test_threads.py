@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import matplotlib
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController, threadpool_info
 
 import rhocover as rc
 from patience import PATIENCE
@@ -65,6 +65,17 @@ def together(*works: Callable[[], None]) -> None:
         thread.start()
     for thread in running:
         thread.join(PATIENCE)
+
+
+def test_inside_the_context_blas_has_one_thread_and_afterwards_as_many_as_before():
+    def threads() -> set[int]:
+        return {pool["num_threads"] for pool in ThreadpoolController().select(user_api="blas").info()}
+
+    with ThreadpoolController().limit(limits=2, user_api="blas"):
+        before = normal_equations()
+        with one_blas_thread():
+            assert normal_equations() == {1}
+        assert normal_equations() == before
 
 
 def test_blas_has_its_threads_back_after_plans_that_overlapped(two_threads):

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
-from benchmarks.audit_speed import ACTIONS, grown, lake
 from benchmarks.peers.pictures import bars_figure
 from rhocover.datasets import audit, read_tally
 from rhocover.report.figures import save_figure
+from tools.bars.audit_speed import ACTIONS, grown, lake
 
 TITLE = "Audit"
 QUESTION = "What does it cost to know what a data set covers?"

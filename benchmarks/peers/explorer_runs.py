@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import rhocover as rc
-from benchmarks import rlberry_yardstick, seeds
+from benchmarks import seeds
 from benchmarks.peers.explorer_systems import (
     ENVIRONMENTS,
     HORIZON,
@@ -33,6 +33,7 @@ from rhocover.baselines.episodic import episodic_world
 from rhocover.baselines.generative_sampling import generative_world
 from rhocover.exploring.runs.result import grid_of_steps
 from rhocover.files import write_atomically
+from tools.bars import rlberry_yardstick
 
 WORST, DIVERGENCE = "worst ratio", "divergence"
 ORDERS = {WORST: float("inf"), DIVERGENCE: 2.0}  # of ours, for each criterion

@@ -16,6 +16,7 @@ import rhocover as rc
 from rhocover.datasets.minari import hdf5_reading
 from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import InvalidDataError
+from tiers import tiered
 
 FORMS = {"observations": "i8", "actions": "i8", "rewards": "f8", "terminations": "?", "truncations": "?"}
 LENGTHS = (3, 7)
@@ -70,7 +71,7 @@ def edit(path, **changes):
     place.write_text(json.dumps(json.loads(place.read_text()) | changes))
 
 
-@pytest.mark.parametrize("most", [10, 100, 10**6])
+@pytest.mark.parametrize("most", tiered([10, 100, 10**6]))
 def test_an_episode_is_its_rows_whatever_the_parts_in_which_they_come(folder, monkeypatch, most):
     whole = rc.audit(folder).tally
     monkeypatch.setattr(hdf5_reading, "CHUNK_BYTES", most)

@@ -23,6 +23,7 @@ from rhocover.datasets.minari.files import MinariWriter, minari_path, open_minar
 from rhocover.datasets.minari.hdf5_records import EpisodeColumn, type_bytes
 from rhocover.datasets.minari.hdf5_writing import root_group
 from rhocover.datasets.minari.reading import source_leaves
+from tiers import tiered
 from written_sets import write_minari
 
 COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
@@ -60,6 +61,7 @@ some_spaces = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @settings(
     max_examples=60,
     deadline=None,
@@ -164,7 +166,7 @@ def test_a_library_can_add_to_any_group_of_the_file(tmp_path):
         assert file["episode_1/actions/more_19"].shape == (19,)
 
 
-@pytest.mark.parametrize("most_bytes", [2**24, 5000])
+@pytest.mark.parametrize("most_bytes", tiered([2**24, 5000]))
 def test_the_file_is_the_same_to_the_bit_whatever_the_pieces(tmp_path, monkeypatch, most_bytes):
     monkeypatch.setattr(hdf5_writing, "BATCH_BYTES", most_bytes)
     lengths = np.random.default_rng(2).integers(1, 9, 2500)

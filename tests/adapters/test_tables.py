@@ -16,6 +16,7 @@ from rhocover.chains import is_communicating, policy_chain, stationary_distribut
 from rhocover.environments.table_model import read_table, table_model
 from rhocover.errors import InvalidArgumentError, InvalidModelError
 from rhocover.report.figures.drawing import cells_of
+from tiers import tiered
 
 TABLES = {  # recurrent states, of all; the best worst ratio; that of a uniform random policy
     "FrozenLake-v1": (11, 16, 4.068, 12.5),
@@ -66,7 +67,7 @@ def test_the_public_door_leads_here() -> None:
 # The model is the environment.
 
 
-@pytest.mark.parametrize("name", ["FrozenLake-v1", "CliffWalkingSlippery-v1"])
+@pytest.mark.parametrize("name", tiered(["FrozenLake-v1", "CliffWalkingSlippery-v1"]))
 def test_the_environment_walks_as_the_model_says(name) -> None:
     """Every pair is stepped 300 times, an end followed by the environment's own reset.
 
@@ -178,7 +179,7 @@ def test_a_hole_that_nobody_can_fall_into_is_out_of_reach_rather_than_an_end() -
 # Looks.
 
 
-@pytest.mark.parametrize("name", ["FrozenLake-v1", "CliffWalking-v1", "Taxi-v4"])
+@pytest.mark.parametrize("name", tiered(["FrozenLake-v1", "CliffWalking-v1", "Taxi-v4"]))
 def test_an_action_points_where_it_leads(name) -> None:
     """Undisturbed, a move that changes the cell changes it in the direction that is drawn."""
     kwargs = {"is_slippery": False} if name == "FrozenLake-v1" else {}

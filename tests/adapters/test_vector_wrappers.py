@@ -19,6 +19,7 @@ from rhocover.environments.wrappers import (
     CoverageRewardVector,
 )
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
+from tiers import tiered
 
 MODES = list(AutoresetMode)
 NUM_ENVS, NUM_STEPS, SEED = 3, 200, 11
@@ -56,9 +57,9 @@ def step_by_hand(env: gym.Env, lane: int, mode: AutoresetMode) -> list[float]:
     return rewards
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("vector", [SyncVectorEnv, AsyncVectorEnv])
-@pytest.mark.parametrize("wrapper", [CountVisitsVector, CoverageRewardVector])
+@pytest.mark.parametrize("mode", tiered(MODES))
+@pytest.mark.parametrize("vector", tiered([SyncVectorEnv, AsyncVectorEnv]))
+@pytest.mark.parametrize("wrapper", tiered([CountVisitsVector, CoverageRewardVector]))
 def test_counts_are_those_of_the_sub_environments_stepped_by_hand(vector, mode, wrapper):
     envs = wrapper(vector([limited] * NUM_ENVS, autoreset_mode=mode))
     steps = sum(1 for _ in drive(envs))

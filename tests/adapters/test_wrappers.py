@@ -20,6 +20,7 @@ from rhocover.environments.encoding.bins import Bins
 from rhocover.environments.sb3 import CoverageCallback, _callback_class, coverage_numbers
 from rhocover.environments.wrappers import CountVisits, CoverageReward
 from rhocover.errors import InvalidArgumentError, MissingExtraError
+from tiers import tiered
 
 RHOS = [0.0, 0.5, 1.0, 1.5, 2.0, 8.0, 64.0]
 
@@ -325,7 +326,7 @@ def test_the_reward_is_the_normalised_gradient_at_the_counts_before_the_visit(
         state = env.reset()[0] if terminated or truncated else observation
 
 
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2.0]))
 def test_the_running_sum_stays_exact_over_many_visits(rho):
     env = CoverageReward(limited(), rho, cap=101.0)
     walk(env, 20_000)
@@ -366,7 +367,7 @@ def test_the_worst_case_pays_the_worst_pairs_only():
     assert paid == [1, 1, 1, 1, -1 / 9, -1 / 9, 1, 1, 1]
 
 
-@pytest.mark.parametrize("rho", [*RHOS, math.inf])
+@pytest.mark.parametrize("rho", tiered([*RHOS, math.inf]))
 def test_rewards_stay_in_their_range(rho):
     rewards = walk(CoverageReward(limited(), rho, cap=5.0), 3_000)
     assert min(rewards) >= -1 / 4

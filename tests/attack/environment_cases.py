@@ -20,13 +20,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from copies import Ended, in_a_copy
+from environments import KINDS, Fault, World, fault_of
 from fault_runs import Files, contents
 from found import Found, Rng
 from watched_place import Place, watched_place
 from writing_verbs import outcome
 
 import rhocover as rc
-from environments import KINDS, Fault, World, fault_of
 from rhocover.cli import app
 from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import RhocoverError

@@ -28,6 +28,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], capture_output=True, text=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("groups", "number"), SHORT, ids=lambda value: str(value[0]) if isinstance(value, tuple) else ""
 )
@@ -37,6 +38,7 @@ def test_nothing_is_wrong_in_a_few_cases_of_every_attack(groups, number):
     assert "all  " in done.stdout
 
 
+@pytest.mark.thorough
 def test_every_saboteur_is_found_and_who_is_honest_is_left_alone():
     """Each attack is given something that is wrong in the way it looks for; the mutant of a check finds nothing."""
     done = run(str(HERE / "saboteurs.py"))

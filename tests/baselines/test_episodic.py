@@ -14,6 +14,7 @@ from rhocover.baselines.episodic import backward_induction, look
 from rhocover.baselines.games import CovGame, EntGame
 from rhocover.baselines.reward_free import RFUCRL, RewardFree, RFExpress
 from small_models import random_model
+from tiers import tiered
 
 INF = float("inf")
 
@@ -25,7 +26,7 @@ def flat(P):
     return np.arange(0, S * A + 1, A), indptr, np.tile(np.arange(S), S * A), P.ravel(), np.ones(S * A, bool)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", tiered(range(5)))
 def test_backward_induction_finds_the_best_of_all_deterministic_policies(seed):
     rng, (H, S, A) = np.random.default_rng(seed), (3, 3, 2)
     P, reward = rng.dirichlet(np.ones(S), size=(S, A)), rng.random((H, S, A))
@@ -58,7 +59,7 @@ def test_ties_go_to_the_least_visited_action():
     np.testing.assert_array_equal(choice, np.tile([1, 3], (4, 1)))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", tiered(range(3)))
 def test_transitions_are_pooled_over_all_steps_but_the_last(seed):
     mdp, H = random_model(seed), 4
     state = after_random_steps(EntGame(), begin(EntGame(), mdp, H), mdp, H, 4000, seed)
@@ -83,7 +84,7 @@ def counted(frame, moves):
     return table.row, table.col, table.data
 
 
-@pytest.mark.parametrize("explorer", EVERY_RULE, ids=str)
+@pytest.mark.parametrize("explorer", tiered(EVERY_RULE), ids=str)
 def test_what_a_learner_plays_depends_on_what_it_saw_alone(explorer):
     """Two worlds with the same possible transitions and other probabilities, the same transitions seen."""
     H, P = 6, RIVER.dense()
@@ -102,8 +103,8 @@ def _other(P):
     return rc.MDP(weights / weights.sum(axis=2, keepdims=True), start=0)
 
 
-@pytest.mark.parametrize("model", ["known", "learned"])
-@pytest.mark.parametrize("explorer", EVERY_RULE, ids=str)
+@pytest.mark.parametrize("model", tiered(["known", "learned"]))
+@pytest.mark.parametrize("explorer", tiered(EVERY_RULE), ids=str)
 def test_every_system_visits_every_pair(explorer, model):
     run = rc.explore(RIVER, 2, 4000, explorer=explorer, model=model, horizon=8, seed=1)
     share = run.counts.sum(axis=0) / run.num_steps
@@ -111,8 +112,8 @@ def test_every_system_visits_every_pair(explorer, model):
     assert share.min() > (0.003 if explorer == RFUCRL(truncate=True) else 0.01)
 
 
-@pytest.mark.parametrize("model", ["known", "learned"])
-@pytest.mark.parametrize("explorer", EVERY_RULE, ids=str)
+@pytest.mark.parametrize("model", tiered(["known", "learned"]))
+@pytest.mark.parametrize("explorer", tiered(EVERY_RULE), ids=str)
 def test_interrupted_runs_go_on_to_the_same_bits(explorer, model, tmp_path):
     case = {"rho": 2.0, "num_steps": 800, "explorer": explorer, "model": model, "horizon": 8, "seed": 3}
 
@@ -170,9 +171,11 @@ def test_settings_survive_a_document(explorer):
     assert dataclasses.replace(explorer) == explorer
 
 
-@pytest.mark.parametrize("case", [{"horizon": 1, "start": np.full(4, 0.25)}, {"horizon": 6, "num_chains": 4}])
-@pytest.mark.parametrize("model", ["known", "learned"])
-@pytest.mark.parametrize("explorer", EVERY_RULE, ids=str)
+@pytest.mark.parametrize(
+    "case", tiered([{"horizon": 1, "start": np.full(4, 0.25)}, {"horizon": 6, "num_chains": 4}])
+)
+@pytest.mark.parametrize("model", tiered(["known", "learned"]))
+@pytest.mark.parametrize("explorer", tiered(EVERY_RULE), ids=str)
 def test_episodes_of_one_step_and_several_chains_are_no_exception(explorer, model, case):
     run = rc.explore(RIVER, 2, 400, explorer=explorer, model=model, **case)
     assert run.counts.sum() == 400

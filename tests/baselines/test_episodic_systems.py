@@ -11,12 +11,13 @@ from rhocover.baselines.episodic import episodic_world
 from rhocover.baselines.games import CovGame, EntGame
 from rhocover.baselines.reward_free import RewardFree, exploring_policy, targets_of
 from small_models import random_model
+from tiers import tiered
 
 INF = float("inf")
 MODELS = {"river": RIVER, "wheel": WHEEL, "random": random_model(0)}
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", tiered(MODELS))
 def test_entgame_reaches_the_largest_entropy_of_each_step_faster_than_one_over_t(name):
     """Regret against the best that a run with the same luck could have; it is never negative.
 
@@ -30,7 +31,7 @@ def test_entgame_reaches_the_largest_entropy_of_each_step_faster_than_one_over_t
     assert late < early / 4
 
 
-@pytest.mark.parametrize("mdp", [RIVER, WHEEL], ids=["river", "wheel"])
+@pytest.mark.parametrize("mdp", tiered([RIVER, WHEEL]), ids=["river", "wheel"])
 def test_without_steps_entgame_reaches_the_largest_entropy_of_the_average(mdp):
     """At the maximum of a concave function no episode gains more than the visits did.
 
@@ -93,6 +94,7 @@ def test_the_second_phase_plays_the_policies_of_the_first_all_alike():
     assert len(state.memory["choices"]) == len(targets)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("decades", [0, 2])
 def test_covgame_approaches_the_best_worst_ratio(decades):
     """Uniform weights, and such that differ up to 100 times. The game's regret falls as 1/sqrt(t).

@@ -9,6 +9,7 @@ from episodic_runs import RIVER, WHEEL, after_random_steps, begin, best_of, shor
 import rhocover as rc
 from rhocover.baselines.episodic import episodic_world, kl_threshold, look
 from rhocover.baselines.reward_free import RFUCRL, RFExpress
+from tiers import tiered
 
 
 def error_gains(counts, delta: float):
@@ -21,8 +22,8 @@ def error_gains(counts, delta: float):
     return ucrl, express * (1 + 1 / H) ** np.arange(H)[:, None, None]
 
 
-@pytest.mark.parametrize("mdp", [RIVER, WHEEL], ids=["river", "wheel"])
-@pytest.mark.parametrize(("explorer", "which"), [(RFUCRL(), 0), (RFExpress(), 1)])
+@pytest.mark.parametrize("mdp", tiered([RIVER, WHEEL]), ids=["river", "wheel"])
+@pytest.mark.parametrize(("explorer", "which"), tiered([(RFUCRL(), 0), (RFExpress(), 1)]))
 def test_untruncated_error_bounds_are_levelled_out(explorer, which, mdp):
     """No episode has more of the bonuses than the visits had on average: the equilibrium of being greedy.
 
@@ -34,7 +35,7 @@ def test_untruncated_error_bounds_are_levelled_out(explorer, which, mdp):
     assert shortfall(mdp, other, error_gains(other.counts, 0.1)[which]) > 0.2
 
 
-@pytest.mark.parametrize("explorer", [RFUCRL(truncate=True), RFExpress(truncate=True)], ids=str)
+@pytest.mark.parametrize("explorer", tiered([RFUCRL(truncate=True), RFExpress(truncate=True)]), ids=str)
 def test_with_the_papers_constants_and_few_visits_each_state_plays_its_actions_in_turn(explorer):
     run = rc.explore(WHEEL, 2, 2000, explorer=explorer, model="learned", horizon=8)
     counts = run.counts.sum(axis=0)
@@ -85,8 +86,8 @@ def test_the_bounds_follow_the_equations_where_caps_bind_in_some_states_only(num
     np.testing.assert_allclose(explorer.error_bound(state), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("explorer", [RFUCRL(delta=1e-6), RFExpress(delta=1e-6)], ids=str)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("explorer", tiered([RFUCRL(delta=1e-6), RFExpress(delta=1e-6)]), ids=str)
+@pytest.mark.parametrize("seed", tiered(range(3)))
 def test_no_policy_s_value_is_off_by_more_than_the_certificate(explorer, seed):
     """Random policies and those that are best on the estimate, random rewards; fails with probability 1e-6."""
     rng, H = np.random.default_rng(seed), 3

@@ -20,6 +20,7 @@ from rhocover.baselines.generative_sampling import (
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.runs import checkpoint
 from small_models import random_model
+from tiers import tiered
 
 RIVER = rc.envs.river_swim()
 RANDOM = random_model(3, holes=0.3)
@@ -91,8 +92,8 @@ def test_counts_are_the_runs_own_transitions() -> None:
 # Bounds.
 
 
-@pytest.mark.parametrize("loss", ["l2", "l1"])
-@pytest.mark.parametrize("number", [1, 2, 5, 20, 200])
+@pytest.mark.parametrize("loss", tiered(["l2", "l1"]))
+@pytest.mark.parametrize("number", tiered([1, 2, 5, 20, 200]))
 def test_upper_bounds_hold_with_their_probability(loss: str, number: int) -> None:
     delta, trials = 0.5, 4000
     rng = np.random.default_rng(number)
@@ -127,7 +128,7 @@ def test_upper_bounds_come_to_the_truth(loss: str) -> None:
 # Allocation.
 
 
-@pytest.mark.parametrize(("loss", "aggregate"), POWERS)
+@pytest.mark.parametrize(("loss", "aggregate"), tiered(POWERS))
 def test_with_a_known_model_draws_are_in_the_best_proportion(loss: str, aggregate: str) -> None:
     number = 5000
     shares = size(RANDOM, loss) ** POWERS[loss, aggregate]
@@ -167,6 +168,7 @@ def most_optimistic(mdp: rc.MDP, loss: str, draws: np.ndarray, delta: float) -> 
 TRACKED = [(RANDOM, *one) for one in POWERS] + [(RIVER, "l2", "max")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("mdp", "loss", "aggregate"), TRACKED)
 def test_optimistic_tracking_draws_in_the_best_proportion_within_its_confidence(
     mdp: rc.MDP, loss: str, aggregate: str
@@ -181,7 +183,7 @@ def test_optimistic_tracking_draws_in_the_best_proportion_within_its_confidence(
     assert (counts - 1 <= number * upper**power / np.sum(size(mdp, loss) ** power)).all()
 
 
-@pytest.mark.parametrize("aggregate", ["max", "average"])
+@pytest.mark.parametrize("aggregate", tiered(["max", "average"]))
 def test_draws_tend_to_the_best_proportion(aggregate: str) -> None:
     shares = size(RANDOM, "l2") ** POWERS["l2", aggregate]
     shares /= shares.sum()
@@ -203,6 +205,7 @@ def test_learning_where_to_draw_beats_drawing_alike() -> None:
     assert (c / counts).max() < 0.75 * (c / (number / RIVER.num_pairs)).max()
 
 
+@pytest.mark.thorough
 def test_blocks_of_many_draws_do_nearly_as_well_as_the_papers_one_by_one() -> None:
     number = 2500
     one_by_one = draws(RANDOM, GenerativeSampling(block_share=0.0), number, "learned")
@@ -226,7 +229,7 @@ def test_the_objective_that_a_run_is_measured_by_is_the_one_of_the_table() -> No
     assert best.divergence == pytest.approx(np.log(2), abs=1e-6)  # half of the visits are ways back
 
 
-@pytest.mark.parametrize("model", ["known", "learned"])
+@pytest.mark.parametrize("model", tiered(["known", "learned"]))
 def test_runs_resume_to_the_bit(model: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     world = generative_world(RIVER)

@@ -24,6 +24,7 @@ from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.runs import checkpoint
 from rhocover.planning.problem import Criterion, Objective
 from small_models import random_model, random_weights
+from tiers import tiered
 
 ALPHA = 0.2  # far from 1/2, where alpha and rho = 1 - alpha are the same
 RIVER = rc.envs.river_swim()
@@ -102,7 +103,7 @@ COMBINATIONS = [(c, e, m) for c in CASES for e in EXPLORERS for m in MODELS]
 SLOW = (EPISODES, "state_marginal_matching", "learned")
 
 
-@pytest.mark.parametrize(("case", "name", "model"), [one for one in COMBINATIONS if one != SLOW])
+@pytest.mark.parametrize(("case", "name", "model"), tiered([one for one in COMBINATIONS if one != SLOW]))
 def test_visits_come_to_the_optimum_of_the_papers_own_objective(case: str, name: str, model: str) -> None:
     early, late, at_random = excesses(EXPLORERS[name], model, case)
     assert late >= -SOLVED
@@ -119,7 +120,7 @@ def test_state_marginals_in_episodes_are_matched_though_each_step_is_learned_by_
     assert late <= at_random / 10
 
 
-@pytest.mark.parametrize("name", EXPLORERS)
+@pytest.mark.parametrize("name", tiered(EXPLORERS))
 def test_a_learner_visits_every_pair(name: str) -> None:
     for mdp in (RIVER, RANDOM, rc.envs.noisy_river_swim()):
         run = rc.explore(mdp, 1.0, 5000, explorer=EXPLORERS[name], model="learned", seed=1)
@@ -158,6 +159,7 @@ def test_a_share_of_the_actions_is_uniform_that_falls_as_the_root_of_the_steps()
     assert np.unique(explorer.policy(later).behaviour.policy).tolist() == pytest.approx([0.05, 0.95])
 
 
+@pytest.mark.thorough
 def test_short_episodes_leave_no_bias() -> None:
     """Where the best response never comes, uniform actions would cost each change of policy a constant: with
     episodes of 20 steps the excess would stay at 2e-3 for ever."""
@@ -190,7 +192,7 @@ def test_the_plan_of_order_one_minus_alpha_has_the_largest_entropy() -> None:
     assert renyi_entropy(plan.occupancy, ALPHA) == pytest.approx(largest, abs=1e-6)  # the solver's accuracy
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_the_regret_of_renyi_entropy_falls_faster_than_chance(model: str) -> None:
     def regret(num_steps: int) -> float:
         arguments = {"explorer": MaxRenyi(ALPHA), "model": model}
@@ -200,8 +202,8 @@ def test_the_regret_of_renyi_entropy_falls_faster_than_chance(model: str) -> Non
     assert regret(LONG) <= regret(SHORT) / 8  # 16 times the steps; t^-1/2 would leave a fourth
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("model", tiered(MODELS))
+@pytest.mark.parametrize("case", tiered(CASES))
 def test_a_run_of_one_order_is_better_at_it_than_the_best_plan_of_another(case: str, model: str) -> None:
     mdp, mu, criterion = CASES[case]
     own = own_objective(MaxRenyi(ALPHA), mdp, mu, **criterion)
@@ -213,8 +215,8 @@ def test_a_run_of_one_order_is_better_at_it_than_the_best_plan_of_another(case: 
 # Both.
 
 
-@pytest.mark.parametrize("name", EXPLORERS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", tiered(EXPLORERS))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_runs_resume_to_the_bit(name: str, model: str, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     arguments = {"explorer": EXPLORERS[name], "model": model, "seed": 3, "trace_points": 3}

@@ -21,6 +21,7 @@ from rhocover.exploring.runs.spec import RunSpec, make_belief
 from rhocover.learning.estimate import exact_estimate
 from rhocover.oracles import best_response
 from rhocover.planning.problem import Objective
+from tiers import tiered
 
 RIVER = rc.envs.river_swim()
 ETA = 0.005
@@ -86,13 +87,15 @@ GRADIENTS = {
 
 @pytest.mark.parametrize(
     "explorer",
-    [
-        MaxEnt(sigma=1e-12),
-        MaxEnt(over="pairs", sigma=1e-12),
-        WeightedMaxEnt(sigma=1e-12, estimate_noise=False),
-        FWModest(eta=ETA, estimate_noise=False),
-        ActiveExploration(eta=ETA, estimate_noise=False),
-    ],
+    tiered(
+        [
+            MaxEnt(sigma=1e-12),
+            MaxEnt(over="pairs", sigma=1e-12),
+            WeightedMaxEnt(sigma=1e-12, estimate_noise=False),
+            FWModest(eta=ETA, estimate_noise=False),
+            ActiveExploration(eta=ETA, estimate_noise=False),
+        ]
+    ),
     ids=name_of,
 )
 def test_each_episode_aims_where_the_papers_objective_rises_fastest(explorer):
@@ -110,14 +113,14 @@ def test_each_episode_aims_where_the_papers_objective_rises_fastest(explorer):
         assert block.num_steps == 4
 
 
-@pytest.mark.parametrize("model", ["known", "learned"])
+@pytest.mark.parametrize("model", tiered(["known", "learned"]))
 def test_maxent_reaches_the_largest_entropy_of_states(model):
     best = largest(lambda d: cp.sum(cp.entr(B_RIVER @ d)))
     assert entropy(B_RIVER @ shares(MaxEnt(), model=model)) > best - TOLERANCE
     assert entropy(B_RIVER @ shares(UniformRandom())) < best - 5 * TOLERANCE  # it is not reached by itself
 
 
-@pytest.mark.parametrize("model", ["known", "learned"])
+@pytest.mark.parametrize("model", tiered(["known", "learned"]))
 def test_maxent_over_pairs_reaches_the_largest_entropy_of_pairs(model):
     best = np.log(RIVER.num_pairs) - rc.plan(RIVER, 0).divergence
     assert best == pytest.approx(largest(lambda d: cp.sum(cp.entr(d))), abs=1e-6)  # two solvers at 1e-8
@@ -125,7 +128,7 @@ def test_maxent_over_pairs_reaches_the_largest_entropy_of_pairs(model):
     assert entropy(shares(MaxEnt())) < best - 2 * TOLERANCE  # that of states is another objective
 
 
-@pytest.mark.parametrize("power", [1.0, 0.5])
+@pytest.mark.parametrize("power", tiered([1.0, 0.5]))
 def test_weighted_maxent_reaches_the_largest_weighted_entropy(power):
     weights = noise(RIVER) ** power
     best = largest(lambda d: cp.sum(cp.multiply(weights, cp.entr(d))))
@@ -136,7 +139,7 @@ def test_weighted_maxent_reaches_the_largest_weighted_entropy(power):
 
 @pytest.mark.parametrize(
     ("kind", "rho", "weights"),
-    [(FWModest, 1.5, rc.weights.model_error), (ActiveExploration, 2.0, rc.weights.transition_std)],
+    tiered([(FWModest, 1.5, rc.weights.model_error), (ActiveExploration, 2.0, rc.weights.transition_std)]),
 )
 def test_systems_with_a_floor_reach_the_plan_of_their_rho_and_weights(kind, rho, weights):
     best = rc.plan(RIVER, rho, weights(RIVER), eta=ETA)
@@ -153,7 +156,7 @@ def test_systems_with_a_floor_reach_the_plan_of_their_rho_and_weights(kind, rho,
     assert excess(shares(UniformRandom())) > 5 * TOLERANCE
 
 
-@pytest.mark.parametrize("kind", [FWModest, ActiveExploration])
+@pytest.mark.parametrize("kind", tiered([FWModest, ActiveExploration]))
 def test_the_loss_falls_towards_the_optimum_with_more_episodes(kind):
     rho, weights = kind.rho, RIVER.per_pair(kind.rule(upper=False)(exact_estimate(RIVER)), "weights")
     best = rc.plan(RIVER, rho, weights, eta=ETA).divergence
@@ -198,8 +201,8 @@ def test_weighted_entropy_is_nearly_best_for_the_model_with_the_cube_root_of_the
     np.testing.assert_allclose(errors, [0.2963e-2, 0.2965e-2, 0.3027e-2, 0.4163e-2], atol=0.00005e-2)
 
 
-@pytest.mark.parametrize("explorer", PAIRED[:-1], ids=name_of)
-@pytest.mark.parametrize("env", ["river_swim", "wheel"])
+@pytest.mark.parametrize("explorer", tiered(PAIRED[:-1]), ids=name_of)
+@pytest.mark.parametrize("env", tiered(["river_swim", "wheel"]))
 def test_a_learned_model_does_not_keep_pairs_from_being_visited(explorer, env):
     run = rc.explore(getattr(rc.envs, env)(), 1, 20_000, explorer=explorer, model="learned")
     assert run.is_complete
@@ -218,15 +221,15 @@ def test_the_random_policy_plays_every_action_of_a_state_equally_often():
     assert visits.min() > 0
 
 
-@pytest.mark.parametrize("model", ["known", "learned"])
-@pytest.mark.parametrize("explorer", ALL[:-1], ids=name_of)
+@pytest.mark.parametrize("model", tiered(["known", "learned"]))
+@pytest.mark.parametrize("explorer", tiered(ALL[:-1]), ids=name_of)
 def test_episode_k_lasts_tau_k_squared_steps_whatever_the_belief_does(explorer, model):
     run = rc.explore(RIVER, 1, 3_000, explorer=explorer, model=model)
     assert [episode.tau for episode in run.episodes[:-1]] == [k * k for k in range(1, len(run.episodes))]
 
 
-@pytest.mark.parametrize("model", ["known", "learned"])
-@pytest.mark.parametrize("explorer", ALL, ids=name_of)
+@pytest.mark.parametrize("model", tiered(["known", "learned"]))
+@pytest.mark.parametrize("explorer", tiered(ALL), ids=name_of)
 def test_an_interrupted_run_goes_on_to_the_bit(explorer, model, tmp_path):
     options = {"rho": 1, "num_steps": 3_000, "explorer": explorer, "model": model, "seed": 3}
     whole = rc.explore(RIVER, **options)

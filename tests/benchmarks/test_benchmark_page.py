@@ -8,10 +8,12 @@ import re
 from pathlib import Path
 
 import pytest
-from benchmarks.peers import NAMES
 
 from benchmarks import __main__ as command
 from benchmarks import page, report
+from benchmarks.peers import NAMES
+from tiers import tiered
+from tools.bars import __main__ as bars
 
 MEASURED = [name for name in NAMES if (page.DOCS / page.FOLDER / f"{name}.json").exists()]
 
@@ -24,7 +26,7 @@ def test_the_committed_page_is_what_the_committed_measurements_render_to() -> No
     assert (page.DOCS / page.PAGE).read_text("utf-8") == page.render(documents())
 
 
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("name", tiered(MEASURED))
 def test_a_measurement_that_was_tampered_with_changes_the_page(name: str) -> None:
     """Each row's number of ours and of theirs is on the page, or decides one that is."""
     honest = page.render(documents())
@@ -138,6 +140,6 @@ def test_what_was_measured_is_kept_with_machine_and_versions_and_without_nan(tmp
 
 
 def test_an_unknown_name_is_refused_with_those_that_are_known() -> None:
-    for kind in ("bars", "peers"):
+    for main, arguments in ((bars.main, ["nothing"]), (command.main, ["peers", "nothing"])):
         with pytest.raises(SystemExit, match=r"unknown benchmark 'nothing'\. Known: "):
-            command.main([kind, "nothing"])
+            main(arguments)

@@ -22,11 +22,13 @@ def found() -> counts.Counts:
     return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
 
 
+@pytest.mark.thorough
 def test_no_count_is_worse_than_stored(found):
     sentences = counts.worse(found, counts.stored())
     assert not sentences, "\n".join([*sentences, counts.UPDATE])
 
 
+@pytest.mark.thorough
 def test_every_kind_of_work_is_counted(found):
     assert {name.partition(":")[0] for name in found} == set(counts.ALLOWED)
     assert all(number > 0 for name, number in found.items() if not name.startswith(("asked", "files")))

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 import pytest
+
+import rhocover as rc
 from benchmarks.peers.growth import slope
 from benchmarks.peers.solvers import INF, Solved, forms, judged, solve
 from benchmarks.peers.workers import Clock, Worker
-
-import rhocover as rc
 from patience import PATIENCE
 
 RIVER = rc.envs.river_swim()
@@ -56,6 +56,7 @@ def sleeper(_: str):
     return lambda seconds: time.sleep(seconds) or os.getpid()
 
 
+@pytest.mark.thorough
 def test_a_worker_is_ended_when_its_time_is_up_and_the_next_job_is_done_all_the_same():
     with Worker(sleeper, "given") as worker:
         first = worker.do(PATIENCE, 0.0)

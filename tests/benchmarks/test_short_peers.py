@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from benchmarks.peers import audit, explorer_runs, explorers, simulator, simulator_players
-from benchmarks.peers.explorer_systems import OURS, SYSTEMS
 
 import rhocover as rc
 from benchmarks import page, report
+from benchmarks.peers import audit, explorer_runs, explorers, simulator, simulator_players
+from benchmarks.peers.explorer_systems import OURS, SYSTEMS
+from tiers import tiered
 
 MODULES = {"simulator": simulator, "audit": audit, "explorers": explorers}
 
@@ -34,6 +35,7 @@ def found(folder: Path) -> dict[str, dict]:
     return {document["name"]: document["result"] for document in page.load(folder)}
 
 
+@pytest.mark.thorough
 def test_short_measurements_are_kept_drawn_and_rendered(folder: Path, found: dict[str, dict]) -> None:
     assert set(found) == set(MODULES)
     page.write_page(folder)
@@ -45,6 +47,7 @@ def test_short_measurements_are_kept_drawn_and_rendered(folder: Path, found: dic
         assert f"(benchmarks/{picture.name})" in text
 
 
+@pytest.mark.thorough
 def test_rows_have_what_the_page_reads(found: dict[str, dict]) -> None:
     for result in found.values():
         assert result["rows"]
@@ -54,6 +57,7 @@ def test_rows_have_what_the_page_reads(found: dict[str, dict]) -> None:
                 assert row["ratio"] == pytest.approx(row["theirs"] / row["ours"], rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_everyone_follows_the_law_of_the_table(found: dict[str, dict]) -> None:
     """15 chi-square tests at 1e-6 each: they fail by chance in 1.5e-5 of all seeds, which are fixed."""
     laws = found["simulator"]["laws"]
@@ -74,7 +78,7 @@ def test_a_walk_on_another_model_is_noticed() -> None:
     assert scipy.stats.chi2.sf(wrong, freedom) < 1e-6
 
 
-@pytest.mark.parametrize("kind", [audit.ARRAYS, audit.NPZ, audit.PARQUET])
+@pytest.mark.parametrize("kind", tiered([audit.ARRAYS, audit.NPZ, audit.PARQUET]))
 def test_scripts_and_audit_say_the_same(kind: str, tmp_path: Path) -> None:
     """To rounding: both are a few operations on the same whole numbers."""
     data = audit.write_all(tmp_path, 5_000, [audit.ARRAYS, audit.NPZ, audit.PARQUET])[kind]
@@ -83,12 +87,14 @@ def test_scripts_and_audit_say_the_same(kind: str, tmp_path: Path) -> None:
         assert audit.difference(kind, data, script) < 1e-12
 
 
+@pytest.mark.thorough
 def test_absent_peers_are_said_to_be_absent(found: dict[str, dict]) -> None:
     for name, package in (("audit", "pandas"), ("explorers", "rlberry")):
         line = report.absent(package)
         assert found[name].get("absent", {}).get(package) == line
 
 
+@pytest.mark.thorough
 def test_every_cited_system_is_compared(found: dict[str, dict]) -> None:
     walking = {x for x in SYSTEMS if SYSTEMS[x].play != "rlberry"}
     assert {entry["system"] for entry in found["explorers"]["table"]} >= walking
@@ -145,6 +151,7 @@ def test_a_run_that_left_pairs_unvisited_is_a_failure() -> None:
     assert explorers.compared(entry(OURS["known"], 1.1), []) == []
 
 
+@pytest.mark.thorough
 def test_results_survive_json(found: dict[str, dict]) -> None:
     for result in found.values():
         assert json.loads(json.dumps(result, allow_nan=False)) == result

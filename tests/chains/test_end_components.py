@@ -13,6 +13,7 @@ from hypothesis import given
 import rhocover as rc
 from rhocover import chains
 from rhocover.chains import classes
+from tiers import tiered
 
 
 def components_by_definition(mdp: rc.MDP) -> list[set[int]]:
@@ -35,7 +36,7 @@ def is_end_component(mdp: rc.MDP, pairs: set[int], successors: list[set[int]]) -
     return is_closed and bool(closure(graph)[np.ix_(states, states)].all())
 
 
-@pytest.mark.parametrize("share", [1, 10**9], ids=["traps searched", "components recomputed"])
+@pytest.mark.parametrize("share", tiered([1, 10**9]), ids=["traps searched", "components recomputed"])
 @reproducible
 @given(seed=seeds)
 def test_maximal_end_components_are_those_of_the_definition(share: int, seed: int) -> None:

@@ -9,6 +9,7 @@ from chain_models import drifting_grid, random_chain, sparse_birth_death
 from rhocover import chains
 from rhocover.chains import gaps
 from rhocover.linalg import dissection
+from tiers import tiered
 
 
 def reversible_chain(seed: int, num_states: int) -> np.ndarray:
@@ -47,8 +48,8 @@ def test_large_chains_have_the_gap_of_the_closed_form() -> None:
     assert chains.pseudo_spectral_gap(P) == pytest.approx(1 - second**2, abs=1e-10)  # Krylov's tolerance
 
 
-@pytest.mark.parametrize("separator", [4000, 5], ids=["factored", "iterated"])
-@pytest.mark.parametrize("chain", [reversible_chain(1, 120), random_chain(2, 120, 1.0)])
+@pytest.mark.parametrize("separator", tiered([4000, 5]), ids=["factored", "iterated"])
+@pytest.mark.parametrize("chain", tiered([reversible_chain(1, 120), random_chain(2, 120, 1.0)]))
 def test_dense_and_sparse_spectra_agree(chain: np.ndarray, separator: int, monkeypatch) -> None:
     dense = chains.spectral_gap(chain), chains.pseudo_spectral_gap(chain, max_power=1)
     pi = chains.stationary_distribution(chain)

@@ -34,6 +34,7 @@ def test_several_recurrent_classes_are_refused_with_a_state_of_each() -> None:
     assert chains.stationary_distribution(P[one][:, one]).tolist() == [1.0]
 
 
+@pytest.mark.thorough
 def test_a_grid_of_100_000_states_keeps_its_product_form() -> None:
     P, exact = drifting_grid(316, ratio=1.5)
     result = chains.stationary_distribution(P)
@@ -42,6 +43,7 @@ def test_a_grid_of_100_000_states_keeps_its_product_form() -> None:
     assert np.allclose(result, exact, rtol=1e-12, atol=0)
 
 
+@pytest.mark.thorough
 def test_a_line_of_100_000_states_is_in_detailed_balance() -> None:
     up, down = np.random.default_rng(0).uniform(0.1, 0.4, (2, 99_999))
     down = np.sort(up)[np.argsort(np.argsort(down))]  # the same numbers, so that no end outweighs the other

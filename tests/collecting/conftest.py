@@ -6,6 +6,9 @@ import importlib
 from pathlib import Path
 
 import pytest
+from lake_walks import lake, random_steps
+
+from rhocover.collecting import log, stepping
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +30,25 @@ def pages(request, monkeypatch) -> None:
     Tests that look at pages say so by asking for `real_pages`.
     """
     if "real_pages" not in request.fixturenames:
-        module = importlib.import_module(
-            "rhocover.collecting.collect"
-        )  # the package has a function of that name
-        monkeypatch.setattr(module, "page_of_collection", lambda found: "a page")
-        monkeypatch.setattr(module, "write_page", lambda page, path, overwrite: path.write_text(page))
+        for name in ("collect", "top_up"):  # by name: the functions are called like their modules
+            module = importlib.import_module(f"rhocover.collecting.{name}")
+            monkeypatch.setattr(module, "page_of_collection", lambda found: "a page")
+            monkeypatch.setattr(module, "write_page", lambda page, path, overwrite: path.write_text(page))
 
 
 @pytest.fixture
 def real_pages() -> None:
     """Has the pages written."""
+
+
+@pytest.fixture
+def small_parts(monkeypatch) -> None:
+    """Logs have parts of 64 steps and environments are seeded every 90, so that there are many of both."""
+    monkeypatch.setattr(log, "PART", 64)
+    monkeypatch.setattr(stepping, "BETWEEN", 90)
+
+
+@pytest.fixture(scope="module")
+def walked():
+    """Returns 2000 random steps on the lake, with every pair among them."""
+    return random_steps(lake(), 2000)

@@ -35,6 +35,7 @@ from rhocover.collecting.datasheet import page_of_collection
 from rhocover.datasets.minari.files import open_minari
 from rhocover.environments.table_model import read_table
 from rhocover.errors import InvalidArgumentError, MissingExtraError
+from tiers import tiered
 
 LEARNED = {"model": "learned"}
 SINGLE = {
@@ -96,7 +97,7 @@ def visits_of_run(found) -> Counter:
 # --- the round trip ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SINGLE | MANY)
+@pytest.mark.parametrize("name", tiered(SINGLE | MANY))
 def test_an_audit_of_the_data_set_counts_exactly_what_the_run_counted(name, tmp_path):
     env, found, settings = collected(name, tmp_path / "out")
     read = {key: value for key, value in settings.items() if key != "model"}
@@ -114,7 +115,7 @@ def test_an_audit_of_the_data_set_counts_exactly_what_the_run_counted(name, tmp_
     assert again.tally.num_truncated == found.tally.num_truncated
 
 
-@pytest.mark.parametrize("name", ["FrozenLake, known", "MountainCar", "a Dict", "rings, same step"])
+@pytest.mark.parametrize("name", tiered(["FrozenLake, known", "MountainCar", "a Dict", "rings, same step"]))
 def test_minari_itself_reads_the_data_set_by_its_id(name, tmp_path, monkeypatch):
     env, found, _ = collected(name, tmp_path / "out")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "out"))
@@ -134,7 +135,9 @@ def test_minari_itself_reads_the_data_set_by_its_id(name, tmp_path, monkeypatch)
     assert found.load().total_steps == 500
 
 
-@pytest.mark.parametrize("name", [name for name in SINGLE if name not in ("a Dict", "a Tuple", "texts")])
+@pytest.mark.parametrize(
+    "name", tiered([name for name in SINGLE if name not in ("a Dict", "a Tuple", "texts")])
+)
 def test_an_episode_with_a_seed_is_what_a_fresh_environment_does(name, tmp_path):
     _, found, _ = collected(name, tmp_path / "out")
     fresh = SINGLE[name][0]()
@@ -171,7 +174,7 @@ def same_observation(a, b) -> bool:
     return bool(np.array_equal(a, b))
 
 
-@pytest.mark.parametrize("name", ["rings, next step", "rings, same step", "rings, disabled", "poles"])
+@pytest.mark.parametrize("name", tiered(["rings, next step", "rings, same step", "rings, disabled", "poles"]))
 def test_the_first_episode_of_each_copy_has_its_seed_if_it_is_one(name, tmp_path):
     _, found, _ = collected(name, tmp_path / "out", seed=40)
     seeded = [episode for episode in episodes(found) if episode.seed is not None]
@@ -180,7 +183,7 @@ def test_the_first_episode_of_each_copy_has_its_seed_if_it_is_one(name, tmp_path
         check_replay(limited(5), episode)
 
 
-@pytest.mark.parametrize("name", ["a limit", "FrozenLake, known", "Pendulum"])
+@pytest.mark.parametrize("name", tiered(["a limit", "FrozenLake, known", "Pendulum"]))
 def test_what_is_stored_is_what_the_environment_showed(name, tmp_path):
     make, settings = SINGLE[name]
     env = Counted(make(), lambda o: np.array(o).tolist())
@@ -207,8 +210,10 @@ def test_the_last_episode_is_marked_as_cut_and_no_other_one_is_changed(tmp_path)
     assert not last.terminations[:-1].any()
 
 
-@pytest.mark.parametrize("num_steps", [1, 2, 63, 64, 65, 128])
-@pytest.mark.parametrize("name", ["a limit", "rings, next step", "rings, same step", "rings, disabled"])
+@pytest.mark.parametrize("num_steps", tiered([1, 2, 63, 64, 65, 128]))
+@pytest.mark.parametrize(
+    "name", tiered(["a limit", "rings, next step", "rings, same step", "rings, disabled"])
+)
 def test_any_number_of_steps_however_they_fall_on_parts(name, num_steps, tmp_path):
     _, found, _ = collected(name, tmp_path / "out", num_steps)
     again = rc.audit(found.path, 2.0)
@@ -223,6 +228,7 @@ def test_collections_that_end_early_hold_what_was_seen(tmp_path):
     assert found.audit.counts.min() >= 4
 
 
+@pytest.mark.thorough
 def test_the_same_call_gives_the_same_files(tmp_path, real_pages):
     for name in ("a limit", "rings, same step", "Pendulum"):
         one, two = (tmp_path / f"{name} {k}" for k in range(2))
@@ -231,7 +237,7 @@ def test_the_same_call_gives_the_same_files(tmp_path, real_pages):
         assert contents(one) == contents(two)
 
 
-@pytest.mark.parametrize("name", ["FrozenLake, known", "Pendulum", "a Dict", "rings, same step"])
+@pytest.mark.parametrize("name", tiered(["FrozenLake, known", "Pendulum", "a Dict", "rings, same step"]))
 def test_to_collect_is_to_explore_and_to_keep_it(name, tmp_path):
     """Writing things down changes nothing of what is done."""
     make, settings = (SINGLE | MANY)[name]
@@ -247,7 +253,7 @@ def test_another_seed_gives_another_data_set(tmp_path):
     assert moves_of_run(one.run) != moves_of_run(two.run)
 
 
-@pytest.mark.parametrize("rho", [0.0, 1.0, math.inf])
+@pytest.mark.parametrize("rho", tiered([0.0, 1.0, math.inf]))
 def test_any_rho_is_collected_for_and_named(rho, tmp_path):
     found = rc.collect(Ring(), rho, 300, out=tmp_path / "out", **LEARNED)
     assert found.datasheet["settings"]["rho"] == repr(rho)
@@ -257,7 +263,7 @@ def test_any_rho_is_collected_for_and_named(rho, tmp_path):
 # --- the folder -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["FrozenLake, known", "rings, next step"])
+@pytest.mark.parametrize("name", tiered(["FrozenLake, known", "rings, next step"]))
 def test_the_folder_holds_the_data_set_and_its_datasheet_and_no_log(name, tmp_path, real_pages):
     _, found, _ = collected(name, tmp_path / "out")
     files = {path for path, digest in contents(tmp_path / "out").items() if digest}

@@ -24,6 +24,7 @@ from rhocover.environments import stepping
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 from rhocover.exploring.runs.runner import DEAF, Interrupts
 from rhocover.files import load_tensors
+from tiers import tiered
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
@@ -79,7 +80,8 @@ def press(process: subprocess.Popen, patience: float) -> tuple[str, str]:
         process.kill()
 
 
-@pytest.mark.parametrize("how", ["sleep", "sleep in a copy"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("how", tiered(["sleep", "sleep in a copy"]))
 def test_the_second_ctrl_c_ends_a_step_that_hangs_and_all_before_it_is_kept(how, tmp_path):
     process = begun(how, tmp_path / "out")
     out, error = press(process, 60)  # a third one would interrupt what the second one began
@@ -88,6 +90,7 @@ def test_the_second_ctrl_c_ends_a_step_that_hangs_and_all_before_it_is_kept(how,
     assert goes_on_to_the_same(how, tmp_path / "out", tmp_path)
 
 
+@pytest.mark.thorough
 def test_code_that_never_comes_back_to_python_is_ended_with_the_process(tmp_path):
     """Nothing can be raised there; what is on disk is whole, and is gone on with."""
     process = begun("compute", tmp_path / "out")
@@ -116,8 +119,8 @@ def test_the_first_ctrl_c_waits_for_the_step(tmp_path):
     assert goes_on_to_the_same("", tmp_path / "out", tmp_path)
 
 
-@pytest.mark.parametrize("at", [1, 2, 17])
-@pytest.mark.parametrize("place", ["step", "reset", "states"])
+@pytest.mark.parametrize("at", tiered([1, 2, 17]))
+@pytest.mark.parametrize("place", tiered(["step", "reset", "states"]))
 def test_two_presses_inside_code_of_others_come_through_there(place, at, tmp_path, monkeypatch):
     monkeypatch.setattr(log, "PART", 16)
     seen = []
@@ -224,7 +227,7 @@ def test_ctrl_c_need_not_wait_for_many_slow_steps(tmp_path):
 # --- step_timeout -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["sleep", "spin", "swallow", "sleep in a reset", "sleep in a copy"])
+@pytest.mark.parametrize("how", tiered(["sleep", "spin", "swallow", "sleep in a reset", "sleep in a copy"]))
 def test_a_step_that_takes_too_long_fails_and_all_before_it_is_kept(how, tmp_path, capsys):
     env = hanging(how)
     with pytest.raises(EnvironmentFailedError) as caught:

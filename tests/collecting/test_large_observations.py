@@ -21,6 +21,7 @@ from rhocover.datasets.minari import columns, hdf5_reading
 from rhocover.datasets.minari.columns import Spool, stretches
 from rhocover.errors import EnvironmentFailedError, OutOfMemoryError
 from rhocover.files import load_tensors, tensor_bytes
+from tiers import tiered
 
 LEARNED = {"model": "learned"}
 SIDE = 32
@@ -79,8 +80,8 @@ def test_one_observation_larger_than_a_part_is_a_part(tmp_path, monkeypatch):
     assert sizes_of_parts(tmp_path / "out") == [1, 1, 1, 1]
 
 
-@pytest.mark.parametrize("at", [49, 51, 101, 240])
-@pytest.mark.parametrize(("before", "after"), [(50, 50), (1 << 16, 50), (50, 1 << 16)])
+@pytest.mark.parametrize("at", tiered([49, 51, 101, 240]))
+@pytest.mark.parametrize(("before", "after"), tiered([(50, 50), (1 << 16, 50), (50, 1 << 16)]))
 def test_a_log_of_parts_of_any_size_is_gone_on_with(at, before, after, tmp_path, monkeypatch):
     """Also one of old, whose parts were 65,536 steps whatever their bytes."""
     monkeypatch.setattr(stepping, "BETWEEN", 60)
@@ -94,8 +95,8 @@ def test_a_log_of_parts_of_any_size_is_gone_on_with(at, before, after, tmp_path,
     assert contents(tmp_path / "out" / data) == contents(tmp_path / "whole" / data)
 
 
-@pytest.mark.parametrize("name", list(SHOWN))
-@pytest.mark.parametrize("size", [7, 64])
+@pytest.mark.parametrize("name", tiered(list(SHOWN)))
+@pytest.mark.parametrize("size", tiered([7, 64]))
 def test_episodes_that_wait_in_files_are_written_like_any_other(name, size, tmp_path, monkeypatch):
     make, settings = SHOWN[name]
     monkeypatch.setattr(log, "PART", size)  # which also says in what order copies are written
@@ -122,7 +123,7 @@ def test_so_many_files_are_open_and_no_more(tmp_path, monkeypatch):
     assert len(made) == 1
 
 
-@pytest.mark.parametrize("name", list(SHOWN))
+@pytest.mark.parametrize("name", tiered(list(SHOWN)))
 def test_an_audit_that_reads_long_episodes_in_pieces_counts_the_same(name, tmp_path, monkeypatch):
     make, settings = SHOWN[name]
     found = collect(make(), tmp_path / "out", **settings)
@@ -156,6 +157,7 @@ def peak_of(make) -> int:
         gc.enable()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", [0.02, -1.0])
 def test_memory_does_not_grow_with_the_steps(ending, tmp_path, monkeypatch):
     """600 pictures are 2 MB more than 100: any place that kept them, or a circle of objects, would show."""
@@ -214,12 +216,14 @@ def narrow(room: int, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of address space are Linux's")
 def test_pictures_of_250_megabytes_are_collected_in_200(tmp_path):
     found = narrow(200 << 20, tmp_path)
     assert (found.returncode, found.stdout.strip()) == (0, "2500"), found.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of address space are Linux's")
 def test_where_memory_ends_the_process_does_not(tmp_path):
     """It ends in our hands, or in those of the environment, which makes a picture at each step."""

@@ -11,12 +11,13 @@ from toy_environments import Counted, Failing, contents, limited
 import rhocover as rc
 from rhocover.collecting import stepping
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
+from tiers import tiered
 
 LEARNED = {"model": "learned", "dataset_id": "test/set-v0"}
 
 
-@pytest.mark.parametrize("seed", [2**63 - 1, 2**63, 2**64 + 5, 2**200], ids=str)
-@pytest.mark.parametrize("is_vector", [False, True])
+@pytest.mark.parametrize("seed", tiered([2**63 - 1, 2**63, 2**64 + 5, 2**200]), ids=str)
+@pytest.mark.parametrize("is_vector", tiered([False, True]))
 def test_a_collection_with_a_seed_of_any_size_is_gone_on_with(seed, is_vector, tmp_path, monkeypatch):
     monkeypatch.setattr(stepping, "BETWEEN", 20)
 

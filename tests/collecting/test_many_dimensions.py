@@ -15,6 +15,7 @@ import rhocover as rc
 from rhocover.environments.encoding import bins, read_state_code, state_code_from_document
 from rhocover.environments.encoding.axes import MAX_KEYS, cell_of, num_keys, wide_key, wide_type
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
+from tiers import tiered
 
 LEARNED = {"model": "learned"}
 
@@ -51,7 +52,7 @@ GRIDS = {
 }
 
 
-@pytest.mark.parametrize("name", list(GRIDS))
+@pytest.mark.parametrize("name", tiered(list(GRIDS)))
 def test_a_grid_of_any_size_is_collected_and_gone_on_with_and_audited(name, tmp_path):
     make, states = GRIDS[name]
     settings = {"states": states, "dataset_id": "test/set-v0"} | LEARNED
@@ -87,6 +88,7 @@ def test_more_bins_than_can_be_numbered_are_met_so_far(tmp_path):
     assert len(set(run.tally.state_names)) == NUM_STATES
 
 
+@pytest.mark.thorough
 def test_a_top_up_goes_on_in_a_grid_of_any_size(tmp_path):
     make, states = GRIDS["1500 dimensions, 10^700 bins"]
     rc.collect(make(), 2.0, 100, out=tmp_path / "old", states=states, **LEARNED)
@@ -190,7 +192,7 @@ def test_edges_that_would_fill_the_memory_are_refused_before_they_are_made(monke
         read_state_code(rc.Bins(100), spaces.Box(0.0, 1.0, (20,)))
 
 
-@pytest.mark.parametrize("key", [2**62, 2**63, 2**70, -(2**70), 1 << 20_000], ids="abcde")
+@pytest.mark.parametrize("key", tiered([2**62, 2**63, 2**70, -(2**70), 1 << 20_000]), ids="abcde")
 def test_a_function_may_give_numbers_of_any_size(key, tmp_path, real_pages):
     found = rc.collect(Ring(), 2.0, 200, out=tmp_path / "out", states=lambda o: key + int(o), **LEARNED)
     assert {state - key for state in found.tally.keys} == set(range(NUM_STATES))

@@ -20,6 +20,7 @@ from patience import PATIENCE
 from rhocover import files
 from rhocover.collecting import log, stepping
 from rhocover.errors import CheckpointError, CheckpointWarning, EnvironmentFailedError, InvalidArgumentError
+from tiers import tiered
 
 LEARNED = {"model": "learned"}
 HERE = Path(__file__).parent
@@ -70,13 +71,15 @@ def interrupted(
 
 @pytest.mark.parametrize(
     ("case", "every", "steps"),
-    [
-        ("a ring", 1, [1, 16, 17, 33]),
-        ("FrozenLake, known", 100, [9, 34]),
-        ("a Dict", 100, [20]),
-        ("rings", 7, [3, 12]),
-        ("rings, same step", 100, [18]),
-    ],
+    tiered(
+        [
+            ("a ring", 1, [1, 16, 17, 33]),
+            ("FrozenLake, known", 100, [9, 34]),
+            ("a Dict", 100, [20]),
+            ("rings", 7, [3, 12]),
+            ("rings, same step", 100, [18]),
+        ]
+    ),
 )
 def test_killed_at_any_moment_a_collection_goes_on_to_the_same_files(case, every, steps, tmp_path):
     """Before each file operation and before some steps; a copy of one process each (see the child)."""
@@ -103,7 +106,7 @@ def _is_whole(trial: dict) -> bool:
 # --- interrupted, and failed ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize("name", tiered(SINGLE))
 def test_an_environment_that_is_mended_is_collected_to_the_end(name, tmp_path):
     collect(name, tmp_path / "whole")
     message = interrupted(name, tmp_path / "out", 150)
@@ -112,8 +115,8 @@ def test_an_environment_that_is_mended_is_collected_to_the_end(name, tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("at", [1, 2, 63, 64, 65, 66, 128, 129, 260])
-@pytest.mark.parametrize("name", ["a limit", "a ring without ends"])
+@pytest.mark.parametrize("at", tiered([1, 2, 63, 64, 65, 66, 128, 129, 260]))
+@pytest.mark.parametrize("name", tiered(["a limit", "a ring without ends"]))
 def test_wherever_a_step_fails_among_the_parts(name, at, tmp_path):
     collect(name, tmp_path / "whole")
     interrupted(name, tmp_path / "out", at)
@@ -128,7 +131,7 @@ def _digest(folder: Path, number: int) -> str:
     return files.load_tensors(log.part_path(folder, number), "collection-log")[1]["run"]
 
 
-@pytest.mark.parametrize("at", [1, 60, 64, 150])
+@pytest.mark.parametrize("at", tiered([1, 60, 64, 150]))
 def test_wherever_a_reset_fails(at, tmp_path):
     collect("a limit", tmp_path / "whole")
     message = interrupted("a limit", tmp_path / "out", at, in_reset=True)
@@ -164,6 +167,7 @@ def test_after_ctrl_c_and_the_like_everything_so_far_is_there(error, tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_a_collection_may_be_interrupted_many_times(tmp_path):
     collect("a limit", tmp_path / "whole")
     with pytest.raises(EnvironmentFailedError):
@@ -184,8 +188,8 @@ def _late(at: int) -> gym.Env:
     return Failing(limited(5), at, error=KeyboardInterrupt() if at % 2 else None)
 
 
-@pytest.mark.parametrize("mode", list(AutoresetMode))
-@pytest.mark.parametrize("at", [1, 40, 80])
+@pytest.mark.parametrize("mode", tiered(list(AutoresetMode)))
+@pytest.mark.parametrize("at", tiered([1, 40, 80]))
 def test_copies_that_are_mended_are_collected_to_the_end(mode, at, tmp_path):
     def copies(at: int) -> SyncVectorEnv:
         first = [lambda: limited(5)] * 2
@@ -213,8 +217,8 @@ def test_a_report_that_raises_leaves_what_was_collected(tmp_path):
 # --- disks ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operation", ["fsync", "replace"])
-@pytest.mark.parametrize("after", [0, 1, 2, 3, 5, 7])
+@pytest.mark.parametrize("operation", tiered(["fsync", "replace"]))
+@pytest.mark.parametrize("after", tiered([0, 1, 2, 3, 5, 7]))
 def test_a_full_disk_is_named_and_the_collection_goes_on_when_there_is_room(
     operation, after, tmp_path, monkeypatch
 ):
@@ -240,8 +244,8 @@ def test_a_full_disk_is_named_and_the_collection_goes_on_when_there_is_room(
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("part", [0, 1, 3])
-@pytest.mark.parametrize("harm", ["a byte", "cut", "empty"])
+@pytest.mark.parametrize("part", tiered([0, 1, 3]))
+@pytest.mark.parametrize("harm", tiered(["a byte", "cut", "empty"]))
 def test_a_damaged_part_is_collected_again_with_a_warning(part, harm, tmp_path):
     collect("a limit", tmp_path / "whole")
     interrupted("a limit", tmp_path / "out", 230)
@@ -285,18 +289,20 @@ def test_damaged_settings_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [
-        ("rho", {"rho": 1.0}),
-        ("num_steps", {"num_steps": 300}),
-        ("seed", {"seed": 1}),
-        ("explorer", {"explorer": "tracking"}),
-        ("model", {"model": "posterior"}),
-        ("states", {"states": int}),
-        ("mu", {"mu": np.arange(1.0, 22.0).reshape(7, 3)}),
-        ("until", {"until": rc.EveryPair(3)}),
-        ("dataset_id", {"dataset_id": "another-v0"}),
-        ("env", {"env": gym.make("FrozenLake-v1")}),
-    ],
+    tiered(
+        [
+            ("rho", {"rho": 1.0}),
+            ("num_steps", {"num_steps": 300}),
+            ("seed", {"seed": 1}),
+            ("explorer", {"explorer": "tracking"}),
+            ("model", {"model": "posterior"}),
+            ("states", {"states": int}),
+            ("mu", {"mu": np.arange(1.0, 22.0).reshape(7, 3)}),
+            ("until", {"until": rc.EveryPair(3)}),
+            ("dataset_id", {"dataset_id": "another-v0"}),
+            ("env", {"env": gym.make("FrozenLake-v1")}),
+        ]
+    ),
 )
 def test_a_collection_of_other_settings_is_not_gone_on_with(name, other, tmp_path):
     interrupted("a limit", tmp_path / "out", 100)
@@ -447,12 +453,14 @@ FINE = rc.Bins(10, low=0.0, high=1.0)
 
 @pytest.mark.parametrize(
     ("first", "then"),
-    [
-        (np.float32, np.float32),
-        (np.float64, np.float32),
-        (np.float64, np.float64),
-        (np.float32, np.float64),
-    ],
+    tiered(
+        [
+            (np.float32, np.float32),
+            (np.float64, np.float32),
+            (np.float64, np.float64),
+            (np.float32, np.float64),
+        ]
+    ),
 )
 def test_observations_finer_than_their_space_are_the_same_after_an_interruption(first, then, tmp_path):
     """Tenths are on the edges of the bins, and 0.7 is below 0.7 in float32: a cell is what the file says."""

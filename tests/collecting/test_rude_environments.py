@@ -10,6 +10,7 @@ import pytest
 import rhocover as rc
 from rhocover.cli.app import FAILED
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
+from tiers import tiered
 
 MOST_LETTERS = 2000
 ID = "Rude-v0"
@@ -64,7 +65,7 @@ RUDE = {
 }
 
 
-@pytest.mark.parametrize("way", RUDE)
+@pytest.mark.parametrize("way", tiered(RUDE))
 def test_what_an_environment_shows_or_raises_is_refused_in_a_short_message(way, tmp_path):
     with pytest.raises(EnvironmentFailedError) as caught:
         rc.collect(Rude(**RUDE[way]), 2.0, 40, out=tmp_path / "out", model="learned")
@@ -79,7 +80,7 @@ def test_the_message_names_the_reward_that_no_float_holds(tmp_path):
         rc.collect(Rude(reward=10**400), 2.0, 40, out=tmp_path / "out", model="learned")
 
 
-@pytest.mark.parametrize("name", ["observation_space", "action_space", "spec", "unwrapped"])
+@pytest.mark.parametrize("name", tiered(["observation_space", "action_space", "spec", "unwrapped"]))
 def test_an_environment_that_raises_when_asked_what_it_is_is_refused(name, tmp_path):
     def get(self: Any) -> Any:
         raise RuntimeError("no such thing")
@@ -120,7 +121,7 @@ def collected(rhocover):
     return run
 
 
-@pytest.mark.parametrize("code", [0, 3, None, "a text"])
+@pytest.mark.parametrize("code", tiered([0, 3, None, "a text"]))
 def test_a_command_does_not_end_as_an_environment_wants_it_to(code, collected, tmp_path):
     """The mutant ends with 0 and without a word, though there is no data set."""
     found = collected(raises=SystemExit(code))

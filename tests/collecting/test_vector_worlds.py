@@ -33,6 +33,7 @@ from toy_environments import (
 import rhocover as rc
 from rhocover.environments.encoding import read_state_code
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
+from tiers import tiered
 
 MODES = list(AutoresetMode)
 
@@ -66,8 +67,8 @@ def rings(mode: AutoresetMode, num: int = 3, limit: int = 6) -> SyncVectorEnv:
     return SyncVectorEnv([lambda: Counted(limited(limit))] * num, autoreset_mode=mode)
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("num_steps", [1, 2, 3, 400, 401, 402])
+@pytest.mark.parametrize("mode", tiered(MODES))
+@pytest.mark.parametrize("num_steps", tiered([1, 2, 3, 400, 401, 402]))
 def test_the_counts_are_those_made_inside_the_copies_less_some_last_steps(mode, num_steps):
     env = rings(mode)
     run = rc.explore(env, 2.0, num_steps, model="learned")
@@ -113,8 +114,8 @@ def test_the_three_ways_to_begin_anew_give_the_same_transitions_for_the_same_cop
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("explorer", ["uniform_random", "maxent", "tracking", "algorithm1_short"])
+@pytest.mark.parametrize("mode", tiered(MODES))
+@pytest.mark.parametrize("explorer", tiered(["uniform_random", "maxent", "tracking", "algorithm1_short"]))
 def test_every_explorer_shares_the_counts_of_the_copies(mode, explorer):
     env = rings(mode)
     run = rc.explore(env, 2.0, 500, model="learned", explorer=explorer)

@@ -13,11 +13,12 @@ from gymnasium import spaces
 from toy_environments import CAR, Counted, Ring, limited
 
 import rhocover as rc
-from rhocover.collecting.stepping import KEPT_STEPS as FIRST
+from rhocover.collecting.state_index import KEPT_STEPS as FIRST
 from rhocover.errors import InvalidArgumentError
 from rhocover.learning.markov import FALSE_ALARM
 from rhocover.report.pages.html import page_html
 from rhocover.report.pages.run import page_of_run
+from tiers import tiered
 
 INF = math.inf
 COARSE = rc.Bins((3, 3))
@@ -110,7 +111,7 @@ def test_a_state_that_was_only_led_to_is_met_and_its_pairs_are_missing():
 # --- figures --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.5, 1.0, 2.0, INF])
+@pytest.mark.parametrize("rho", tiered([0.0, 0.5, 1.0, 2.0, INF], short=[2.0]))
 def test_figures_are_over_all_pairs_with_a_weight_met_or_not(rho):
     """By hand: nine bins of three actions, equal weights, those never met with no visit."""
     run = car(rho=rho, num_steps=1500)
@@ -153,8 +154,8 @@ def test_a_run_whose_pairs_are_all_in_the_model_that_was_seen_is_compared_with_i
     assert run.summary()["best_divergence"] == run.best.divergence
 
 
-@pytest.mark.parametrize("explorer", ["feedback", "uniform_random"])
-@pytest.mark.parametrize("num_steps", [5, 20_000])
+@pytest.mark.parametrize("explorer", tiered(["feedback", "uniform_random"]))
+@pytest.mark.parametrize("num_steps", tiered([5, 20_000]))
 def test_the_gap_and_the_certificate_agree_about_what_is_infinite(explorer, num_steps):
     """Who is told of all states can certify a gap once all were visited; who is not never can."""
     run = rc.explore(Ring(), 2.0, num_steps, model="learned", explorer=explorer)
@@ -189,7 +190,7 @@ WORLDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", tiered(WORLDS))
 def test_the_tally_of_a_run_has_its_own_episodes_ends_and_starts(world):
     """Counted by hand from what the environment was asked and said."""
     env, settings = WORLDS[world]()
@@ -273,8 +274,8 @@ def test_coarse_bins_of_a_car_are_said_not_to_be_markov_wherever_the_run_is_told
 TABLES = ("FrozenLake-v1", "CliffWalking-v1", "CliffWalkingSlippery-v1", "Taxi-v4")
 
 
-@pytest.mark.parametrize("settings", [{}, {"model": "learned"}], ids=["known", "learned"])
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("settings", tiered([{}, {"model": "learned"}]), ids=["known", "learned"])
+@pytest.mark.parametrize("name", tiered(TABLES))
 def test_tables_are_markov_and_nothing_is_said(name, settings):
     """Each may fail with probability 1e-3 at most, whatever the explorer does: fixed seeds, all together 8e-3."""
     run = rc.explore(gym.make(name), 2.0, 5000, **settings)

@@ -33,6 +33,7 @@ from rhocover.environments.table_model import read_table
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.belief.learned import Learned
 from rhocover.exploring.explorers.registry import explorer_names, make_explorer
+from tiers import tiered
 
 TABLES = {
     "FrozenLake-v1": {},
@@ -62,7 +63,7 @@ def keys_of(env: gym.Env, run) -> list[int]:
 # --- a known table ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", tiered(TABLES))
 def test_with_a_table_every_transition_is_counted_where_it_happened_and_ends_lead_to_the_next_start(name):
     env, run = known_run(name)
     by_hand = Counter(moves_of(env.paper))
@@ -74,7 +75,7 @@ def test_with_a_table_every_transition_is_counted_where_it_happened_and_ends_lea
     assert run.visits.sum() == 3000
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", tiered(TABLES))
 def test_the_environment_is_seeded_first_and_reset_only_after_ends(name):
     env, _ = known_run(name, seed=11)
     assert env.paper[0][:2] == ("reset", 11)
@@ -103,8 +104,10 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_other_ones(name):
     assert all(np.array_equal(first.trace[c], second.trace[c], equal_nan=True) for c in ("divergence", "gap"))
 
 
-@pytest.mark.parametrize("explorer", ["feedback", "tracking", "stationary", "algorithm1", "algorithm1_short"])
-@pytest.mark.parametrize("rho", [0.0, 1.0, math.inf])
+@pytest.mark.parametrize(
+    "explorer", tiered(["feedback", "tracking", "stationary", "algorithm1", "algorithm1_short"])
+)
+@pytest.mark.parametrize("rho", tiered([0.0, 1.0, math.inf]))
 def test_explorers_that_know_the_table_count_the_same_way(explorer, rho):
     env = table_environment("FrozenLake-v1")
     run = rc.explore(env, rho, 2000, explorer=explorer)
@@ -190,7 +193,7 @@ def binned(name: str, bins: rc.Bins, **settings):
     return Counted(env, key), {"states": bins, **settings}
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", tiered(WORLDS))
 def test_without_a_table_every_transition_is_counted_where_it_happened(world):
     env, settings = WORLDS[world]()
     run = rc.explore(env, 2.0, 1500, model="learned", **settings)
@@ -215,8 +218,8 @@ ALLOWED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("explorer", ALLOWED)
-@pytest.mark.parametrize("world", ["a ring with a limit", "MountainCar"])
+@pytest.mark.parametrize("explorer", tiered(ALLOWED))
+@pytest.mark.parametrize("world", tiered(["a ring with a limit", "MountainCar"]))
 def test_every_explorer_that_can_counts_what_happened(explorer, world):
     env, settings = WORLDS[world]()
     run = rc.explore(env, 2.0, 700, model="learned", explorer=explorer, **settings)
@@ -242,8 +245,8 @@ def test_explorers_that_need_a_model_or_episodes_of_their_own_are_refused(explor
         rc.explore(Ring(), 2.0, 500, model="learned", explorer=explorer)
 
 
-@pytest.mark.parametrize("rho", [0.0, 1.0, 2.0, math.inf])
-@pytest.mark.parametrize("model", ["learned", "posterior", "from_scratch"])
+@pytest.mark.parametrize("rho", tiered([0.0, 1.0, 2.0, math.inf], short=[2.0]))
+@pytest.mark.parametrize("model", tiered(["learned", "posterior", "from_scratch"]))
 def test_any_rho_and_any_way_to_learn(rho, model):
     env = Counted(limited(6))
     run = rc.explore(env, rho, 1200, model=model)
@@ -306,7 +309,9 @@ def test_an_environment_as_only_many_steps_see_it_is_not_declared_done_too_early
     assert run.num_states_met == 37
 
 
-@pytest.mark.parametrize("explorer", ["feedback", "tracking", "uniform_random", "maxent", "algorithm1_short"])
+@pytest.mark.parametrize(
+    "explorer", tiered(["feedback", "tracking", "uniform_random", "maxent", "algorithm1_short"])
+)
 def test_how_fast_the_machine_is_changes_nothing(explorer, monkeypatch):
     """Steps are taken in stretches of about a tenth of a second; a slow machine takes the shortest ones."""
     papers = []
@@ -350,8 +355,8 @@ def test_a_small_model_error_ends_a_run():
     assert run.num_steps < 10_000
 
 
-@pytest.mark.parametrize("num_steps", [1, 2, 600])
-@pytest.mark.parametrize("world", ["FrozenLake", "MountainCar", "a ring with a limit"])
+@pytest.mark.parametrize("num_steps", tiered([1, 2, 600]))
+@pytest.mark.parametrize("world", tiered(["FrozenLake", "MountainCar", "a ring with a limit"]))
 def test_a_run_can_be_asked_everything_however_short_it_was(world, num_steps, tmp_path):
     env, settings = WORLDS[world]()
     run = rc.explore(env, 2.0, num_steps, model="learned", **settings)
@@ -386,8 +391,8 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("explorer", ["feedback", "maxent"])
+@pytest.mark.parametrize("name", tiered(FUNCTIONS))
+@pytest.mark.parametrize("explorer", tiered(["feedback", "maxent"]))
 def test_a_function_of_the_users_names_the_states(name, explorer):
     make, states = FUNCTIONS[name]
     env = Counted(make(), states)

@@ -12,13 +12,14 @@ from differing_cases import BLOCK_SIZE, BLOCKS, Case, random_case
 
 from rhocover.errors import RhocoverError
 from rhocover.oracles import METHODS, Response, best_response
+from tiers import tiered
 
 # In units of the largest reward: value iteration stops at 1e-9 and reports twice that at most, HiGHS is given
 # 1e-9 (1e-8 where that fails), policy iteration refuses above 1e-8.
 AGREE = 2e-8
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("block", tiered(range(BLOCKS)))
 def test_three_oracles_find_one_gain_and_policies_that_earn_it(block):
     compared = 0
     for seed in range(block * BLOCK_SIZE, (block + 1) * BLOCK_SIZE):

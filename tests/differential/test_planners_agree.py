@@ -18,6 +18,7 @@ from second_opinions import cvxpy_divergence, dense_solver, foreign_order, spars
 from rhocover import MDP, Plan, plan
 from rhocover.linalg.dissection import nested_dissection
 from rhocover.planning import PlanStatus
+from tiers import tiered
 
 TOL = 1e-8  # of `plan`
 ROUNDING = 1e-12  # of a divergence near 10 at rho = 30: some hundred units in the last place
@@ -31,7 +32,7 @@ CVXPY_ACCURACY = 1e-6
 CVXPY_FAILS, CVXPY_INACCURATE = 10, 5
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.parametrize("block", tiered(range(BLOCKS)))
 def test_all_methods_prove_intervals_that_meet(block, record_property):
     count: Counter[str] = Counter()
     for seed in range(block * BLOCK_SIZE, (block + 1) * BLOCK_SIZE):
@@ -118,7 +119,7 @@ def kinds_of(case: Case) -> list[str]:
 # --- how a model is given ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", tiered(range(10)))
 def test_dense_and_sparse_transitions_are_the_same_model(block):
     """The plan has the same bits: what is stored is sparse, however it came."""
     for seed in range(20 * block, 20 * (block + 1)):

@@ -29,6 +29,8 @@ LOADING = {
 MODULES = ("envs", "weights", "errors", "learning", "baselines")
 INTERNAL = {"errors": {"missing_extra", "shortened", "unknown_name"}}  # helpers that make them
 
+pytestmark = pytest.mark.thorough  # the site is built, which `make docs` does, too
+
 
 class Page(HTMLParser):
     """What a page loads by itself, where its links lead, and what can be linked to in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import multiprocessing
 import os
@@ -22,7 +23,7 @@ from rhocover.errors import (
     SolverError,
     UnknownNameError,
 )
-from rhocover.experiments import compare, finished_runs, question
+from rhocover.experiments import finished_runs, question
 from rhocover.experiments.compare import read_question
 from rhocover.experiments.question import (
     COLUMNS,
@@ -37,6 +38,9 @@ from rhocover.exploring.belief.learned import Learned
 from rhocover.files import load_tensors, save_tensors
 from rhocover.learning.rules import ErrorRule, StdRule
 from rhocover.theory import measured_exponent
+from tiers import tiered
+
+COMPARING = importlib.import_module("rhocover.experiments.compare")  # by name: a function is called like it
 
 EXPLORERS = ("feedback", "stationary", "algorithm1")
 ASKED = {"rho": [2.0, np.inf], "num_steps": 400, "seeds": [3, 0, 8]}
@@ -116,8 +120,8 @@ def test_a_question_survives_the_way_to_another_process():
 
 @pytest.mark.parametrize(
     "given",
-    [{"discount": 0.9}, {"horizon": 8}, {"start": 3}, {"num_chains": 3}, {"schedule": "constant:7"},
-     {"mu": "transition_std"}, {"mu": StdRule(upper=False), "rho": 3.0}],
+    tiered([{"discount": 0.9}, {"horizon": 8}, {"start": 3}, {"num_chains": 3}, {"schedule": "constant:7"},
+     {"mu": "transition_std"}, {"mu": StdRule(upper=False), "rho": 3.0}]),
 )  # fmt: skip
 def test_what_compare_is_given_reaches_explore(given):
     found = rc.compare("river_swim", "algorithm1", num_steps=300, seeds=1, workers=1, **given)
@@ -130,12 +134,14 @@ def test_what_compare_is_given_reaches_explore(given):
 
 @pytest.mark.parametrize(
     ("model", "mu"),
-    [
-        ("learned", None),
-        ("posterior", None),
-        ("from_scratch", "transition_std"),
-        (Learned(growth=2.0), "model_error"),
-    ],
+    tiered(
+        [
+            ("learned", None),
+            ("posterior", None),
+            ("from_scratch", "transition_std"),
+            (Learned(growth=2.0), "model_error"),
+        ]
+    ),
 )
 def test_what_the_explorers_know_reaches_explore(model, mu):
     found = rc.compare(
@@ -151,6 +157,7 @@ def test_what_the_explorers_know_reaches_explore(model, mu):
     assert f"model {found.model.replace('_', ' ')}" in str(found)
 
 
+@pytest.mark.thorough
 def test_two_processes_learn_the_bits_of_one(tmp_path):
     """Among others with settings and a rule that no name has, and an explorer that a document must name."""
     asked = {
@@ -361,7 +368,7 @@ def interrupt_after(monkeypatch, count):
         made.append(place)
         return original(question, place)
 
-    monkeypatch.setattr(compare, "run_one", run)
+    monkeypatch.setattr(COMPARING, "run_one", run)
     return made
 
 
@@ -455,7 +462,10 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
         ({"workers": 0}, "`workers` must be at least 1"),
         ({"model": "lerned"}, "unknown model 'lerned'. Did you mean 'learned'"),
         ({"model": 3}, "`model` must be a name"),
-        ({"mu": "transition_sdt"}, "unknown rule for `mu` 'transition_sdt'. Did you mean 'transition_std'"),
+        (
+            {"mu": "transition_sdt"},
+            "unknown rule for `mu` 'transition_sdt'. Did you mean 'transition_std'",
+        ),
         ({"mu": "model_error", "discount": 0.9}, "`mu` as a rule goes with runs without restarts"),
         ({"explorers": ["feedback", "ent_game"]}, "`horizon` is needed: EntGame plays episodes"),
         ({"explorers": "generative_sampling"}, "generative_world"),
@@ -465,7 +475,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(monkeypatch, tmp_path, given, words):
-    monkeypatch.setattr(compare, "run_one", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(COMPARING, "run_one", lambda *_: pytest.fail("ran"))
     asked = {"envs": "river_swim", "num_steps": 100, "seeds": 2, "workers": 1, "out": tmp_path / "out"}
     with pytest.raises(InvalidArgumentError, match=words):
         rc.compare(**asked | given)
@@ -490,6 +500,7 @@ def test_a_run_that_fails_is_named_and_what_was_done_is_kept(monkeypatch, tmp_pa
     assert same_bits(rc.compare(**asked), rc.compare(**asked, out=tmp_path))
 
 
+@pytest.mark.thorough
 def test_a_run_that_fails_in_another_process_is_named():
     """A floor that no occupancy has is found out only by the run; its error does not survive pickling."""
     explorers = {"greedy": rc.Algorithm1(eta=0.03)}
@@ -500,8 +511,8 @@ def test_a_run_that_fails_in_another_process_is_named():
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("UnknownNameError", InvalidArgumentError), ("MemoryError", MemoryError), ("FileFormatError", RhocoverError),
-     ("ZeroDivisionError", RuntimeError)],
+    tiered([("UnknownNameError", InvalidArgumentError), ("MemoryError", MemoryError), ("FileFormatError", RhocoverError),
+     ("ZeroDivisionError", RuntimeError)]),
 )  # fmt: skip
 def test_a_failure_keeps_its_kind(monkeypatch, kind, expected):
     kinds = {"UnknownNameError": UnknownNameError, "FileFormatError": FileFormatError}
@@ -521,6 +532,7 @@ def test_a_failure_keeps_its_kind(monkeypatch, kind, expected):
     assert ("Traceback" in str(raised)) == (expected is RuntimeError)
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path):
     code = (
         "import os, signal, multiprocessing, sys, rhocover as rc\n"
@@ -566,6 +578,7 @@ def is_gone(pid: int) -> bool:
         return True
 
 
+@pytest.mark.thorough
 def test_a_script_without_its_guard_is_told_about_it(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import rhocover as rc\nrc.compare('river_swim', num_steps=100, seeds=2, workers=2)\n")

@@ -15,6 +15,8 @@ from rhocover.errors import RhocoverError, WorkerWarning
 from rhocover.experiments.pool import MOST_DEATHS, run_items
 from rhocover.files import load_tensors
 
+pytestmark = pytest.mark.thorough  # every test starts processes
+
 ASKED = {
     "envs": ["river_swim", "wheel"], "explorers": ["feedback", "algorithm1"], "rho": [2, float("inf")],
     "num_steps": 300, "seeds": 4,

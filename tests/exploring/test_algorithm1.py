@@ -19,6 +19,7 @@ from rhocover.exploring.belief import KnownModel
 from rhocover.exploring.explorers import State
 from rhocover.exploring.explorers.algorithm1 import default_eta
 from small_models import random_weights
+from tiers import tiered
 
 RHOS = [0, 0.5, 1, 2, 8, 64, INF]
 MODELS = {"river": rc.envs.river_swim(), "actions by state": random_model(3), "garnet": random_model(5, 8, 2)}
@@ -74,8 +75,8 @@ def followed(mdp: MDP, start: np.ndarray, psi: np.ndarray, tau: int, generator, 
     return visits, state
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_a_run_is_the_papers_algorithm_line_by_line(model, rho):
     # Mutants: T for T+, t for t - 1 in beta, eta for 2 eta, k for k + 1, a reward that is not raised to rho.
     mdp, tau_1, num_steps, eps = MODELS[model], 10, 2000, 0.3
@@ -153,9 +154,9 @@ def test_the_last_episode_ends_where_the_budget_does(num_steps, episodes, last):
 # --- eps ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("oracle", ["lp", "fixed_point"])
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("oracle", tiered(["lp", "fixed_point"]))
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_the_first_episode_does_not_depend_on_eps(model, rho, oracle):
     # To the bit: the mutant divides equal counts and lets their rounding break ties.
     problem = problem_of(MODELS[model], rho, weights_of(model))
@@ -256,8 +257,8 @@ def test_a_floor_above_the_optimum_leaves_a_bias_and_one_below_it_does_not():
 # --- oracles ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", [0.5, 1, 2, 8])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rho", tiered([0.5, 1, 2, 8], short=[2]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_the_fixed_point_oracle_is_best_over_its_inner_approximation(model, rho):
     """psi = (1-alpha) d + alpha d0 with d best over D, alpha <= min d*/d0: d* itself is such a point."""
     mdp = MODELS[model]
@@ -278,9 +279,9 @@ def test_the_fixed_point_oracle_is_best_over_its_inner_approximation(model, rho)
     assert problem.members.contains(inside, tol=1e-9)
 
 
-@pytest.mark.parametrize("oracle", ["lp", "fixed_point"])
-@pytest.mark.parametrize("rho", [0, 2])
-@pytest.mark.parametrize("model", ["river", "garnet"])
+@pytest.mark.parametrize("oracle", tiered(["lp", "fixed_point"]))
+@pytest.mark.parametrize("rho", tiered([0, 2], short=[2]))
+@pytest.mark.parametrize("model", tiered(["river", "garnet"]))
 def test_both_oracles_converge(model, rho, oracle):
     """With episodes of 40 steps the regret falls to a half or less while the steps grow 8 times."""
     explorer, mu = rc.Algorithm1(schedule=rc.Constant(40), oracle=oracle), weights_of(model)
@@ -292,11 +293,11 @@ def test_both_oracles_converge(model, rho, oracle):
     assert late < early / 2
 
 
-@pytest.mark.parametrize("oracle", ["lp", "fixed_point"])
+@pytest.mark.parametrize("oracle", tiered(["lp", "fixed_point"]))
 @pytest.mark.parametrize(
-    "schedule", ["quadratic:5", "power:5,1.5", "constant:40", "doubling:8", "line_search:9"]
+    "schedule", tiered(["quadratic:5", "power:5,1.5", "constant:40", "doubling:8", "line_search:9"])
 )
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_every_rho_runs_with_every_schedule_and_oracle(rho, schedule, oracle):
     explorer = rc.Algorithm1(schedule=schedule, oracle=oracle)
     run = rc.explore(MODELS["actions by state"], rho, 1500, explorer=explorer, trace_points=1)
@@ -311,7 +312,7 @@ def test_every_rho_runs_with_every_schedule_and_oracle(rho, schedule, oracle):
         t += episode.tau
 
 
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, 8])
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, 8], short=[2]))
 def test_adaptive_episodes_follow_an_exact_line_search(rho):
     """The share s of the way to psi with the lowest divergence takes s/(1-s) t steps, from 10 to t of them."""
     mdp = MODELS["river"]

@@ -26,6 +26,7 @@ from rhocover.exploring.worlds import Visits
 from rhocover.exploring.worlds.behaviours import SamplePolicy
 from rhocover.exploring.worlds.simulator import Simulator
 from small_models import random_model
+from tiers import tiered
 
 HARD = {
     "RiverSwim(20)": rc.envs.river_swim(num_states=20),
@@ -66,8 +67,9 @@ def targets(monkeypatch):
 # --- everything is found soon -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["learned", "from_scratch"])
-@pytest.mark.parametrize("world", HARD)
+@pytest.mark.thorough
+@pytest.mark.parametrize("model", tiered(["learned", "from_scratch"]))
+@pytest.mark.parametrize("world", tiered(HARD))
 def test_hard_worlds_are_complete_within_twenty_times_what_the_model_would_allow(world, model):
     """Random acting takes 2^20 steps in RiverSwim(20) and 2^10 episodes in DeepSea(10)."""
     mdp = HARD[world]
@@ -89,8 +91,8 @@ def test_acting_at_random_does_not_find_everything_by_then():
 # --- nothing is wasted --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("know_states", [True, False])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("know_states", tiered([True, False]))
+@pytest.mark.parametrize("seed", tiered(range(4)))
 def test_discovery_takes_no_visited_pair_where_an_untried_one_is_at_hand(seed, know_states):
     """Step by step, with the visits of the step before; also in states that discovery itself found."""
     world = [random_model(seed, 8, 4, holes=0.6), HARD["DeepSea(10)"]][seed % 2]
@@ -117,7 +119,7 @@ def test_discovery_takes_no_visited_pair_where_an_untried_one_is_at_hand(seed, k
     assert (visits > 0).all()
 
 
-@pytest.mark.parametrize("model", ["learned", "from_scratch"])
+@pytest.mark.parametrize("model", tiered(["learned", "from_scratch"]))
 def test_discovery_blocks_are_short_while_little_is_known_and_never_long(model, targets):
     rc.explore(HARD["DeepSea(10)"], 2, 2000, explorer="tracking", model=model, seed=0, trace_points=1)
     steps = np.array([belief.num_steps for belief in targets])
@@ -138,7 +140,7 @@ def test_each_pair_is_tried_log2_t_times_while_states_may_be_missing_and_once_ot
     assert trials_due(replace(scratch, moves=everything, num_steps=1022)) == 10
 
 
-@pytest.mark.parametrize("num_steps", [1000, 8000])
+@pytest.mark.parametrize("num_steps", tiered([1000, 8000]))
 def test_from_scratch_every_pair_has_been_tried_log2_t_times_whatever_the_weights(num_steps):
     """Weights of zero on most pairs: coverage alone would never take them."""
     world = rc.envs.river_swim()
@@ -154,7 +156,7 @@ def test_from_scratch_every_pair_has_been_tried_log2_t_times_whatever_the_weight
 # --- episodes -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("schedule", [Quadratic(), Constant(50)])
+@pytest.mark.parametrize("schedule", tiered([Quadratic(), Constant(50)]))
 def test_discovery_blocks_are_not_episodes_of_algorithm_1(schedule, targets):
     run = rc.explore(
         rc.envs.river_swim(), 2, 4000, explorer=Algorithm1(schedule), model="learned", seed=0, trace_points=1
@@ -173,6 +175,7 @@ def test_discovery_blocks_are_not_episodes_of_algorithm_1(schedule, targets):
 # --- late finds ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rho", [0.0, 2.0, INF])
 @pytest.mark.parametrize(
     ("explorer", "model"),
@@ -208,7 +211,7 @@ def test_discovery_begins_again_when_a_new_state_is_met_late(explorer, model, rh
     assert late >= 1, "the state was never met late: nothing was shown"
 
 
-@pytest.mark.parametrize("explorer", ["feedback", "tracking"])
+@pytest.mark.parametrize("explorer", tiered(["feedback", "tracking"]))
 def test_with_discovery_off_all_states_are_planned_for_from_the_start(explorer):
     settings = Learned(discovery=False)
     run = rc.explore(rc.envs.river_swim(), 2, 3000, explorer=explorer, model=settings, seed=0, trace_points=1)

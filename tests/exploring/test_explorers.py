@@ -20,6 +20,7 @@ from rhocover.exploring.worlds import Visits
 from rhocover.exploring.worlds.behaviours import FlowCorrectedScore, LowestScore, SamplePolicy
 from rhocover.exploring.worlds.simulator import Simulator
 from small_models import SMALL_ENVS, random_weights
+from tiers import tiered
 
 RHOS = [0, 0.5, 1, 2, 16, INF]
 OWN = (*CLASSES, *VARIANTS)  # the cited systems have tests of their own
@@ -83,8 +84,8 @@ def never(*_):
     raise AssertionError("the safeguard of feedback is for abuse, not for a run in order")
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("name", SMALL_ENVS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("name", tiered(SMALL_ENVS))
 def test_every_explorer_runs_in_every_model_for_every_rho(name, rho, monkeypatch):
     monkeypatch.setattr(feedback, "_steering_back", never)
     mdp = rc.envs.make(name, **SMALL_ENVS[name])
@@ -94,7 +95,8 @@ def test_every_explorer_runs_in_every_model_for_every_rho(name, rho, monkeypatch
         check_run(run, 3000)
 
 
-@pytest.mark.parametrize("rho", [0, 2, 8])
+@pytest.mark.thorough
+@pytest.mark.parametrize("rho", tiered([0, 2, 8], short=[2]))
 def test_weights_spread_over_four_orders_of_magnitude_do_not_call_the_safeguard(rho, monkeypatch):
     # Mutant: a bound of 50 (n^2 + t) on f'Hf, which knows nothing of pairs whose share is 1e-4.
     monkeypatch.setattr(feedback, "_steering_back", never)
@@ -105,15 +107,15 @@ def test_weights_spread_over_four_orders_of_magnitude_do_not_call_the_safeguard(
             check_run(rc.explore(mdp, rho, 4000, mu, seed=seed, trace_points=1), 4000)
 
 
-@pytest.mark.parametrize("explorer", OWN)
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("explorer", tiered(OWN))
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_random_weights_and_actions_by_state_are_no_exception(rho, explorer):
     mdp = random_model(11, 7, 3)
     check_run(rc.explore(mdp, rho, 4000, random_weights(mdp, 2), explorer=explorer, trace_points=2), 4000)
 
 
-@pytest.mark.parametrize("explorer", OWN)
-@pytest.mark.parametrize("rho", [0.5, 1, 2, 16, INF])
+@pytest.mark.parametrize("explorer", tiered(OWN))
+@pytest.mark.parametrize("rho", tiered([0.5, 1, 2, 16, INF], short=[2]))
 def test_pairs_without_weight_are_not_asked_for(rho, explorer):
     mdp = random_model(12, 7, 3)
     mu = random_weights(mdp, 3)
@@ -124,8 +126,8 @@ def test_pairs_without_weight_are_not_asked_for(rho, explorer):
     assert mu[mdp.pair_state[run.trace["least_pair"]], mdp.pair_action[run.trace["least_pair"]]].min() > 0
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-5, 7.0, 1e200])
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("scale", tiered([1e-300, 1e-5, 7.0, 1e200]))
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_no_reported_number_depends_on_the_scale_of_the_weights(rho, scale):
     """The same visits, measured with weights that differ by a factor; both plans are exact to 1e-10."""
     mdp = random_model(13)
@@ -134,8 +136,8 @@ def test_no_reported_number_depends_on_the_scale_of_the_weights(rho, scale):
     np.testing.assert_allclose(rows[0], rows[1], rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("explorer", OWN)
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("explorer", tiered(OWN))
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_one_state_and_one_pair_are_explored_too(rho, explorer):
     run = rc.explore(one_state(), rho, 3000, [[3.0, 4.0, 5.0]], explorer=explorer, trace_points=2)
     check_run(run, 3000)
@@ -145,8 +147,8 @@ def test_one_state_and_one_pair_are_explored_too(rho, explorer):
     assert single.counts.tolist() == [[100]]
 
 
-@pytest.mark.parametrize("explorer", OWN)
-@pytest.mark.parametrize("num_chains", [2, 10])
+@pytest.mark.parametrize("explorer", tiered(OWN))
+@pytest.mark.parametrize("num_chains", tiered([2, 10]))
 def test_several_chains_share_their_counts(explorer, num_chains):
     mdp = rc.envs.river_swim()
     run = rc.explore(mdp, 2, 5000, explorer=explorer, num_chains=num_chains, trace_points=2)
@@ -155,7 +157,7 @@ def test_several_chains_share_their_counts(explorer, num_chains):
     assert (run.trace["steps"] % num_chains == 0).all()
 
 
-@pytest.mark.parametrize("explorer", OWN)
+@pytest.mark.parametrize("explorer", tiered(OWN))
 def test_transient_states_are_left_out_on_request_and_their_counts_are_zero(explorer):
     mdp = with_transient_states()
     with pytest.raises(rc.errors.NotCommunicatingError, match="restrict=True"):
@@ -170,8 +172,8 @@ def test_transient_states_are_left_out_on_request_and_their_counts_are_zero(expl
     assert run.problem.question.states[elsewhere.first_states[0]] == 5
 
 
-@pytest.mark.parametrize("explorer", OWN)
-@pytest.mark.parametrize("rho", [2, INF])
+@pytest.mark.parametrize("explorer", tiered(OWN))
+@pytest.mark.parametrize("rho", tiered([2, INF]))
 def test_the_same_seed_gives_the_same_bits_and_another_one_others(rho, explorer):
     mdp = rc.envs.river_swim()
     one, again, other = (
@@ -181,7 +183,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_others(rho, explorer)
     assert (one.counts != other.counts).any()
 
 
-@pytest.mark.parametrize("rho", [2, 16, INF])
+@pytest.mark.parametrize("rho", tiered([2, 16, INF]))
 def test_how_often_a_run_is_reported_does_not_change_it(rho):
     """A row of the trace cuts a block, and nothing else."""
     mdp = rc.envs.river_swim()
@@ -201,15 +203,15 @@ def mean_excess(mdp, rho: float, explorer: str, num_steps: int = 10_000) -> floa
     return float(np.mean([run.trace["pathwise_excess"][-1] for run in runs]))
 
 
-@pytest.mark.parametrize(("rho", "margin"), [(0.5, 30), (2, 30), (16, 30), (INF, 4)])
-@pytest.mark.parametrize("model", ["river_swim", "random"])
+@pytest.mark.parametrize(("rho", "margin"), tiered([(0.5, 30), (2, 30), (16, 30), (INF, 4)]))
+@pytest.mark.parametrize("model", tiered(["river_swim", "random"]))
 def test_feedback_leaves_far_less_regret_than_playing_the_plan(model, rho, margin):
     """Measured: 500 to 10,000 times less at finite rho, 20 to 30 times at rho = inf."""
     mdp = random_model(3) if model == "random" else rc.envs.make(model)
     assert margin * mean_excess(mdp, rho, "feedback") < mean_excess(mdp, rho, "stationary")
 
 
-@pytest.mark.parametrize("rho", [1, 2])
+@pytest.mark.parametrize("rho", tiered([1, 2], short=[2]))
 def test_tracking_lies_between_feedback_and_playing_the_plan(rho):
     mdp = rc.envs.river_swim()
     ahead, between, behind = (mean_excess(mdp, rho, e) for e in ("feedback", "tracking", "stationary"))
@@ -246,8 +248,8 @@ def steered_back(world, position, state, num_blocks: int):
     return state
 
 
-@pytest.mark.parametrize("rho", [0, 0.5, 2, 16, INF])
-@pytest.mark.parametrize("model", ["river_swim", "grid_world", "random"])
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 2, 16, INF], short=[2]))
+@pytest.mark.parametrize("model", tiered(["river_swim", "grid_world", "random"]))
 def test_the_safeguard_steers_back_from_visits_that_are_far_off(model, rho):
     """f'Hf falls with every ten blocks of the safeguard's policy."""
     mdp = random_model(3) if model == "random" else rc.envs.make(model, **SMALL_ENVS[model])
@@ -260,6 +262,7 @@ def test_the_safeguard_steers_back_from_visits_that_are_far_off(model, rho):
     assert (np.diff(energies) < 0).all()
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_handed_to_feedback_after_a_skewed_history_recovers():
     """The safeguard plays until it is not needed any more; then the scores do."""
     problem = problem_of(random_model(3), 2)
@@ -296,7 +299,7 @@ def test_the_part_that_feedback_corrects_leaves_flow_and_mass_alone():
     assert abs(f.sum()) <= 1e-9 * state.num_steps
 
 
-@pytest.mark.parametrize("rho", [2, 16])
+@pytest.mark.parametrize("rho", tiered([2, 16]))
 def test_models_of_any_size_are_tracked_with_scores_between_blocks_when_they_are_large(rho, monkeypatch):
     """Above 256 states the scores are refreshed by a sparse solve; the regret is as small."""
     monkeypatch.setattr(feedback, "DENSE_STATES", 3)

@@ -37,6 +37,7 @@ from rhocover.errors import (
 from rhocover.exploring.runs import runner
 from rhocover.exploring.runs.checkpoint import CHECKPOINTS, MODEL, RESULT, SETTINGS
 from rhocover.exploring.worlds.simulator import Simulator
+from tiers import tiered
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks are POSIX's")
 
@@ -98,6 +99,7 @@ class Counted:
         return self.file.fileno()
 
 
+@pytest.mark.thorough
 def test_a_full_disk_at_any_file_operation_says_what_to_do_and_loses_nothing(tmp_path, reference, often):
     when, stages = 0, set()
     while True:
@@ -197,8 +199,8 @@ def of_another_kind(path: Path) -> None:
 DAMAGES = [truncated, emptied, flipped, flipped_in_the_header, foreign, of_another_kind]
 
 
-@pytest.mark.parametrize("which", ["newer", "older"])
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("which", tiered(["newer", "older"]))
+@pytest.mark.parametrize("damage", tiered(DAMAGES))
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(half, damage, which, reference):
     newer, older = newest(half)
     broken, whole = (newer, older) if which == "newer" else (older, newer)
@@ -220,7 +222,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(half, damage, which,
         same_run(rc.resume(half), reference(SHORT))  # and is written over
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", tiered(DAMAGES))
 def test_two_damaged_checkpoints_are_an_error_that_names_both(half, damage, reference):
     for path in newest(half):
         damage(path)
@@ -247,7 +249,7 @@ def test_a_run_that_goes_on_writes_over_the_older_checkpoint(half):
     assert files.load_tensors(older, "checkpoint")[1]["number"] == number + 1
 
 
-@pytest.mark.parametrize("place", range(0, 4000, 661))
+@pytest.mark.parametrize("place", tiered(range(0, 4000, 661)))
 def test_no_flipped_byte_of_a_checkpoint_goes_unnoticed(half, place, reference):
     path, _ = newest(half)
     payload = bytearray(path.read_bytes())
@@ -258,7 +260,7 @@ def test_no_flipped_byte_of_a_checkpoint_goes_unnoticed(half, place, reference):
         same_run(rc.resume(half), reference(SHORT))
 
 
-@pytest.mark.parametrize("damage", [truncated, emptied, flipped, of_another_kind])
+@pytest.mark.parametrize("damage", tiered([truncated, emptied, flipped, of_another_kind]))
 def test_damaged_settings_are_an_error_that_names_the_file(half, damage):
     damage(half / SETTINGS)
     with pytest.raises(FileFormatError, match=SETTINGS.replace(".", r"\.")):
@@ -317,6 +319,7 @@ def test_a_finished_run_is_returned_without_a_step(tmp_path, reference, monkeypa
     same_run(rc.resume(out, report=never), run)
 
 
+@pytest.mark.thorough
 def test_a_run_with_a_folder_has_the_bits_of_one_without(tmp_path, reference, often):
     for case in ("feedback, worst case", "tracking"):
         same_run(rc.explore(RIVER, **CASES[case], out=tmp_path / case), reference(CASES[case]))

@@ -29,6 +29,7 @@ from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.learning.rules import StdRule
 from rhocover.occupancy import Occupancies
 from small_models import SMALL_ENVS
+from tiers import tiered
 
 RIVER = rc.envs.river_swim()
 EXPLORERS = {
@@ -103,9 +104,9 @@ def decisions(world: MDP, explorer, settings: Learned, rho: float, seen: list[Vi
     return result
 
 
-@pytest.mark.parametrize("rho", [0.0, 2.0, INF])
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("explorer", EXPLORERS)
+@pytest.mark.parametrize("rho", tiered([0.0, 2.0, INF], short=[2.0]))
+@pytest.mark.parametrize("model", tiered(MODELS))
+@pytest.mark.parametrize("explorer", tiered(EXPLORERS))
 def test_worlds_with_other_probabilities_and_the_same_visits_are_explored_alike(explorer, model, rho):
     # Mutants: plans on problem.mdp, weights of the true model, the true start distribution.
     world = random_model(3, 6, 3)
@@ -150,7 +151,7 @@ def belief_after(world: MDP, num_steps: int, root: int = 0) -> LearnedModel:
     return belief.observe(walks(world, (num_steps,), root)[0]).renewed() if num_steps else belief
 
 
-@pytest.mark.parametrize("num_steps", [0, 1, 4, 9])
+@pytest.mark.parametrize("num_steps", tiered([0, 1, 4, 9]))
 def test_a_behaviour_over_the_states_met_plays_its_own_actions_there(num_steps):
     # Mutants: pairs numbered by the belief used as the world's; unknown states left without an action.
     world = rc.envs.river_swim(num_states=12)
@@ -209,8 +210,8 @@ def test_where_every_state_was_met_placing_changes_nothing():
         np.testing.assert_array_equal(*results)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("explorer", ["feedback", "algorithm1_short"])
+@pytest.mark.parametrize("model", tiered(MODELS))
+@pytest.mark.parametrize("explorer", tiered(["feedback", "algorithm1_short"]))
 def test_states_join_as_they_are_met_and_counts_are_row_sums_of_the_moves(explorer, model, monkeypatch):
     beliefs, real = [], LearnedModel.renewed
 
@@ -289,8 +290,8 @@ RUNS = [env for env in SMALL_ENVS if env != "four_rooms"]  # the largest takes t
 STEPS = {"six_arms": 40_000}  # its last arm opens once in a hundred tries
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("env", RUNS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2.0]))
+@pytest.mark.parametrize("env", tiered(RUNS))
 def test_named_models_are_covered_without_being_known(env, rho):
     """Explorers take turns, so that each meets many models and every order.
 
@@ -306,8 +307,8 @@ def test_named_models_are_covered_without_being_known(env, rho):
     assert (run.model, run.summary()["known"]) == (model, model)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("explorer", ["feedback", "algorithm1_adaptive"])
+@pytest.mark.parametrize("model", tiered(MODELS))
+@pytest.mark.parametrize("explorer", tiered(["feedback", "algorithm1_adaptive"]))
 def test_the_same_seed_gives_the_same_run_and_another_one_another(explorer, model):
     runs = [
         rc.explore(RIVER, INF, 800, explorer=explorer, model=model, seed=seed, trace_points=2)
@@ -317,7 +318,7 @@ def test_the_same_seed_gives_the_same_run_and_another_one_another(explorer, mode
     assert (runs[0].visits != runs[2].visits).any()
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_a_longer_run_begins_as_a_shorter_one(model):
     long, short = (rc.explore(RIVER, 2, n, model=model, seed=5, trace_points=3) for n in (3000, 1000))
     row = int(np.flatnonzero(long.trace["steps"] == 1000)[0])
@@ -325,6 +326,7 @@ def test_a_longer_run_begins_as_a_shorter_one(model):
         assert long.trace[name][: row + 1].tobytes() == short.trace[name][: row + 1].tobytes(), name
 
 
+@pytest.mark.thorough
 def test_learned_feedback_has_a_fiftieth_of_the_regret_of_plug_in_algorithm_1():
     """In the mean over eight paired seeds at t = 1e4. No seed was chosen; the message says what was found."""
     regret = {}
@@ -338,6 +340,7 @@ def test_learned_feedback_has_a_fiftieth_of_the_regret_of_plug_in_algorithm_1():
     assert ratio > 50, f"t R: {regret}, a ratio of {ratio:.1f}"
 
 
+@pytest.mark.thorough
 def test_with_a_learned_model_t_times_the_regret_stays_bounded():
     """From 3,162 to 100,000 steps the regret has the exponent -1 within 5 standard errors of 24 runs (once in 2e6).
 
@@ -400,7 +403,7 @@ def until_step(step: int):
     return report
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", tiered(CASES))
 def test_an_interrupted_run_ends_with_the_bits_of_one_that_was_not(case, tmp_path):
     """Stopped during discovery, soon after it, and long after it; each time resumed from the folder."""
     arguments = {"rho": 2.0, "num_steps": 1200, "seed": 3, "trace_points": 3} | CASES[case]

@@ -18,6 +18,7 @@ from rhocover import Coverage
 from rhocover.exploring.explorers.algorithm1 import WITHOUT_PLAN, least_shares
 from rhocover.exploring.explorers.registry import explorer_document, explorer_from_document
 from small_models import random_weights
+from tiers import tiered
 
 RHOS = [0, 0.05, 0.5, 1, 1.5, 2, 8, 64, 1e4, INF]
 MODELS = {"river": rc.envs.river_swim(), "random": random_model(3), "six arms": rc.envs.make("six_arms")}
@@ -30,8 +31,8 @@ def random_occupancy(problem, seed: int) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_the_best_occupancy_is_never_below_the_bound_from_any_occupancy(model, rho):
     """1e-4: at large rho the plan's gap leaves d* uncertain by that much."""
     mdp = MODELS[model]
@@ -77,8 +78,8 @@ def test_a_pair_without_weight_and_a_single_pair_have_bounds_too():
         assert 0 < least[0] <= 1 + 1e-12
 
 
-@pytest.mark.parametrize("oracle", ["lp", "fixed_point"])
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, INF])
+@pytest.mark.parametrize("oracle", tiered(["lp", "fixed_point"]))
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, INF], short=[2]))
 def test_without_the_plan_algorithm_1_never_asks_for_it_and_keeps_the_optimum_inside(rho, oracle):
     # Mutants: the fixed-point oracle's alpha from d*; a default that is evaluated before it is known to be needed.
     explorer = rc.Algorithm1(eta=WITHOUT_PLAN, oracle=oracle)
@@ -97,6 +98,7 @@ def test_with_the_default_floor_algorithm_1_asks_for_the_plan():
     assert problem.is_planned
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("rho", "price", "error"), [(1, 5.4, 0.2), (2, 7.1, 0.2)])
 def test_not_knowing_the_plan_costs_algorithm_1_what_the_page_says(rho, price, error):
     """The ratio of mean regrets at 100,000 steps, 40 runs each, within 5 standard errors of docs/paper.md's."""
@@ -124,6 +126,7 @@ def test_the_setting_is_stored_by_its_name_and_other_words_are_refused():
     )
 
 
+@pytest.mark.thorough
 def test_a_run_without_the_plan_goes_to_the_same_optimum():
     """With episodes of 50 steps the regret falls to less than a half while the steps grow 8 times, on two models."""
     for mdp in (MODELS["river"], one_state()):

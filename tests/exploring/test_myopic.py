@@ -19,6 +19,7 @@ from rhocover.exploring import Block, initial_state
 from rhocover.exploring.worlds.behaviours import LowestScore
 from rhocover.oracles import make_oracle
 from small_models import random_weights
+from tiers import tiered
 
 HARD = ("river_swim", "river_swim_strong_current", "six_arms")  # some states are far away, or seldom reached
 
@@ -79,8 +80,8 @@ def test_for_the_same_reward_the_direction_of_algorithm_1_earns_more_than_the_my
     )
 
 
-@pytest.mark.parametrize("explorer", ["algorithm1", "feedback"])
-@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("explorer", tiered(["algorithm1", "feedback"]))
+@pytest.mark.parametrize("name", tiered(HARD))
 def test_where_states_are_hard_to_reach_explorers_that_plan_cover_the_worst_pair_three_times_as_well(
     name, explorer
 ):

@@ -11,6 +11,7 @@ import pytest
 import rhocover as rc
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring import Block, LowestScore, SamplePolicy, initial_state
+from tiers import tiered
 
 
 class Own:
@@ -125,7 +126,7 @@ def test_a_start_that_was_dropped_is_said() -> None:
     assert rc.explore(dropping_model(start=1), 2.0, 300, restrict=True).restriction.count("starts") == 0
 
 
-@pytest.mark.parametrize("explorer", ["feedback", "tracking"])
+@pytest.mark.parametrize("explorer", tiered(["feedback", "tracking"]))
 def test_pairs_of_no_weight_that_the_plan_avoids_are_not_visited_for_nothing(explorer: str) -> None:
     wheel = rc.envs.wheel()
     found = rc.explore(wheel, 2.0, 20_000, mu=rc.weights.transition_std(wheel), explorer=explorer, seed=0)

@@ -82,6 +82,7 @@ def on_the_page() -> dict[tuple[str, str], list[tuple[float, float]]]:
     return rows
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("explorer", EXPLORERS)
 def test_the_table_of_the_page_is_what_runs_with_other_seeds_come_to(explorer):
     """Within 5 standard errors of the difference, those of fewer runs being larger by the root of their number."""

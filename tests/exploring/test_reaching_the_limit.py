@@ -18,6 +18,7 @@ import rhocover as rc
 from many_runs import energy_of_a_step, exponent, many_runs, mean_and_error, residual_form
 from rhocover.exploring import Block, Feedback
 from rhocover.exploring.worlds.behaviours import SamplePolicy
+from tiers import tiered
 
 STEPS, RUNS = 20_000, 60
 ERRORS = 5  # standard errors: a mean of 60 is normal enough for less than once in a million
@@ -57,6 +58,7 @@ class Lazy:
         return self.inner.update(state, visits)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("model", "rho"), [("river_swim", 1), ("river_swim", 2), ("random", 2)])
 def test_feedback_reaches_the_limit_of_its_controllable_part(model, rho):
     """Measured 1.00 to 1.01 times kappa_min, with errors below 0.007.
@@ -70,7 +72,8 @@ def test_feedback_reaches_the_limit_of_its_controllable_part(model, rho):
     assert is_at_the_limit(ratio, error, 1.1), f"{ratio:.3f} ± {error:.3f}"
 
 
-@pytest.mark.parametrize("explorer", ["tracking", Lazy(19_400)], ids=["tracking", "lazy"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("explorer", tiered(["tracking", Lazy(19_400)]), ids=["tracking", "lazy"])
 def test_explorers_that_miss_the_limit_are_told_from_feedback(explorer):
     """Tracking comes to 4.2 times the limit, feedback without its last 3% of corrections to 1.37 times.
 
@@ -81,6 +84,7 @@ def test_explorers_that_miss_the_limit_are_told_from_feedback(explorer):
     assert ratio - ERRORS * error > 1.1, f"{ratio:.3f} ± {error:.3f}"
 
 
+@pytest.mark.thorough
 def test_on_a_larger_model_the_limit_is_approached_later():
     """A grid of 100 states: the two numbers of docs/limit.md, by 10 other runs, within 5 errors of the difference."""
     problem, steps = problem_of(rc.envs.grid_world(), 2), np.array([STEPS, 10 * STEPS])
@@ -97,7 +101,7 @@ def test_on_a_larger_model_the_limit_is_approached_later():
 # --- the steps of the proof, docs/limit.md ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("explorer", ["tracking", "uniform_random", "algorithm1"])
+@pytest.mark.parametrize("explorer", tiered(["tracking", "uniform_random", "algorithm1"]))
 def test_the_energy_of_the_flow_residual_is_known_whatever_is_played(explorer):
     """E[W'KW] = n tr K Sigma(E d_hat): the mean of Z_n/n over 400 runs is 0 within 5 standard errors.
 
@@ -121,7 +125,7 @@ def test_the_residual_of_visits_is_the_walk_and_the_two_ends():
     np.testing.assert_allclose(flow, runs.walk + ends, atol=1e-9)
 
 
-@pytest.mark.parametrize("explorer", ["tracking", "stationary"])
+@pytest.mark.parametrize("explorer", tiered(["tracking", "stationary"]))
 def test_the_fourth_moment_of_the_walk_grows_as_the_square_of_the_steps(explorer):
     """E|W_n|^4 = O(n^2), below 23 n^2: the exponent over two decades is 2 within 5 standard errors, 400 runs.
 
@@ -135,8 +139,8 @@ def test_the_fourth_moment_of_the_walk_grows_as_the_square_of_the_steps(explorer
     assert (fourth.mean(axis=0) <= 23 * runs.steps**2).all()
 
 
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, 8])
-@pytest.mark.parametrize("model", ["river_swim", "random"])
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, 8], short=[2]))
+@pytest.mark.parametrize("model", tiered(["river_swim", "random"]))
 def test_near_the_optimum_the_controllable_part_is_at_least_the_energy_of_its_residual(model, rho):
     """Breg(d) >= (1-eps)/2 (A d)'K(A d) where H(d) >= (1-eps) H, and to second order it is attained.
 

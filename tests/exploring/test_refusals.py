@@ -22,6 +22,7 @@ from rhocover.errors import (
 from rhocover.exploring import explorer_names
 from rhocover.exploring.explorers import Block, initial_state
 from rhocover.exploring.worlds.behaviours import SamplePolicy
+from tiers import tiered
 
 RIVER = rc.envs.river_swim()
 INF = float("inf")
@@ -210,10 +211,10 @@ def test_a_start_lies_in_the_end_component_that_is_explored(refused):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"discount": np.float32(0.9), "start": np.int64(0)}, {"horizon": np.int64(7), "start": 0, "restrict": True},
+    tiered([{"discount": np.float32(0.9), "start": np.int64(0)}, {"horizon": np.int64(7), "start": 0, "restrict": True},
      {"discount": Fraction(9, 10), "start": 0}, {"explorer": rc.Algorithm1(eta=np.float32(0.01))},
      {"explorer": rc.Algorithm1(rc.Power(np.int64(9), Fraction(3, 2)), count_floor=np.float32(0.25))},
-     {"seed": np.uint64(2**63)}, {"seed": 10**30}, {"num_chains": np.int8(2)}],
+     {"seed": np.uint64(2**63)}, {"seed": 10**30}, {"num_chains": np.int8(2)}]),
     ids=str,
 )  # fmt: skip
 def test_any_real_number_that_is_one_is_read_and_stored(arguments, tmp_path):

@@ -10,6 +10,7 @@ import rhocover as rc
 from rhocover import Occupancies
 from rhocover.exploring.problem import acting_model, node_start
 from small_models import random_weights
+from tiers import tiered
 
 CRITERIA = {"discounted": {"discount": 0.8}, "nearly one": {"discount": 0.999}, "horizon": {"horizon": 6}}
 MODELS = {
@@ -70,9 +71,9 @@ def test_one_step_episodes_always_are_at_the_start():
     assert run.is_complete
 
 
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, INF])
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, INF], short=[2]))
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_the_best_plan_of_a_criterion_is_that_of_the_acting_model(model, criterion, rho):
     mdp, start = MODELS[model]
     mu = random_weights(mdp, 5)
@@ -86,7 +87,7 @@ def test_the_best_plan_of_a_criterion_is_that_of_the_acting_model(model, criteri
     )
 
 
-@pytest.mark.parametrize("explorer", ["feedback", "tracking", "stationary", "algorithm1"])
+@pytest.mark.parametrize("explorer", tiered(["feedback", "tracking", "stationary", "algorithm1"]))
 def test_a_discounted_run_has_its_counts_in_the_callers_shape_and_restarts_at_the_rate_asked_for(explorer):
     mdp, num_steps = rc.envs.river_swim(), 20_000
     run = rc.explore(mdp, 2, num_steps, discount=0.9, start=2, explorer=explorer, trace_points=3)
@@ -103,7 +104,7 @@ def test_a_discounted_run_has_its_counts_in_the_callers_shape_and_restarts_at_th
     assert abs(restarts - 0.1 * chances) <= 6 * np.sqrt(0.09 * chances)
 
 
-@pytest.mark.parametrize("explorer", ["feedback", "tracking", "stationary", "algorithm1"])
+@pytest.mark.parametrize("explorer", tiered(["feedback", "tracking", "stationary", "algorithm1"]))
 def test_every_episode_of_a_run_with_a_horizon_begins_at_the_start_and_has_all_its_steps(explorer):
     mdp, horizon, episodes = rc.envs.river_swim(), 7, 2000
     run = rc.explore(

@@ -10,6 +10,7 @@ import rhocover as rc
 from rhocover.errors import InvalidArgumentError
 from rhocover.learning.estimate import Estimate
 from rhocover.learning.rules import StdRule
+from tiers import tiered
 
 RIVER = rc.envs.river_swim()
 LEARNED = ("learned", "posterior", "from_scratch")
@@ -19,7 +20,7 @@ RHOS = (0.0, 0.5, 1.0, 2.0, INF)
 # --- the certificate ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2.0]))
 def test_with_a_known_model_the_certificate_is_the_exact_gap(rho):
     run = rc.explore(RIVER, rho, 3000, seed=0, trace_points=1)
     found = run.certificate()
@@ -34,7 +35,7 @@ def test_with_a_known_model_the_certificate_is_the_exact_gap(rho):
 
 @pytest.mark.parametrize(
     ("model", "rho"),
-    [("learned", 0.0), ("learned", 2.0), ("learned", INF), ("posterior", 0.5), ("posterior", INF)],
+    tiered([("learned", 0.0), ("learned", 2.0), ("learned", INF), ("posterior", 0.5), ("posterior", INF)]),
 )  # fmt: skip
 def test_with_a_learned_model_the_certified_gap_is_above_the_estimate_and_above_the_truth(model, rho):
     """The truth is above the bound with probability 1e-6 at most, for each of 5 runs."""
@@ -49,7 +50,7 @@ def test_with_a_learned_model_the_certified_gap_is_above_the_estimate_and_above_
     assert found.plug_in_gap == pytest.approx(float(run.trace["excess"][-1]), abs=0.1)
 
 
-@pytest.mark.parametrize("model", ["learned", "posterior"])
+@pytest.mark.parametrize("model", tiered(["learned", "posterior"]))
 def test_a_surer_certificate_is_wider_and_more_steps_make_it_narrower(model):
     short, long = (
         rc.explore(RIVER, 2, steps, model=model, seed=0, trace_points=1) for steps in (1000, 30_000)
@@ -97,7 +98,7 @@ def test_weights_of_a_rule_are_those_of_now():
     assert run.certificate().divergence != run.divergence  # of the weights that the true model has
 
 
-@pytest.mark.parametrize("restarts", [{"discount": 0.9}, {"horizon": 8}])
+@pytest.mark.parametrize("restarts", tiered([{"discount": 0.9}, {"horizon": 8}]))
 def test_runs_that_restart_have_certificates(restarts):
     run = rc.explore(
         RIVER, 2, 6000, model="learned", seed=0, start=0, restrict=True, trace_points=1, **restarts
@@ -128,8 +129,8 @@ def test_the_words_say_what_the_numbers_say():
 # --- the evidence -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("model", ["learned", "posterior"])
+@pytest.mark.parametrize("seed", tiered(range(4)))
+@pytest.mark.parametrize("model", tiered(["learned", "posterior"]))
 def test_what_was_never_met_is_what_has_no_visits_and_was_never_led_to(model, seed):
     mdp = rc.envs.six_arms()
     run = rc.explore(mdp, 2, 200, model=model, seed=seed, trace_points=1)
@@ -160,7 +161,7 @@ def test_the_bound_on_the_way_to_what_was_not_met_holds():
     assert "with probability 0.999999 nothing reaches it in fewer than" in str(found)
 
 
-@pytest.mark.parametrize("model", ["learned", "posterior"])
+@pytest.mark.parametrize("model", tiered(["learned", "posterior"]))
 def test_where_everything_was_met_the_evidence_says_so(model):
     run = rc.explore(RIVER, 2, 2000, model=model, seed=0, trace_points=1)
     found = run.evidence()
@@ -169,7 +170,7 @@ def test_where_everything_was_met_the_evidence_says_so(model):
     assert str(found) == "All 6 states were met in 2,000 steps."
 
 
-@pytest.mark.parametrize("num_steps", [5, 200, 3000])
+@pytest.mark.parametrize("num_steps", tiered([5, 200, 3000]))
 def test_who_does_not_know_the_states_is_told_of_those_met_and_nothing_of_others(num_steps):
     # The mutant names states that nobody can know of.
     mdp = rc.envs.six_arms()

@@ -33,6 +33,7 @@ from rhocover.exploring.worlds.behaviours import (
 from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.theory.limits import FlowProjection
 from small_models import random_weights
+from tiers import tiered
 
 CHANCE = 1e-6  # of a false alarm, shared by all chi-square tests of this file
 KINDS = ["sampled", "balanced", "steered"]
@@ -99,9 +100,9 @@ def same(one: tuple[Position, Visits], other: tuple[Position, Visits]) -> None:
 # --- compiled and plain -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_chains", [1, 5])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("num_chains", tiered([1, 5]))
+@pytest.mark.parametrize("kind", tiered(KINDS))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_compiled_loops_have_the_bits_of_their_source_run_as_plain_python(
     model, kind, num_chains, monkeypatch
 ):
@@ -148,9 +149,9 @@ def twin(mdp: MDP, start: np.ndarray, behaviour, num_chains: int, num_steps: int
     return states, visits, moves
 
 
-@pytest.mark.parametrize("num_chains", [1, 3])
-@pytest.mark.parametrize("kind", ["sampled", "balanced"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("num_chains", tiered([1, 3]))
+@pytest.mark.parametrize("kind", tiered(["sampled", "balanced"]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_a_world_has_the_bits_of_a_second_implementation(model, kind, num_chains):
     # Mutants: the two uniform numbers exchanged, <= for <, chains that do not share their counts.
     mdp = MODELS[model]

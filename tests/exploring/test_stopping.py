@@ -14,6 +14,7 @@ from rhocover.documents import from_document
 from rhocover.errors import FileFormatError, InvalidArgumentError
 from rhocover.exploring.runs.stopping import STOP, next_look
 from rhocover.learning.confidence import make_confidence
+from tiers import tiered
 
 RIVER = rc.envs.river_swim()
 MOST = 60_000
@@ -73,7 +74,7 @@ def stopped():
 # --- when ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rule", "model"), CASES)
+@pytest.mark.parametrize(("rule", "model"), tiered(CASES))
 def test_a_run_stops_at_the_first_look_at_which_its_rule_is_met(rule, model, stopped):
     # Mutants: a rule that looks at the block alone, a stop one look too late, a rule that is never asked.
     run, until = stopped(rule, model), RULES[rule]
@@ -87,7 +88,7 @@ def test_a_run_stops_at_the_first_look_at_which_its_rule_is_met(rule, model, sto
     assert not is_met(rule, before)
 
 
-@pytest.mark.parametrize(("rule", "model"), CASES)
+@pytest.mark.parametrize(("rule", "model"), tiered(CASES))
 def test_looking_changes_nothing_and_the_last_row_is_where_the_run_stopped(rule, model, stopped):
     run = stopped(rule, model)
     same_run(run, rc.explore(RIVER, 2, run.num_steps, model=model, seed=2))
@@ -104,8 +105,8 @@ def test_a_run_whose_rule_is_not_met_uses_its_budget():
     same_run(run, rc.explore(RIVER, 2, 500, seed=0))
 
 
-@pytest.mark.parametrize(("rho", "gap"), [(0.0, 0.5), (1.0, 0.5), (INF, 1.2)])
-@pytest.mark.parametrize("model", ["known", "learned"])
+@pytest.mark.parametrize(("rho", "gap"), tiered([(0.0, 0.5), (1.0, 0.5), (INF, 1.2)]))
+@pytest.mark.parametrize("model", tiered(["known", "learned"]))
 def test_a_certified_gap_holds_for_the_true_model(model, rho, gap):
     """Sure with a known model; with a learned one it fails with probability 1e-6 for each of three runs."""
     until = rc.CertifiedGap(gap, delta=1e-6)
@@ -178,7 +179,7 @@ def until_step(step: int):
     return report
 
 
-@pytest.mark.parametrize(("rule", "model"), CASES)
+@pytest.mark.parametrize(("rule", "model"), tiered(CASES))
 def test_an_interrupted_run_stops_where_it_would_have_stopped(rule, model, stopped, tmp_path):
     whole, out = stopped(rule, model), tmp_path / "out"
     arguments = {"model": model, "until": RULES[rule], "seed": 2, "out": out}
@@ -191,7 +192,7 @@ def test_an_interrupted_run_stops_where_it_would_have_stopped(rule, model, stopp
     assert run.is_enough
 
 
-@pytest.mark.parametrize(("rule", "model"), CASES)
+@pytest.mark.parametrize(("rule", "model"), tiered(CASES))
 def test_a_run_that_stopped_is_returned_as_it_is(rule, model, stopped, tmp_path):
     whole, out = stopped(rule, model), tmp_path / "out"
     rc.explore(RIVER, 2, MOST, model=model, until=RULES[rule], seed=2, out=out)

@@ -31,6 +31,7 @@ from rhocover.exploring.runs import checkpoint, explore, runner
 from rhocover.exploring.runs.checkpoint import CHECKPOINTS, MODEL, RESULT, SETTINGS
 from rhocover.exploring.runs.runner import Interrupts
 from rhocover.exploring.worlds.simulator import Simulator
+from tiers import tiered
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks are POSIX's")
 
@@ -38,6 +39,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks ar
 # --- killed -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_that_is_killed_again_and_again_ends_with_the_bits_of_one_that_was_not(
     case, tmp_path, reference
@@ -63,7 +65,7 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_bits_of_one_that_was
     assert RESULT in names(out)
 
 
-@pytest.mark.parametrize("operations", [1, 4, 5, 9])
+@pytest.mark.parametrize("operations", tiered([1, 4, 5, 9]))
 def test_a_kill_before_the_settings_are_written_leaves_a_folder_that_can_be_used(
     operations, tmp_path, reference
 ):
@@ -80,6 +82,7 @@ def test_a_kill_before_the_settings_are_written_leaves_a_folder_that_can_be_used
 # --- Ctrl-C -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", ["feedback", "algorithm1", "tracking"])
 def test_ctrl_c_ends_a_run_at_once_with_a_whole_checkpoint(case, tmp_path, reference):
     """Without Ctrl-C there would be no checkpoint for an hour."""
@@ -129,8 +132,8 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("after", tiered([False, True]))
+@pytest.mark.parametrize("place", tiered(PLACES))
 def test_ctrl_c_at_any_place_loses_nothing(place, after, tmp_path, reference, often, monkeypatch):
     """At the 1st, 2nd, 4th and 7th call of every function that the loop consists of."""
     owner, name = PLACES[place]

@@ -11,6 +11,7 @@ from exploring_models import INF, problem_of, random_model
 import rhocover as rc
 from rhocover.exploring.runs.result import COLUMNS, WHOLE, grid_of_steps, measure, regret_in_value
 from small_models import random_weights
+from tiers import tiered
 
 RHOS = [0, 0.5, 1, 2, 16, INF]
 
@@ -45,8 +46,8 @@ def counts_of(mdp: rc.MDP, seed: int) -> np.ndarray:
 # --- columns ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("seed", tiered(range(3)))
 def test_columns_are_their_formulas(rho, seed):
     # Mutants: t for t - 1, mu for mubar, the sign of an excess, a gap from the divergence of the plan.
     mdp = random_model(seed, 6, 3)
@@ -74,7 +75,7 @@ def test_columns_are_their_formulas(rho, seed):
     assert row["least_count"] == counts[least] == counts.min()
 
 
-@pytest.mark.parametrize("rho", [0.5, 1, 2, 16])
+@pytest.mark.parametrize("rho", tiered([0.5, 1, 2, 16], short=[2]))
 def test_the_oracle_gap_is_the_logarithm_of_the_best_response(rho):
     """log max <p/d, d'>, p = mu^rho d^(1-rho) normalised, the maximum by SciPy's linear programming."""
     from scipy.optimize import linprog
@@ -93,7 +94,7 @@ def test_the_oracle_gap_is_the_logarithm_of_the_best_response(rho):
     assert row["oracle_gap"] == pytest.approx(np.log(-found.fun / n), rel=1e-8)
 
 
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_regret_in_value_is_the_difference_of_two_values(rho):
     """(1-rho) U = exp((rho-1) D) for weights that sum to 1."""
     coverage = rc.Coverage(rho, np.full(4, 0.25))
@@ -112,7 +113,7 @@ def test_regret_in_value_is_the_difference_of_two_values(rho):
 # --- incomplete ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_before_every_weighted_pair_was_visited_there_is_no_number(rho):
     run = rc.explore(rc.envs.river_swim(num_states=12), rho, 200, explorer="stationary", trace_points=5)
     trace, missing = run.trace, run.trace["visited"] < run.trace.num_weighted
@@ -136,7 +137,7 @@ def test_before_every_weighted_pair_was_visited_there_is_no_number(rho):
     assert first.least_visited[1] == 0
 
 
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_what_was_visited_has_figures_of_its_own_while_pairs_are_missing(rho):
     """By hand: weights of the visited pairs alone, normalised, against all visits."""
     run = rc.explore(rc.envs.river_swim(num_states=12), rho, 20, explorer="stationary")
@@ -192,9 +193,9 @@ def test_a_saved_run_has_its_counts_moves_and_trace(tmp_path):
 # --- the grid -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_chains", [1, 7])
-@pytest.mark.parametrize("per_decade", [1, 3, 10])
-@pytest.mark.parametrize("num_steps", [1, 7, 10, 999, 1000, 123_456, 10**12 + 4])
+@pytest.mark.parametrize("num_chains", tiered([1, 7]))
+@pytest.mark.parametrize("per_decade", tiered([1, 3, 10]))
+@pytest.mark.parametrize("num_steps", tiered([1, 7, 10, 999, 1000, 123_456, 10**12 + 4]))
 def test_a_trace_is_logarithmic_and_ends_with_the_last_step(num_steps, per_decade, num_chains):
     num_steps *= num_chains
     grid = grid_of_steps(num_steps, per_decade, num_chains)

@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 from writing_verbs import VERBS
 
+from tiers import tiered
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="copies of a process are POSIX's")
 
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", tiered(VERBS, short=["MDP.save"]))
 def test_a_disk_that_breaks_anywhere_loses_nothing(verb):
     done = subprocess.run(
         [sys.executable, str(HERE / "fault_runs.py"), verb], capture_output=True, text=True,

@@ -12,6 +12,7 @@ from small_writers import WRITERS, collect, compare, contents
 
 from rhocover.errors import InvalidArgumentError
 from rhocover.files import write_atomically
+from tiers import tiered
 
 HALF = b"half a file"
 MINE = {  # names near to those of ours, and whose they are not
@@ -27,7 +28,7 @@ def put(folder: Path, names: set[str]) -> None:
         (folder / name).write_text("mine")
 
 
-@pytest.mark.parametrize("name", sorted(MINE))
+@pytest.mark.parametrize("name", tiered(sorted(MINE)))
 def test_a_collection_does_not_begin_among_files_of_somebody_else(name, tmp_path):
     """Mutants remove whatever begins as one of our names does."""
     put(tmp_path, {name})
@@ -162,8 +163,8 @@ def test_a_folder_that_cannot_be_synced_is_not_a_failure(number, tmp_path, monke
     assert (tmp_path / "out" / "comparison.safetensors").exists()
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])
-@pytest.mark.parametrize("step", ["open", "fdopen", "write", "fsync", "replace"])
+@pytest.mark.parametrize("number", tiered([errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS]))
+@pytest.mark.parametrize("step", tiered(["open", "fdopen", "write", "fsync", "replace"]))
 def test_an_error_of_any_operation_leaves_the_old_file_and_nothing_else(step, number, tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(b"old")
 

@@ -17,6 +17,7 @@ import rhocover as rc
 from patience import PATIENCE
 from rhocover.errors import CheckpointError, InvalidArgumentError
 from rhocover.files import load_tensors
+from tiers import tiered
 
 LINES = {  # a command, and one that makes what is in its folder first
     "explore river_swim --rho 2 --steps 200 --out out --force": "explore river_swim --rho 1 --steps 100 --out out",
@@ -30,7 +31,7 @@ LINES = {  # a command, and one that makes what is in its folder first
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("line", tiered(LINES))
 def test_no_command_writes_or_clears_in_a_folder_that_is_in_use(line, rhocover, tmp_path):
     (tmp_path / "steps.csv").write_text("s,a,s_next,done\n0,1,1,0\n1,0,0,0\n")
     (tmp_path / "out").mkdir()
@@ -125,12 +126,14 @@ def answering(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 @pytest.mark.parametrize(
     ("verb", "number"),
-    [
-        ("explore", errno.ENOLCK),
-        ("compare", errno.ENOSYS),
-        ("collect", errno.EOPNOTSUPP),
-        ("explore", errno.EINVAL),
-    ],
+    tiered(
+        [
+            ("explore", errno.ENOLCK),
+            ("compare", errno.ENOSYS),
+            ("collect", errno.EOPNOTSUPP),
+            ("explore", errno.EINVAL),
+        ]
+    ),
 )
 def test_where_there_are_no_locks_the_work_goes_on_with_one_warning(verb, number, tmp_path, monkeypatch):
     from rhocover.errors import LockWarning

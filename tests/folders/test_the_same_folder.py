@@ -13,6 +13,7 @@ from small_writers import WRITERS, collect, contents, explore, lake
 import rhocover as rc
 from rhocover.datasets.minari.files import MinariWriter
 from rhocover.errors import CheckpointError
+from tiers import tiered
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def here(tmp_path, monkeypatch) -> Path:
     return tmp_path / "here"
 
 
-@pytest.mark.parametrize("verb", WRITERS)
+@pytest.mark.parametrize("verb", tiered(WRITERS))
 def test_a_report_that_changes_the_working_directory_does_not_change_where_results_go(verb, here, often):
     WRITERS[verb].call("whole")
     expected = contents(here / "whole").keys()
@@ -75,8 +76,8 @@ def test_a_data_set_is_written_where_it_was_begun(here):
     assert not contents(here.parent / "there")
 
 
-@pytest.mark.parametrize("happens", ["deleted", "moved", "replaced"])
-@pytest.mark.parametrize("verb", WRITERS)
+@pytest.mark.parametrize("happens", tiered(["deleted", "moved", "replaced"]))
+@pytest.mark.parametrize("verb", tiered(WRITERS))
 def test_a_folder_that_goes_away_midway_is_told_and_not_made_again(verb, happens, tmp_path, often):
     """The mutant makes it anew, without its settings: half a run that nobody can go on with."""
     out, done = tmp_path / "out", []

@@ -19,9 +19,9 @@ from typing import Any
 
 import hostile
 import numpy as np
+import peers
 import whole_files as whole
 
-import peers
 import rhocover as rc
 from rhocover.cli import app
 from rhocover.cli.parsing import read_weights

@@ -17,6 +17,7 @@ LEAST_KINDS = 90
 MOST_MEMORY = 500  # MB beyond what the process had; making the files takes some of them
 
 
+@pytest.mark.thorough
 def test_every_kind_of_hostile_file_is_refused_or_read_and_takes_little_memory():
     done = subprocess.run(
         [sys.executable, str(HERE / "hostile_kinds.py"), "0"],

@@ -11,6 +11,7 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.learning import shortest_paths as solver
 from rhocover.learning.evidence import Journey, find_journey, is_due
 from rhocover.learning.shortest_paths import shortest_paths
+from tiers import tiered
 
 
 def _random_counts(seed: int, num_states: int = 8, num_actions: int = 3, most: int = 6):
@@ -38,7 +39,7 @@ def _value_iteration(p, Q, pair_state, sweeps=5_000):
     return values
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", tiered(range(8)))
 def test_steps_are_the_fixed_point_of_value_iteration(seed):
     counts, pair_state = _random_counts(seed)
     journey = find_journey(counts, pair_state, prior=0.3)
@@ -47,7 +48,7 @@ def test_steps_are_the_fixed_point_of_value_iteration(seed):
     np.testing.assert_allclose(journey.expected_steps, expected, rtol=1e-11)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", tiered(range(8)))
 def test_the_policy_attains_its_steps(seed):
     counts, pair_state = _random_counts(seed, num_states=12)
     journey = find_journey(counts, pair_state, prior=0.1)
@@ -58,8 +59,8 @@ def test_the_policy_attains_its_steps(seed):
     np.testing.assert_allclose(journey.expected_steps, steps, rtol=1e-11)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("prior", [0.0, 0.1])
+@pytest.mark.parametrize("seed", tiered(range(3)))
+@pytest.mark.parametrize("prior", tiered([0.0, 0.1]))
 def test_many_states_are_solved_as_few_are(seed, prior, monkeypatch):
     counts, pair_state = _random_counts(seed, num_states=100)
     wanted = np.zeros(pair_state.size, bool)
@@ -112,7 +113,7 @@ def test_a_sure_way_is_taken_before_a_short_one_with_a_risk():
     assert journey.expected_steps.tolist() == [3.0, 2.0, np.inf, 1.0]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", tiered(range(20)))
 def test_no_action_is_taken_that_cannot_reach_when_another_can(seed):
     counts, pair_state = _random_counts(seed, num_states=20, num_actions=2, most=2)
     wanted = np.arange(40) == seed
@@ -155,8 +156,8 @@ def test_a_state_without_pairs_is_new_itself():
     assert journey.expected_steps.tolist() == [4.0, 0.0]
 
 
-@pytest.mark.parametrize("prior", [0.0, 0.1])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("prior", tiered([0.0, 0.1]))
+@pytest.mark.parametrize("seed", tiered(range(5)))
 def test_a_warm_journey_changes_no_steps(seed, prior):
     counts, pair_state = _random_counts(seed, num_states=15)
     wanted = np.arange(45) % 11 == 0

@@ -14,6 +14,7 @@ from rhocover.errors import InvalidArgumentError, NotCommunicatingError
 from rhocover.learning.confidence import BALL, ConfidenceSet, make_confidence
 from rhocover.learning.optimistic import certify, robust_bound, robust_lift
 from small_models import random_model
+from tiers import tiered
 
 INF = float("inf")
 RHOS = [0, 0.5, 1, 2, 8, INF]
@@ -58,7 +59,7 @@ def uniform(mdp: MDP, rho: float) -> Coverage:
 # --- validity -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_the_bound_is_above_the_truth_no_more_often_than_promised(rho):
     """50 runs at delta = 0.2; a valid bound fails the test with probability 1e-6."""
     above, runs = 0, 0
@@ -73,8 +74,8 @@ def test_the_bound_is_above_the_truth_no_more_often_than_promised(rho):
     assert above <= binom.isf(1e-6, runs, 0.2)
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_whenever_the_set_holds_the_true_rows_every_potential_bounds_every_occupancy(model, rho):
     """The theorem itself, without chance: the lift is below the true one, and so is the bound."""
     mdp, rng = MODELS[model], np.random.default_rng(0)
@@ -102,7 +103,7 @@ def test_the_opposite_of_a_lift_proves_nothing_about_the_model():
     assert robust_bound(uniform(mdp, 2), right) < best.divergence
 
 
-@pytest.mark.parametrize("rho", [0.5, 1, 2, INF])
+@pytest.mark.parametrize("rho", tiered([0.5, 1, 2, INF], short=[2]))
 def test_pairs_of_no_weight_stay_in_the_dynamics(rho):
     """Their prices must not be negative either: with them ignored the bound exceeds the optimum."""
     mdp = MODELS["river_swim"]
@@ -118,8 +119,8 @@ def test_pairs_of_no_weight_stay_in_the_dynamics(rho):
 # --- tightness ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_with_exact_counts_the_bound_is_the_optimum(model, rho):
     """1e13 visits of each pair leave rows open by about 2e-6 of L1 distance."""
     mdp = MODELS[model]
@@ -130,8 +131,8 @@ def test_with_exact_counts_the_bound_is_the_optimum(model, rho):
     assert found.lower_bound == pytest.approx(best, abs=2e-4 * (1 + best))
 
 
-@pytest.mark.parametrize("rho", [0, 1, 2, INF])
-@pytest.mark.parametrize("model", ["river_swim", "garnet", "noisy_river_swim"])
+@pytest.mark.parametrize("rho", tiered([0, 1, 2, INF], short=[2]))
+@pytest.mark.parametrize("model", tiered(["river_swim", "garnet", "noisy_river_swim"]))
 def test_the_distance_from_the_optimum_falls_with_the_square_root_of_the_counts(model, rho):
     mdp = MODELS[model]
     best, far = rc.plan(mdp, rho).divergence, []
@@ -174,8 +175,8 @@ def program_optimum(mdp: MDP, known: ConfidenceSet, coverage: Coverage) -> float
     return coverage.divergence(np.maximum(d.value, 0.0))
 
 
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, INF])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, INF], short=[2]))
+@pytest.mark.parametrize("seed", tiered([1, 2]))
 def test_the_two_sides_enclose_the_optimum_of_the_optimistic_program(seed, rho):
     mdp = random_model(seed, 4, 2)
     counts = drawn(mdp, 400, seed)

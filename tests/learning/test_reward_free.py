@@ -21,6 +21,7 @@ from rhocover.learning.reward_free import (
 )
 from rhocover.mdp import MDP
 from small_models import random_model
+from tiers import tiered
 
 ORACLE = 1e-8  # what an oracle's answer may be below the best, for rewards up to 1
 
@@ -174,8 +175,8 @@ def test_a_sparse_reward_pays_for_one_to_three_pairs() -> None:
 # A second method.
 
 
-@pytest.mark.parametrize("visits", [5, 50])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("visits", tiered([5, 50]))
+@pytest.mark.parametrize("seed", tiered(range(6)))
 def test_the_supremum_lies_between_what_is_found_and_the_bound(seed: int, visits: int) -> None:
     """All pairs of policies of a 3-state model are compared; search finds at least 80% of the supremum."""
     truth = random_model(seed, 3, 2)

@@ -23,6 +23,7 @@ from rhocover import MDP, Occupancies, budget, plan
 from rhocover.errors import NotCommunicatingError
 from rhocover.theory import Limits, find_limits
 from small_models import random_model, random_weights
+from tiers import tiered
 
 INF = float("inf")
 SEEDS = range(8)
@@ -39,8 +40,8 @@ def model_and_weights(seed: int) -> tuple[MDP, np.ndarray]:
 # --- names ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("rho", ALL_RHOS)
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
+@pytest.mark.parametrize("rho", tiered(ALL_RHOS, short=[2.0]))
 def test_new_numbers_for_states_and_actions_permute_the_plan(rho, criterion):
     for seed in SEEDS:
         mdp, mu = model_and_weights(seed)
@@ -76,8 +77,8 @@ def limits_of(mdp: MDP, mu: np.ndarray) -> Limits:
     )
 
 
-@pytest.mark.parametrize("rho", ALL_RHOS)
-@pytest.mark.parametrize("scale", [1e-200, 1e-3, 0.5, 3.0, 1e100])
+@pytest.mark.parametrize("rho", tiered(ALL_RHOS, short=[2.0]))
+@pytest.mark.parametrize("scale", tiered([1e-200, 1e-3, 0.5, 3.0, 1e100]))
 def test_the_scale_of_the_weights_changes_nothing(rho, scale):
     for seed in SEEDS[:4]:
         mdp, mu = model_and_weights(seed)
@@ -91,8 +92,8 @@ def test_the_scale_of_the_weights_changes_nothing(rho, scale):
 # --- copies --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", ALL_RHOS)
-@pytest.mark.parametrize("share", [0.5, 0.1])
+@pytest.mark.parametrize("rho", tiered(ALL_RHOS, short=[2.0]))
+@pytest.mark.parametrize("share", tiered([0.5, 0.1]))
 def test_a_state_that_is_split_in_two_shares_its_visits(rho, share):
     """Merging the twins again can only lower a Rényi divergence, and equal shares lose nothing."""
     for seed in SEEDS:
@@ -105,8 +106,8 @@ def test_a_state_that_is_split_in_two_shares_its_visits(rho, share):
             same_visits(two, two.occupancy[-1], share * one.occupancy[state])
 
 
-@pytest.mark.parametrize("rho", ALL_RHOS)
-@pytest.mark.parametrize("share", [0.5, 0.1])
+@pytest.mark.parametrize("rho", tiered(ALL_RHOS, short=[2.0]))
+@pytest.mark.parametrize("share", tiered([0.5, 0.1]))
 def test_a_second_name_for_an_action_shares_its_visits(rho, share):
     for seed in SEEDS:
         mdp, mu = model_and_weights(seed)
@@ -127,7 +128,7 @@ def test_a_second_name_without_weight_is_never_needed():
 # --- what is never seen --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", ALL_RHOS)
+@pytest.mark.parametrize("rho", tiered(ALL_RHOS, short=[2.0]))
 def test_a_state_that_is_never_met_again_changes_nothing(rho):
     for seed in SEEDS:
         mdp, mu = model_and_weights(seed)
@@ -142,7 +143,7 @@ def test_a_state_that_is_never_met_again_changes_nothing(rho):
         assert two.occupancy[:-1].tobytes() == one.occupancy.tobytes()
 
 
-@pytest.mark.parametrize("rho", [1.0, INF])
+@pytest.mark.parametrize("rho", tiered([1.0, INF]))
 def test_a_state_that_is_never_met_again_needs_no_weight(rho):
     for seed in SEEDS:
         mdp, mu = model_and_weights(seed)
@@ -153,8 +154,8 @@ def test_a_state_that_is_never_met_again_needs_no_weight(rho):
 # --- speed ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", ALL_RHOS)
-@pytest.mark.parametrize("stay", [0.1, 0.9, 0.999])
+@pytest.mark.parametrize("rho", tiered(ALL_RHOS, short=[2.0]))
+@pytest.mark.parametrize("stay", tiered([0.1, 0.9, 0.999]))
 def test_a_slower_world_has_the_same_occupancies(rho, stay):
     """A d = 0 says that what enters a state leaves it; staying enters and leaves at once."""
     for seed in SEEDS[:5]:

@@ -10,6 +10,7 @@ from rhocover.datasets import audit_tally, read_tally
 from rhocover.exploring.runs import checkpoint
 from rhocover.exploring.worlds.simulator import Simulator
 from small_models import random_model, random_weights
+from tiers import tiered
 
 EXPLORERS = ("feedback", "tracking", "stationary", "algorithm1")
 
@@ -35,8 +36,8 @@ def interrupted(after: int, out, **asked) -> None:
         rc.explore(**asked, out=out, report=report)
 
 
-@pytest.mark.parametrize("explorer", EXPLORERS)
-@pytest.mark.parametrize("model", ["known", "learned", "from_scratch"])
+@pytest.mark.parametrize("explorer", tiered(EXPLORERS))
+@pytest.mark.parametrize("model", tiered(["known", "learned", "from_scratch"]))
 def test_a_run_in_two_pieces_has_the_bits_of_one(explorer, model, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
     monkeypatch.setattr(Simulator, "batch_steps", 50)
@@ -59,7 +60,7 @@ def same_run(one: rc.Run, other: rc.Run) -> None:
     assert one.divergence == other.divergence or np.isnan([one.divergence, other.divergence]).all()
 
 
-@pytest.mark.parametrize("explorer", EXPLORERS)
+@pytest.mark.parametrize("explorer", tiered(EXPLORERS))
 def test_how_often_the_loop_looks_up_changes_nothing(explorer, monkeypatch):
     mdp = random_model(3)
     asked = {"world": mdp, "rho": 1.0, "num_steps": 500, "explorer": explorer, "seed": 4}
@@ -68,15 +69,15 @@ def test_how_often_the_loop_looks_up_changes_nothing(explorer, monkeypatch):
     same_run(rc.explore(**asked), whole)
 
 
-@pytest.mark.parametrize("points", [1, 3, 40])
-@pytest.mark.parametrize("explorer", EXPLORERS)
+@pytest.mark.parametrize("points", tiered([1, 3, 40]))
+@pytest.mark.parametrize("explorer", tiered(EXPLORERS))
 def test_how_often_a_run_is_measured_changes_nothing(explorer, points):
     mdp = random_model(5)
     asked = {"world": mdp, "rho": 2.0, "num_steps": 400, "explorer": explorer, "seed": 1}
     same_run(rc.explore(**asked, trace_points=points), rc.explore(**asked))
 
 
-@pytest.mark.parametrize("explorer", ["feedback", "tracking", "stationary"])
+@pytest.mark.parametrize("explorer", tiered(["feedback", "tracking", "stationary"]))
 def test_a_longer_run_begins_with_the_shorter_one(explorer):
     mdp = random_model(6)
     short, long = (rc.explore(mdp, 2.0, num_steps, explorer=explorer, seed=2) for num_steps in (100, 1000))
@@ -130,7 +131,7 @@ def same_figures(one: rc.Audit, other: rc.Audit) -> None:
     assert str(one.thin) == str(other.thin)  # as text: nan is not itself
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", tiered(range(10)))
 def test_the_audit_of_two_data_sets_is_the_audit_of_their_counts(seed):
     one, two = random_data(seed), random_data(seed + 100)
     joined = tuple(np.concatenate(parts) for parts in zip(one, two, strict=True))
@@ -141,7 +142,7 @@ def test_the_audit_of_two_data_sets_is_the_audit_of_their_counts(seed):
     same_figures(added, rc.audit(joined))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", tiered(range(10)))
 def test_the_order_of_the_rows_changes_no_count(seed):
     data = random_data(seed)
     order = np.random.default_rng(seed).permutation(data[0].size)
@@ -150,7 +151,7 @@ def test_the_order_of_the_rows_changes_no_count(seed):
     assert (read_tally(data).moves != read_tally(mixed).moves).nnz == 0
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", tiered(range(10)))
 def test_twice_the_same_data_is_the_same_occupancy(seed):
     data = random_data(seed)
     twice = tuple(np.concatenate([column, column]) for column in data)
@@ -160,7 +161,7 @@ def test_twice_the_same_data_is_the_same_occupancy(seed):
     assert double.divergence == once.divergence
 
 
-@pytest.mark.parametrize("rename", [lambda s: 1000 + 7 * s, lambda s: 10**12 - s])
+@pytest.mark.parametrize("rename", tiered([lambda s: 1000 + 7 * s, lambda s: 10**12 - s]))
 def test_what_states_are_called_changes_no_count(rename):
     for seed in range(5):
         s, a, s_next, done = random_data(seed)
@@ -172,7 +173,7 @@ def test_what_states_are_called_changes_no_count(rename):
         assert two.best_worst_ratio == pytest.approx(one.best_worst_ratio, rel=1e-3)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", tiered(range(3)))
 def test_the_order_of_the_rows_does_not_change_what_a_top_up_promises(seed):
     mdp = random_model(seed, num_states=4)
     run = rc.explore(mdp, 2.0, 200, explorer="uniform_random", seed=seed)

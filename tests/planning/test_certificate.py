@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from rhocover import MDP, Coverage, Occupancies, envs, plan
 from rhocover.planning.planner import PlanStatus
 from rhocover.planning.program import Multipliers, Program, dual_bound, make_program
+from tiers import tiered
 
 INF = float("inf")
 RHOS = [0, 0.5, 1, 2, 5, 32, 100, INF]
@@ -135,8 +136,8 @@ def test_the_reference_has_the_published_values_of_river_swim(rho, value):
 # --- plans ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tol", TOLERANCES)
-@pytest.mark.parametrize(("name", "rho"), CASES)
+@pytest.mark.parametrize("tol", tiered(TOLERANCES))
+@pytest.mark.parametrize(("name", "rho"), tiered(CASES))
 def test_the_optimum_lies_within_the_gap_of_a_solved_plan(name, rho, tol):
     found, best = planned(name, rho, tol=tol), optimum(name, rho)
     assert mp.mpf(found.lower_bound) <= best
@@ -144,8 +145,8 @@ def test_the_optimum_lies_within_the_gap_of_a_solved_plan(name, rho, tol):
     assert found.status is PlanStatus.SOLVED or tol < 1e-8
 
 
-@pytest.mark.parametrize("max_steps", STOPS)
-@pytest.mark.parametrize(("name", "rho"), CASES)
+@pytest.mark.parametrize("max_steps", tiered(STOPS))
+@pytest.mark.parametrize(("name", "rho"), tiered(CASES))
 def test_a_plan_that_was_stopped_claims_nothing_that_is_not_so(name, rho, max_steps):
     """It need not be an occupancy yet, so its divergence may be below the best; its bound may not."""
     found, best = planned(name, rho, max_steps=max_steps, tol=1e-14), optimum(name, rho)
@@ -154,7 +155,7 @@ def test_a_plan_that_was_stopped_claims_nothing_that_is_not_so(name, rho, max_st
     assert found.steps <= max_steps
 
 
-@pytest.mark.parametrize(("name", "rho"), [case for case in CASES if "floor" not in case[0]])
+@pytest.mark.parametrize(("name", "rho"), tiered([case for case in CASES if "floor" not in case[0]]))
 def test_the_policy_of_a_plan_is_as_good_as_the_plan(name, rho):
     """The policy's own occupancy, computed to 60 digits, is a member: it cannot beat the optimum."""
     found, best, members = planned(name, rho), optimum(name, rho), members_of(name)
@@ -166,8 +167,8 @@ def test_the_policy_of_a_plan_is_as_good_as_the_plan(name, rho):
         assert reached - best <= found.gap + (1e-8 if name == "almost decoupled" else 1e-12)
 
 
-@pytest.mark.parametrize("variant", ["frank_wolfe", "frank_wolfe_line_search", "frank_wolfe_plain"])
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, 5])
+@pytest.mark.parametrize("variant", tiered(["frank_wolfe", "frank_wolfe_line_search", "frank_wolfe_plain"]))
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, 5], short=[2]))
 def test_the_certificate_of_frank_wolfe_is_never_wrong(variant, rho):
     for max_steps in (1, 5, 50):
         found = planned("garnet 8", rho, method=variant, max_steps=max_steps, tol=1e-10)
@@ -179,6 +180,7 @@ def test_the_certificate_of_frank_wolfe_is_never_wrong(variant, rho):
 # --- bounds from any multipliers -----------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @given(data=st.data())
 @reproducible
 def test_no_multipliers_prove_more_than_is_true(data):
@@ -195,7 +197,7 @@ def test_no_multipliers_prove_more_than_is_true(data):
     assert mp.mpf(dual_bound(program, Multipliers(nu, alpha, z))) <= optimum(name, rho)
 
 
-@pytest.mark.parametrize(("name", "rho"), [case for case in CASES if case[1] != INF])
+@pytest.mark.parametrize(("name", "rho"), tiered([case for case in CASES if case[1] != INF]))
 def test_the_true_multipliers_do_not_prove_too_much(name, rho):
     """There the bound is the optimum itself, and flat: rounding errors are all that could lift it above.
 
@@ -219,7 +221,7 @@ def multipliers_of(name: str, rho: float) -> Multipliers:
     return interior_point(program_of(name, rho), tol=1e-11, max_steps=60).multipliers
 
 
-@pytest.mark.parametrize(("name", "rho"), CASES)
+@pytest.mark.parametrize(("name", "rho"), tiered(CASES))
 def test_the_best_multipliers_prove_nearly_everything(name, rho):
     bound = dual_bound(program_of(name, rho), multipliers_of(name, rho))
     # 1e-8 of a potential near 1e6: its rounding alone is paid for with 1e-9

@@ -31,6 +31,7 @@ from rhocover.linalg.normal_equations import (
     choose_backend,
 )
 from rhocover.linalg.symbolic import Symbolic, analyse
+from tiers import tiered
 
 reproducible = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -225,6 +226,7 @@ def test_children_come_before_their_parents(pattern):
 # --- numeric factorisation -----------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @given(patterns(), st.integers(0, 2**32))
 @reproducible
 def test_solving_inverts_the_matrix(pattern, seed):
@@ -281,6 +283,7 @@ def test_a_matrix_that_is_not_positive_definite_is_refused(family):
 # --- K diag(w) K' --------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @given(st.integers(1, 40), st.integers(1, 80), st.floats(0.02, 1.0), st.integers(0, 2**32))
 @reproducible
 def test_the_normal_matrix_is_the_product_in_the_given_order(rows, columns, density, seed):
@@ -312,7 +315,7 @@ def sparse_backend(K: sp.csr_array) -> SparseBackend:
     return backend
 
 
-@pytest.mark.parametrize("name", ["grid", "chain", "sea", "garnet"])
+@pytest.mark.parametrize("name", tiered(["grid", "chain", "sea", "garnet"]))
 def test_dense_and_sparse_back_ends_solve_alike(name):
     K, rng = flow_matrix(name), np.random.default_rng(5)
     dense, sparse = DenseBackend(K), sparse_backend(K)
@@ -328,8 +331,8 @@ def test_dense_and_sparse_back_ends_solve_alike(name):
             assert np.abs(K @ (w * found) - right).max() <= 1e-8 * np.abs(right).max()
 
 
-@pytest.mark.parametrize("spread", [0, 3, 8])
-@pytest.mark.parametrize("name", ["grid", "chain", "sea", "garnet"])
+@pytest.mark.parametrize("spread", tiered([0, 3, 8]))
+@pytest.mark.parametrize("name", tiered(["grid", "chain", "sea", "garnet"]))
 def test_refined_solutions_have_a_residual_at_rounding(name, spread):
     """With weights over up to 1e±8, as near a face of the polytope; the lift is K'x."""
     K, rng = flow_matrix(name), np.random.default_rng(6)

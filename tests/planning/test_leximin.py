@@ -15,6 +15,7 @@ from exact_optimum import exact_equations, simplex
 
 from rhocover import MDP, Occupancies, envs, plan
 from rhocover.planning.interior_point import SLACKS, leximin
+from tiers import tiered
 
 INF = float("inf")
 CRITERIA = {"average": {}, "discounted": {"discount": 0.875}, "horizon": {"horizon": 2}}
@@ -118,8 +119,8 @@ def test_weights_that_are_attainable_have_one_level():
 # --- the exact method ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("seed", tiered(range(4)))
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
 def test_leximin_agrees_with_exact_levels(criterion, seed):
     members = Occupancies.of(random_model(seed), **CRITERIA[criterion])
     mu = random_weights(members, seed)
@@ -148,8 +149,8 @@ def test_pairs_without_weight_have_no_level():
 # --- what it is for ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("name", ["river_swim", "wheel", "forked_river_swim", "six_arms"])
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
+@pytest.mark.parametrize("name", tiered(["river_swim", "wheel", "forked_river_swim", "six_arms"]))
 def test_leximin_attains_the_minimax_value_of_the_interior_point(name, criterion):
     mdp = envs.make(name)
     options = CRITERIA[criterion] | {"restrict": criterion == "horizon"}

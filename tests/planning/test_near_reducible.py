@@ -10,13 +10,14 @@ import warnings
 
 import numpy as np
 import pytest
-from benchmarks.near_reducible import Case, cases
 
 from rhocover import MDP, Coverage, Occupancies, Plan, envs, plan
 from rhocover.errors import GapWarning, InvalidArgumentError, NotConvergedError
 from rhocover.planning import PlanStatus
 from rhocover.planning import planner as module
 from rhocover.planning.program import flow_rows, make_program
+from tiers import tiered
+from tools.bars.near_reducible import Case, cases
 
 INF = float("inf")
 
@@ -53,13 +54,13 @@ def describe(case: Case) -> str:
 
 
 def test_no_policy_of_a_weakly_coupled_model_is_worse_than_its_certificate():
-    """105 models; `python -m benchmarks bars near_reducible` has 420. Before parts had rows, 57 % raised."""
+    """105 models; `python -m tools.bars near_reducible` has 420. Before parts had rows, 57 % raised."""
     wrong = [text for text in map(describe, cases(1)) if text]
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("power", range(20, 31))
-@pytest.mark.parametrize("rho", [1, 2, INF])
+@pytest.mark.parametrize("power", tiered(range(20, 31)))
+@pytest.mark.parametrize("rho", tiered([1, 2, INF], short=[2]))
 def test_rings_coupled_by_a_power_of_two_are_planned(power, rho):
     found = plan(two_rings(2.0**-power), rho)
     assert found.gap < 1e-12
@@ -69,7 +70,7 @@ def test_rings_coupled_by_a_power_of_two_are_planned(power, rho):
 # --- rows of nearly closed parts ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"discount": 0.9}, {"discount": 1 - 1e-6}])
+@pytest.mark.parametrize("options", tiered([{}, {"discount": 0.9}, {"discount": 1 - 1e-6}]))
 def test_the_rows_say_the_same_as_the_flow_equations(options):
     for case in cases(1):
         members = Occupancies.of(case.mdp, **options, start=0) if options else Occupancies.of(case.mdp)
@@ -111,9 +112,9 @@ def test_orders_near_zero_are_solved_and_approach_maximum_entropy(rho):
     assert found.divergence / rho == pytest.approx(entropy.divergence, rel=2 * rho, abs=1e-4)
 
 
-@pytest.mark.parametrize("decades", [0, 6, 12])
-@pytest.mark.parametrize("rho", [0.01, 0.2, 0.45])
-@pytest.mark.parametrize("name", ["garnet", "n_room", "deep_sea"])
+@pytest.mark.parametrize("decades", tiered([0, 6, 12]))
+@pytest.mark.parametrize("rho", tiered([0.01, 0.2, 0.45]))
+@pytest.mark.parametrize("name", tiered(["garnet", "n_room", "deep_sea"]))
 def test_small_orders_take_weights_over_many_decades(name, rho, decades):
     mdp = envs.make(name)
     mu = 10 ** (decades * np.random.default_rng(1).random((mdp.num_states, mdp.num_actions)))
@@ -139,7 +140,7 @@ def test_the_visits_of_a_policy_under_a_discount_near_one_are_right_entry_by_ent
         np.testing.assert_allclose(d, [1 - discount, discount], rtol=1e-14)
 
 
-@pytest.mark.parametrize("num_rows", [50, 80])
+@pytest.mark.parametrize("num_rows", tiered([50, 80]))
 def test_grids_with_equal_weights_are_solved_in_the_worst_case(num_rows):
     assert plan(envs.grid_world(num_rows=num_rows, success=0.7), INF, tol=1e-8).status is PlanStatus.SOLVED
 

@@ -15,6 +15,7 @@ from rhocover import MDP, Coverage, Occupancies
 from rhocover.theory import limits as projection_module
 from rhocover.theory.limits import FlowProjection, PathwiseProblem
 from small_models import random_model
+from tiers import tiered
 
 INF = float("inf")
 RHOS = [0, 0.5, 1, 2, 4, 16, INF]
@@ -58,9 +59,9 @@ def cvxpy_best(members: Occupancies, mu: np.ndarray, d_hat: np.ndarray, rho: flo
     return Coverage(rho, mu).divergence(np.maximum(x.value, 0.0) / n)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, 4])
-@pytest.mark.parametrize("model", ["random", "larger", "river"])
+@pytest.mark.parametrize("seed", tiered(range(3)))
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, 4], short=[2]))
+@pytest.mark.parametrize("model", tiered(["random", "larger", "river"]))
 def test_the_best_with_a_residual_is_that_of_cvxpy(model, rho, seed):
     # Mutants: the mass row without its inflow, k0 of another point, the sign of the residual.
     members, mu, d_hat = case(model, seed)
@@ -85,8 +86,8 @@ def test_the_best_worst_case_with_a_residual_is_a_linear_program(model, seed):
     assert found.divergence == pytest.approx(-np.log(-answer.fun), abs=1e-8)
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_the_best_has_the_residual_and_the_mass_of_the_visits_and_is_no_worse(model, rho):
     for seed in range(3):
         members, mu, d_hat = case(model, seed)
@@ -99,8 +100,8 @@ def test_the_best_has_the_residual_and_the_mass_of_the_visits_and_is_no_worse(mo
         assert found.divergence <= coverage.divergence(d_hat) + found.gap
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("model", ["random", "river", "larger"])
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("model", tiered(["random", "river", "larger"]))
 def test_an_optimum_has_no_regret(model, rho):
     """Where d_hat itself is the best with its residual: the plan's occupancy, and any pathwise optimum."""
     members, mu, d_hat = case(model, 5)
@@ -201,7 +202,7 @@ def test_the_energy_is_that_of_the_shortest_vector_with_this_flow_and_no_mass(mo
     assert FlowProjection(members, W).energy(flow) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("spread", [0, 2, 4])
+@pytest.mark.parametrize("spread", tiered([0, 2, 4]))
 def test_dense_and_sparse_factorisations_agree(spread, monkeypatch):
     """Weights W spread over up to 10^±4 (a normal exponent), on a grid of 400 states."""
     mdp = rc.envs.grid_world(num_rows=20)

@@ -20,6 +20,7 @@ from rhocover.errors import (
 )
 from rhocover.planning import METHODS, Plan, PlanStatus
 from small_models import SMALL_ENVS, random_model, random_weights
+from tiers import tiered
 
 INF = float("inf")
 RHOS = [0, 0.3, 1, 2, 8, 100, INF]
@@ -38,9 +39,9 @@ def test_every_named_model_is_planned_here():
     assert set(SMALL_ENVS) == set(envs.names())
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("name", SMALL_ENVS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
+@pytest.mark.parametrize("name", tiered(SMALL_ENVS))
 def test_every_model_is_solved_for_every_rho_and_criterion(name, criterion, rho):
     mdp = envs.make(name, **SMALL_ENVS[name])
     start = {} if criterion == "average" or mdp.start is not None else {"start": 0}
@@ -66,8 +67,8 @@ def check_consistency(found: Plan, members: Occupancies) -> None:
     assert found.value == found.coverage.value(d)
 
 
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("rho", [0, 0.5, 2, INF])
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 2, INF], short=[2]))
 def test_no_policy_is_better_than_the_lower_bound(criterion, rho):
     mdp = random_model(1)
     mu, members, rng = random_weights(mdp, 1), members_of(mdp, criterion), np.random.default_rng(1)
@@ -107,9 +108,9 @@ def cvxpy_minimum(members: Occupancies, mu: np.ndarray, rho: float) -> float:
     return Coverage(rho, mu).divergence(np.maximum(d.value, 0.0) / d.value.sum())
 
 
-@pytest.mark.parametrize("share", [0, 0.3, 0.9])
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, INF])
+@pytest.mark.parametrize("share", tiered([0, 0.3, 0.9]))
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, INF], short=[2]))
 def test_plans_agree_with_cvxpy(criterion, rho, share):
     """With floors of 0, 0.3 and 0.9 of the largest, and one action set for each state."""
     mdp = random_model(2)
@@ -145,8 +146,8 @@ def test_weights_that_change_over_the_episode_are_met_step_by_step():
 # --- floors --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tol", [1e-3, 1e-8])
-@pytest.mark.parametrize("rho", [0, 1, 2, 8, INF])
+@pytest.mark.parametrize("tol", tiered([1e-3, 1e-8]))
+@pytest.mark.parametrize("rho", tiered([0, 1, 2, 8, INF], short=[2]))
 def test_every_pair_gets_its_floor_and_that_costs_something(rho, tol):
     mdp = random_model(4)
     mu = random_weights(mdp, 4)
@@ -320,9 +321,9 @@ def test_a_plan_that_was_stopped_does_not_claim_to_be_stuck(name, rho):
         assert found.status is PlanStatus.OUT_OF_STEPS
 
 
-@pytest.mark.parametrize("max_steps", [1, 2, 3])
-@pytest.mark.parametrize("rho", [0, 1, 2, 32, INF])
-@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("max_steps", tiered([1, 2, 3]))
+@pytest.mark.parametrize("rho", tiered([0, 1, 2, 32, INF], short=[2]))
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
 def test_even_a_plan_that_was_stopped_holds_what_its_policy_visits(criterion, rho, max_steps):
     mdp = random_model(12)
     found = plan(mdp, rho, **CRITERIA[criterion], max_steps=max_steps, throw=False)
@@ -387,9 +388,9 @@ def test_a_method_refuses_what_it_cannot_do(method, rho, eta):
 # --- Frank-Wolfe ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, 5])
-@pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("method", FRANK_WOLFE)
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, 5], short=[2]))
+@pytest.mark.parametrize("criterion", tiered(CRITERIA))
+@pytest.mark.parametrize("method", tiered(FRANK_WOLFE))
 def test_frank_wolfe_agrees_with_the_interior_point(method, criterion, rho):
     mdp = random_model(7)
     mu = random_weights(mdp, 7)

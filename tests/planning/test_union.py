@@ -23,6 +23,7 @@ from rhocover.planning.interior_point import interior_point
 from rhocover.planning.program import make_program
 from rhocover.planning.union import Addition, best_addition
 from small_models import SMALL_ENVS, random_model, random_weights
+from tiers import tiered
 
 INF = float("inf")
 RHOS = [0, 0.5, 1, 2, 8, INF]
@@ -134,9 +135,9 @@ def check(found: Addition, members: Occupancies, coverage: Coverage, visits, num
     assert found.gap >= 0
 
 
-@pytest.mark.parametrize("num_steps", BUDGETS)
-@pytest.mark.parametrize("visits", VISITS)
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("num_steps", tiered(BUDGETS))
+@pytest.mark.parametrize("visits", tiered(VISITS))
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_the_best_addition_agrees_with_a_second_solver_and_is_certified(rho, visits, num_steps):
     """1e-6 is the solver's tolerance, and what Clarabel's 1e-10 comes to through the potentials."""
     for seed in (1, 2):
@@ -162,8 +163,8 @@ def test_pairs_without_weight_need_no_visits_but_may_have_them(rho):
         assert found.divergence - found.gap <= reference + 1e-7
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("name", SMALL_ENVS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("name", tiered(SMALL_ENVS))
 def test_every_named_model_has_a_best_addition(name, rho):
     """No second solver here: the certificate says that it is the best, and psi that it can be had."""
     mdp = envs.make(name, **SMALL_ENVS[name])
@@ -178,8 +179,8 @@ def test_every_named_model_has_a_best_addition(name, rho):
 # --- the certificate -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("visits", VISITS)
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("visits", tiered(VISITS))
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_no_policy_makes_a_better_union_than_the_certified_bound(rho, visits):
     members, mu, before = case(5, visits)
     coverage, rng = Coverage(rho, mu), np.random.default_rng(5)
@@ -192,8 +193,8 @@ def test_no_policy_makes_a_better_union_than_the_certified_bound(rho, visits):
             assert coverage.divergence(union(before, 700, psi)) >= found.divergence - found.gap - 1e-9
 
 
-@pytest.mark.parametrize("visits", [visits_even, visits_with_zeros, visits_of_all_sizes])
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, 8])
+@pytest.mark.parametrize("visits", tiered([visits_even, visits_with_zeros, visits_of_all_sizes]))
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, 8], short=[2]))
 def test_the_certified_gap_is_small(rho, visits):
     for seed in range(6, 10):
         members, mu, before = case(seed, visits)
@@ -256,8 +257,8 @@ def test_visits_in_the_best_shares_stay_the_best(rho, num_steps):
     assert found.divergence == pytest.approx(ideal.divergence, abs=2e-6)
 
 
-@pytest.mark.parametrize("visits", VISITS[:-1])
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("visits", tiered(VISITS[:-1]))
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_the_best_addition_is_no_worse_than_adding_the_best_plan(rho, visits):
     for seed in (14, 15):
         members, mu, before = case(seed, visits)
@@ -324,7 +325,7 @@ def share_of_the_gain(members: Occupancies, coverage: Coverage, before, psi) -> 
     return float(reward @ (psi - shares)) / (best - float(reward @ shares))
 
 
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, 8])
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, 8], short=[2]))
 def test_a_thousandth_more_is_spent_in_the_best_direction(rho):
     """The divergence is then linear in psi: nothing is better than the best response to its slope."""
     for seed in range(18, 22):
@@ -369,6 +370,7 @@ def test_a_pair_that_is_full_gets_none_of_the_new_steps(rho):
         assert found.divergence == pytest.approx(5.4993837, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_psi_is_an_occupancy_however_uneven_the_visits_are():
     """Visits over nine decades, and a budget of 1e-6 and 1e-4 of them; the gap is about a union one can have."""
     errors = []

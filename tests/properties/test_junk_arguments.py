@@ -18,6 +18,7 @@ from junk_calls import Call, TooLongError, calls, junk_values, names, patience, 
 from property_tools import many
 
 from rhocover.errors import RhocoverError
+from tiers import tiered
 
 CALLS = calls()
 NUM_TRIED = sum(len(call.base) for call in CALLS) * len(junk_values())
@@ -35,7 +36,7 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("place", range(len(CALLS)), ids=ident)
+@pytest.mark.parametrize("place", tiered(range(len(CALLS)), short=12), ids=ident)
 def test_junk_is_refused_by_name_or_means_something(place):
     call = CALLS[place]
     found = [
@@ -69,7 +70,7 @@ BOUND_TO_FAIL = {
 }
 
 
-@pytest.mark.parametrize("place", range(len(CALLS)), ids=ident)
+@pytest.mark.parametrize("place", tiered(range(len(CALLS)), short=12), ids=ident)
 def test_the_calls_themselves_work(place):
     """Else the junk would be refused for another reason."""
     call = CALLS[place]

@@ -19,13 +19,15 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from release.build import ROOT, build, unpack
 
 import rhocover
-from release import rehearse
+from tools.release import rehearse
+from tools.release.build import ROOT, build, unpack
 
 WHEEL = f"rhocover-{rhocover.__version__}-py3-none-any.whl"
 ARCHIVE = f"rhocover-{rhocover.__version__}.tar.gz"
+
+pytestmark = pytest.mark.thorough  # every test builds or installs
 
 
 @pytest.fixture(scope="module")

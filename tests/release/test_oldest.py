@@ -9,7 +9,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from release.locks import ROOT
+
+from tools.release.locks import ROOT
 
 LOCK = (ROOT / "requirements" / "oldest.txt").read_text("utf-8")
 PINS = {

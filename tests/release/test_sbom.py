@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from release.locks import ROOT
 
-from release import licences, locks, sbom
+from tools.release import licences, locks, sbom
+from tools.release.locks import ROOT
 
 KNOWN = licences.known()["packages"]
 # What packages call their licences where they give no SPDX expression.

@@ -16,6 +16,7 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.report.figures import occupancy_figure, save_figure
 from rhocover.report.pages.html import write_page
 from rhocover.report.pages.plan import page_of_plans
+from tiers import tiered
 
 RIVER = rc.envs.river_swim(num_states=4)
 MINE = b"mine"
@@ -43,7 +44,7 @@ def everything(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("line", FILES)
+@pytest.mark.parametrize("line", tiered(FILES))
 def test_a_command_refuses_to_write_over_a_file_and_changes_nothing(line, rhocover, tmp_path):
     (tmp_path / "steps.csv").write_text(STEPS)
     path = tmp_path / FILES[line]
@@ -57,9 +58,9 @@ def test_a_command_refuses_to_write_over_a_file_and_changes_nothing(line, rhocov
     assert everything(tmp_path) == before
 
 
-@pytest.mark.parametrize("line", ["explore river_swim --rho 2 --steps 300 --out out --force",
+@pytest.mark.parametrize("line", tiered(["explore river_swim --rho 2 --steps 300 --out out --force",
                                   "compare river_swim --steps 100 --seeds 1 --out out --force",
-                                  "collect FrozenLake-v1 --rho 2 --steps 100 --out out --force"])  # fmt: skip
+                                  "collect FrozenLake-v1 --rho 2 --steps 100 --out out --force"]))  # fmt: skip
 def test_making_room_never_removes_what_is_somebody_elses(line, rhocover, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_bytes(MINE)

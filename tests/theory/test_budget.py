@@ -18,6 +18,7 @@ from scipy import stats
 from rhocover import MDP, Occupancies, chains, envs, weights
 from rhocover.errors import InvalidArgumentError, NotCommunicatingError
 from rhocover.theory import Budget, budget, certainty
+from tiers import tiered
 
 INF = math.inf
 
@@ -101,7 +102,7 @@ def test_visits_of_independent_states_cost_their_closed_form() -> None:
     assert found.best.bottleneck == "(2, 0), (2, 1)"
 
 
-@pytest.mark.parametrize("m", [1, 10, 1000])
+@pytest.mark.parametrize("m", tiered([1, 10, 1000]))
 def test_sure_steps_of_independent_states_are_those_of_binomial_tails_and_little_more(m: int) -> None:
     q = np.array([0.5, 0.3, 0.2])
     mdp, policy = independent_model(q, 2), np.array([[0.3, 0.7], [0.5, 0.5], [0.9, 0.1]])
@@ -129,7 +130,7 @@ def test_on_a_cycle_everything_is_certain(m: int) -> None:
 # --- second methods ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", tiered(range(6)))
 def test_expected_steps_are_those_of_the_distribution_iterated_step_by_step(seed: int) -> None:
     mdp, rng = random_model(seed), np.random.default_rng(seed)
     m = rng.integers(0, 40, size=(5, 3))
@@ -212,7 +213,7 @@ def test_simulated_visits_have_the_expected_mean_at_expected_steps() -> None:
 # --- what no policy can beat ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", tiered(range(5)))
 def test_no_policy_beats_the_lower_bounds(seed: int) -> None:
     mdp = random_model(seed)
     m = np.random.default_rng(seed).integers(1, 50, size=(5, 3))
@@ -248,6 +249,7 @@ def test_the_bound_on_expected_visits_holds_for_every_behaviour_and_is_close() -
     assert bound > 0.8 * next(n for n in range(bound, 10 * bound) if reachable(n))
 
 
+@pytest.mark.thorough
 def test_more_visits_and_less_risk_take_more_steps() -> None:
     mdp = envs.four_rooms()
     few, many = budget(mdp, visits=2), budget(mdp, visits=3)

@@ -10,6 +10,7 @@ from rhocover import MDP, Coverage, Occupancies
 from rhocover.theory import limits as limits_module
 from rhocover.theory.limits import Limits, find_limits
 from small_models import random_model
+from tiers import tiered
 
 INF = float("inf")
 RHOS = [0, 0.3, 0.5, 1, 1.5, 2, 8, 64, INF]
@@ -42,8 +43,8 @@ def random_occupancy(members: Occupancies, rng) -> np.ndarray:
 # --- prices -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_prices_are_a_level_and_a_potential_and_bound_every_occupancy(model, rho):
     members, coverage, d_star, limits = solved(model, rho, weights(model, 1))
     lifted = limits.level + members.flow.toarray().T @ limits.potential
@@ -57,8 +58,8 @@ def test_prices_are_a_level_and_a_potential_and_bound_every_occupancy(model, rho
         assert coverage.value(random_occupancy(members, rng)) <= limits.value + 1e-12 * (1 + abs(best))
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_the_controllable_part_is_never_negative_on_or_off_the_set(model, rho):
     """Fenchel-Young holds for every d, so for visits of every run."""
     members, coverage, _, limits = solved(model, rho, weights(model, 2))
@@ -109,8 +110,8 @@ def test_the_conjugate_is_the_largest_value_minus_price(rho):
         assert coverage.value(d) - g @ d <= limits.conjugate + 1e-12 * size
 
 
-@pytest.mark.parametrize("factor", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("factor", tiered([0.5, 1.0, 3.0]))
+@pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_any_potential_gives_a_bound_and_is_scaled_to_the_best_along_it(rho, factor):
     """Prices total + A'nu >= 0 for nu three times too large, too: no multiple of them bounds U* better."""
     members, coverage, d_star, _ = solved("random", rho, weights("random", 4))
@@ -203,8 +204,8 @@ def test_nothing_depends_on_the_scale_of_the_weights(factor):
     assert scaled.sigma == pytest.approx(plain.sigma, rel=1e-9)
 
 
-@pytest.mark.parametrize("rho", [0, 0.5, 1, 2, 8])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("rho", tiered([0, 0.5, 1, 2, 8], short=[2]))
+@pytest.mark.parametrize("model", tiered(MODELS))
 def test_random_probes_estimate_the_same_trace(model, rho, monkeypatch):
     """Within 5 standard errors: for a mean of 200 that fails by chance once in a million."""
     exact = solved(model, rho)[3].kappa_min
@@ -241,7 +242,7 @@ def test_where_the_value_leaves_float64_there_is_nan_and_no_warning(rho):
     assert np.isnan(limits.bregman(np.full(12, 1 / 12)))
 
 
-@pytest.mark.parametrize("rho", [0.5, 1, 2, INF])
+@pytest.mark.parametrize("rho", tiered([0.5, 1, 2, INF], short=[2]))
 def test_pairs_without_weight_have_no_price_of_their_own_and_take_up_any_residual(rho):
     mu = weights("larger", 7)
     mu[::4] = 0.0

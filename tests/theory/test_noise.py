@@ -134,6 +134,7 @@ def test_a_chain_of_two_states_scatters_by_all_that_its_gap_allows(p: float, q: 
     assert variance_of_visits(chain, stationary, n) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_the_bound_of_lemma_6_is_an_order_of_magnitude_above_what_happens() -> None:
     """The largest deviation that 5% of 400 runs exceed is a tenth to a fortieth of the bound for delta = 5%."""
     mdp, rho, num_steps = RIVER, 2.0, 200_000

@@ -17,6 +17,7 @@ from many_runs import exponent, many_runs
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.planning.problem import Objective
 from small_models import random_model
+from tiers import tiered
 
 MODELS = {"river": rc.envs.river_swim(), "random": random_model(3, 5, 3, holes=0.3)}
 
@@ -88,6 +89,7 @@ def exponent_of_algorithm_1(problem: Problem, eta: float | None) -> tuple[float,
     return exponent(runs.steps, runs.steered)  # xi itself, less a martingale of mean zero
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("model", "rho"), [("river", 1.0), ("river", 2.0), ("random", 2.0)])
 def test_the_suboptimality_of_algorithm_1_falls_faster_than_the_theorem_promises(
     model: str, rho: float
@@ -103,6 +105,7 @@ def test_the_suboptimality_of_algorithm_1_falls_faster_than_the_theorem_promises
     assert slope + 5 * error < -1 / 3
 
 
+@pytest.mark.thorough
 def test_a_floor_above_the_optimum_is_not_mistaken_for_convergence() -> None:
     """With 2 eta = 1.15 min d* (E11) xi tends to a bias, and the exponent is above -1/3 by 5 standard errors."""
     problem = make_problem(MODELS["river"], Objective(2.0))
@@ -125,7 +128,7 @@ def test_a_negative_suboptimality_breaks_the_printed_recursion_and_its_positive_
     assert ((1 - beta) * xi <= (1 - 1 / k) * np.maximum(xi, 0)).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", tiered(range(20)))
 def test_the_printed_bound_survives_recursions_of_either_sign(seed: int) -> None:
     """From any xi_q, and with anything below b/k^2 added: K xi_K <= q xi_q^+ + 2 b log K at every K."""
     rng, q, b = np.random.default_rng(seed), 3, 0.7

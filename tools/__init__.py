@@ -1,0 +1,1 @@
+"""What developers run: release, mutation testing, bars, and figures about the source."""

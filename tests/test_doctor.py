@@ -37,7 +37,7 @@ def test_all_is_well_here_and_every_part_is_told():
     assert [f"{f.name}: {f.text}" for f in found.failures] == []
     assert found.is_well
     assert {"rhocover", "ordering", "BLAS", "compiler", "compiled code"} <= {f.name for f in found.machine}
-    assert [f.name for f in found.trials] == list(diagnose.TRIALS)
+    assert [f.name for f in found.trials] == list(DIAGNOSING.TRIALS)
     assert all(f.status == OK and f.text for f in found.trials)
 
 
@@ -60,7 +60,7 @@ def wrong_order(monkeypatch):
 
 
 def boasting_certificate(monkeypatch):
-    real = diagnose.plan
+    real = DIAGNOSING.plan
     monkeypatch.setattr(
         diagnose, "plan", lambda *a, **k: dataclasses.replace(p := real(*a, **k), divergence=p.divergence + 0.01)
         if "method" not in k else real(*a, **k)
@@ -68,7 +68,7 @@ def boasting_certificate(monkeypatch):
 
 
 def wide_certificate(monkeypatch):
-    real = diagnose.plan
+    real = DIAGNOSING.plan
     monkeypatch.setattr(DIAGNOSING, "plan", lambda *a, **k: dataclasses.replace(real(*a, **k), gap=1e-7))
 
 
@@ -82,14 +82,14 @@ def no_sparse_solver(monkeypatch):
 
 
 def wrong_linear_program(monkeypatch):
-    real = diagnose.best_response
+    real = DIAGNOSING.best_response
     monkeypatch.setattr(
         diagnose, "best_response", lambda members, reward, method: real(members, reward * (1 + 1e-6 * (method == "lp")), method=method)
     )  # fmt: skip
 
 
 def loops_that_differ(monkeypatch):
-    real = diagnose.plain_loops
+    real = DIAGNOSING.plain_loops
     monkeypatch.setattr(
         diagnose, "plain_loops", lambda: _with(real(), find=lambda cumulative, low, high, u: low)
     )
@@ -105,7 +105,7 @@ def no_checkpoint(monkeypatch):
 
 
 def other_luck_after_resuming(monkeypatch):
-    real = diagnose.resume
+    real = DIAGNOSING.resume
     monkeypatch.setattr(
         diagnose, "resume", lambda out: dataclasses.replace(run := real(out), visits=run.visits[::-1].copy())
     )
@@ -120,7 +120,7 @@ def damage_not_noticed(monkeypatch):
 
 
 def steps_that_are_not_counted(monkeypatch):
-    real = diagnose.explore
+    real = DIAGNOSING.explore
     monkeypatch.setattr(
         diagnose, "explore", lambda env, rho, num_steps, **k: real(env, rho, num_steps - 1, **k)
     )
@@ -147,7 +147,7 @@ SABOTAGE = {
 
 
 def test_every_trial_is_broken_below():
-    assert set(SABOTAGE) == set(diagnose.TRIALS)
+    assert set(SABOTAGE) == set(DIAGNOSING.TRIALS)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_every_trial_is_broken_below():
 )
 def test_a_trial_fails_when_its_piece_is_broken_and_says_what_to_do(name, sabotage, word, monkeypatch):
     sabotage(monkeypatch)
-    found = run_trial(name, diagnose.TRIALS[name])
+    found = run_trial(name, DIAGNOSING.TRIALS[name])
     assert found.status == FAILED
     assert word in found.text
     assert "pip install" in found.way_out
@@ -262,21 +262,21 @@ def test_a_release_candidate_counts_by_its_numbers_and_unknown_bounds_are_left_t
 
 def test_a_folder_that_cannot_be_written_to_fails_with_the_way_out(tmp_path, monkeypatch):
     monkeypatch.setattr(DIAGNOSING, "is_writable", lambda folder: False)
-    found = {f.name: f for f in diagnose.backend_findings()}
+    found = {f.name: f for f in DIAGNOSING.backend_findings()}
     assert found["compiled code"].status == found["temporary files"].status == FAILED
     assert "NUMBA_CACHE_DIR" in found["compiled code"].way_out
     assert "TMPDIR" in found["temporary files"].way_out
 
 
 def test_writable_is_tried_not_guessed(tmp_path, monkeypatch):
-    assert diagnose.is_writable(tmp_path)
-    assert not diagnose.is_writable(tmp_path / "missing")
+    assert DIAGNOSING.is_writable(tmp_path)
+    assert not DIAGNOSING.is_writable(tmp_path / "missing")
 
     def fail(**options):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", fail)
-    assert not diagnose.is_writable(tmp_path)
+    assert not DIAGNOSING.is_writable(tmp_path)
 
 
 def test_a_cold_cache_is_said_before_it_takes_time(rhocover, monkeypatch, tmp_path):
@@ -290,11 +290,11 @@ def test_a_cold_cache_is_said_before_it_takes_time(rhocover, monkeypatch, tmp_pa
 
 def test_compiled_code_that_is_not_kept_is_a_note_with_the_way_out(monkeypatch):
     monkeypatch.setattr(DIAGNOSING, "cache_folder", lambda: None)
-    found = {f.name: f for f in diagnose.backend_findings()}["compiled code"]
+    found = {f.name: f for f in DIAGNOSING.backend_findings()}["compiled code"]
     assert found.status == NOTE
     assert "compiles anew" in found.text
     assert "NUMBA_CACHE_DIR" in found.way_out
-    assert not diagnose.is_warm()
+    assert not DIAGNOSING.is_warm()
 
 
 def test_no_compiler_at_all_is_a_note():
@@ -331,7 +331,7 @@ def test_what_else_hinders_loading_is_said_with_the_way_out():
 
 
 def test_plain_loops_share_nothing_that_is_compiled():
-    names = diagnose.plain_loops()
+    names = DIAGNOSING.plain_loops()
     assert not any(hasattr(value, "py_func") for value in names.values())
     assert names["find"](np.array([0.2, 1.0]), 0, 1, 0.5) == 1
 
@@ -339,6 +339,6 @@ def test_plain_loops_share_nothing_that_is_compiled():
 def test_the_trials_leave_nothing_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    diagnose.files()
-    diagnose.resumed()
+    DIAGNOSING.files()
+    DIAGNOSING.resumed()
     assert list(Path(tmp_path).iterdir()) == []

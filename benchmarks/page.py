@@ -21,14 +21,15 @@ from rhocover.files import write_atomically
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FOLDER, PAGE = "benchmarks", "benchmarks.md"
 HEAD = """\
-# Side by side with everything else
+# Benchmarks against other libraries
 
-What people use instead, beside this library: the same problems, in one run on one machine. Each section says
-in which form the others run. A **ratio** is theirs over ours of something of which less is better (seconds,
-memory, distance from the best coverage), so more than 1 means that this library is ahead. What was achieved
-stands beside each time.
+This page compares rhocover with what people use instead: the same problems, in one run on one machine. Each
+section says how the others are run. A **ratio** is their value divided by ours, for something of which less
+is better (seconds, memory, distance from the best coverage), so more than 1 means that this library is ahead.
+Each time is shown with the accuracy that was reached.
 
-`make bench` measures again and writes this page. Every number comes from the files in `docs/benchmarks`.
+`make bench` repeats the measurements and writes this page. Every number comes from the files in
+`docs/benchmarks`.
 """
 BEHIND = "## Where we are behind"
 NOWHERE = "In none of the rows below."

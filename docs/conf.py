@@ -1,9 +1,9 @@
 """How the site is built: `sphinx-build -W --keep-going -b html docs out/docs`.
 
 Everything a page needs is in the site: no script, style, font or picture comes over the network.
-Mathematics is written in Unicode; a page that needs more says so at its top, writes LaTeX, and is shown
-as MathML (see `_ext/mathml.py`). Tutorials are executed when they
-changed; a page whose packages are missing is shown without its results rather than not at all.
+Pages write mathematics as LaTeX, `$...$`, which becomes MathML when the site is built (`_ext/mathml.py`).
+Tutorials are executed when they have changed; a page whose packages are missing is shown without its results
+instead of being left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ os.environ["PATH"] = os.pathsep.join(
     [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
 )  # `rhocover`
 
-from tutorials import NEEDS, missing, quiet_kernels
+from tutorials import NEEDS, missing, prepare_kernels
 
 import rhocover
 
@@ -36,7 +36,8 @@ default_role = "code"
 smartquotes = False  # `""` is code, not a quotation
 
 # Markdown.
-myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist"]
+myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_dmath_double_inline = False
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 suppress_warnings = ["mystnb.unknown_mime_type"]
@@ -44,7 +45,7 @@ suppress_warnings = ["mystnb.unknown_mime_type"]
 # Tutorials.
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(Path(__file__).parent.parent / "out" / "docs-cache")
-quiet_kernels(Path(nb_execution_cache_path, "ipython"))
+prepare_kernels(Path(nb_execution_cache_path, "ipython"))
 nb_execution_timeout = 1800  # seconds for a cell: a machine may be busy, only a hang is ended
 nb_execution_raise_on_error = True
 nb_execution_excludepatterns = [page for page in NEEDS if missing(page)]

@@ -232,13 +232,13 @@ def section(result: dict[str, Any]) -> str:
     cases = list(dict.fromkeys(row["case"] for row in result["rows"]))
     peers = list(dict.fromkeys(row["peer"] for row in result["rows"]))
     parts = [
-        f"A walk over {result['pairs']} pairs. The short scripts count the pairs and say the worst ratio and "
-        "D₂; they read only the two columns that takes. The long one also counts transitions and finds the "
-        "best with CVXPY and Clarabel, without checks, certificate and error bars. An audit reads and checks "
-        "all four columns, counts transitions, "
-        "and finds the best that the data's own model allows, the gap to it, a certificate and error bars, "
-        "at a price that does not grow with the data; *to count* is the part of it that short scripts do as "
-        f"well. Processor time of all threads, the least of {result['runs']} runs in turn.",
+        f"A random walk over {result['pairs']} pairs. The short scripts count the pairs and compute the "
+        "worst ratio and D₂; they read only the two columns needed for that. The long one also counts "
+        "transitions and computes the best plan with CVXPY and Clarabel, without checks, certificate or "
+        "error bars. An audit reads and checks all four columns, counts transitions, and computes the best "
+        "plan of the estimated model, the gap, a certificate and error bars, at a cost that does not grow "
+        "with the data. *To count* is the part that the short scripts do too. Times are processor time of "
+        f"all threads, the minimum of {result['runs']} alternating runs.",
         "The figures are the same: all counts agree, and the largest relative difference is "
         f"{report.number(result['difference'], 2)}.",
     ]

@@ -172,17 +172,17 @@ def section(result: dict[str, Any]) -> str:
     """Returns the pictures, and a table for each environment."""
     best = result["best"]
     parts = [
-        f"After {result['steps']:,} steps, {result['seeds']} seeds, even weights; mean ± standard error. "
-        "The worst ratio is that of the pair with the smallest share of its target (ours at rho = ∞), D₂ the "
-        "divergence (ours at rho = 2). *Excess* is the distance from the best possible as a multiple of "
-        "ours that knows as much; where an excess is within noise, twice its standard error stands in its "
-        "place. Each system plays on the terms it was written for and for its own aim: one that goes for "
-        "even states or a small model error is not meant to cover pairs evenly, and the column says so. "
-        f"Episodes of {HORIZON} steps restart, which changes what is possible; the best possible here is "
-        "without restarts. The cited systems are this library's own implementations from their papers, with "
-        "default settings that were not tuned for these models; for *rlberry, best form* the form and the "
-        "horizon were searched for each model, by the worst ratio and on other seeds. Seconds are processor "
-        "time of one run, where it was taken.",
+        f"After {result['steps']:,} steps, {result['seeds']} seeds, equal weights; mean ± standard error. "
+        "The worst ratio is that of the pair with the smallest share of its target (ours at rho = ∞), D₂ is "
+        "the divergence (ours at rho = 2). *Excess* is the distance from the best possible, as a multiple of "
+        "that of our explorer with the same knowledge; where an excess is within noise, twice its standard "
+        "error is used instead. Each method runs under the conditions it was written for and optimises its "
+        "own objective: one that aims at even states or a small model error is not meant to cover pairs "
+        f"evenly, and the column says so. Episodes of {HORIZON} steps restart, which changes what is "
+        "possible; the best possible value shown is without restarts. The published methods are our own "
+        "implementations from their papers, with default settings that were not tuned for these models. For "
+        "*rlberry, best form* the form and the horizon were searched for each model, by the worst ratio and "
+        "on other seeds. Seconds are processor time of one run, where it was measured.",
         *(
             f"![{SYMBOLS[name]} against steps in each environment](benchmarks/{picture})"
             for name, picture in PICTURES.items()

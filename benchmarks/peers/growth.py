@@ -172,10 +172,11 @@ def slope(x: list[float], y: list[float]) -> dict[str, Any]:
 def section(result: dict[str, Any]) -> str:
     """Returns the exponents, and a table of sizes for each kind of model and rho."""
     words = (
-        "Grids that slip and random graphs (Garnet, 4 actions, 5 successors), random weights, each plan in a "
-        "process of its own. Memory is what the process grows by, the model included. Exponents are slopes "
-        f"of log seconds over log states from {result['from']:,} states on. Clarabel has its fastest form "
-        f"and {result['limit']:g} s for a solve; after a failure no larger model of the kind is tried."
+        "Slippery grids and random graphs (Garnet, 4 actions, 5 successors) with random weights, each plan "
+        "in its own process. Memory is the growth of the process, including the model. Exponents are slopes "
+        f"of log seconds over log states, from {result['from']:,} states on. Clarabel uses its fastest "
+        f"formulation with a time limit of {result['limit']:g} s; after a failure no larger model of the "
+        "same kind is tried."
     )
     fits = [
         [fit["kind"], f"{float(fit['rho']):g}", fit["who"], f"{fit['points']}", _exponent(fit)]

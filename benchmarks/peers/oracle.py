@@ -194,11 +194,11 @@ def section(result: dict[str, Any]) -> str:
     rows = result["rows"]
     words = (
         f"The best policy for a random reward, discounted by {result['discount']:g} and on average, from "
-        f"nothing (cold) and from the answer to a reward that was {100 * result['change']:g}% different "
-        "(warm). The peers take the fastest of their methods, to the loosest tolerance that is right to 1e-6 "
-        "of the largest reward; from the model in their own format, which is not timed. Beside their times "
-        "stands what their policies lose. Ours includes the occupancy and a certified bound. An answer may "
-        f"take {result['limit']:g} s. quantecon has no average reward."
+        f"scratch (cold) and from the answer to a reward that was {100 * result['change']:g}% different "
+        "(warm). The peers use the fastest of their methods, with the loosest tolerance that is accurate to "
+        "1e-6 of the largest reward. Converting the model to their format is not timed. The loss of their "
+        "policies is shown with their times. Ours includes the occupancy and a certified bound. The time "
+        f"limit of an answer is {result['limit']:g} s. quantecon has no average reward."
     )
     parts = [words]
     for criterion in dict.fromkeys(row["criterion"] for row in rows):

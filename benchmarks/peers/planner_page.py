@@ -13,20 +13,18 @@ def section(result: dict[str, Any]) -> str:
     """Returns how much longer each peer took, how accurate it was, and how often it failed."""
     rows = result["rows"]
     words = (
-        "From the model to the occupancy; weights are random in [0.1, 1]. The peers solve the program in "
-        "variables scaled by the number of pairs, and the fastest of all forms that are right counts; *as "
-        "first written* is the definition typed into CVXPY with its default solver. Times are the least of "
-        f"{result['runs']} runs (one, where a run takes longer than a quarter of a second), in seconds of "
-        "the processor or of the clock, whichever are fewer. A solve may take "
-        f"{result['limit']:g} s, one of SCS {result['limit of SCS']:g} s. **An answer fails** if it is not "
-        "there, or if its divergence or its flow (in units of a pair's mean share) is off by more than 1e-6."
+        "From the model to the occupancy, with random weights in [0.1, 1]. The peers solve the program in "
+        "variables scaled by the number of pairs; the fastest of all correct formulations counts. *As first "
+        "written* is the definition typed into CVXPY with its default solver. Times are the minimum of "
+        f"{result['runs']} runs (one, where a run takes longer than a quarter of a second), in processor or "
+        "wall-clock seconds, whichever is less. The time limit of a solve is "
+        f"{result['limit']:g} s ({result['limit of SCS']:g} s for SCS). **An answer fails** if there is "
+        "none, or if its divergence or its flow (in units of a pair's mean share) is off by more than 1e-6."
     )
     parts = [words, _summary(rows)]
     for peer in dict.fromkeys(row["peer"] for row in rows):
         parts += [f"### {peer}", _table([row for row in rows if row["peer"] == peer])]
-    parts.append(
-        "HiGHS solves linear and quadratic programs: the worst case is a linear one, no other rho is either."
-    )
+    parts.append("HiGHS solves linear and quadratic programs, and only rho = inf is one (linear).")
     return "\n\n".join(parts)
 
 

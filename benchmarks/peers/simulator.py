@@ -137,11 +137,11 @@ def pearson(mdp: rc.MDP, counts: np.ndarray) -> tuple[float, int]:
 def section(result: dict[str, Any]) -> str:
     """Returns the table of times, and what the test of the law said."""
     words = (
-        "All play the uniformly random policy with automatic resets and count the visits of pairs; ours "
-        "and NumPy's count transitions. Processor time, the least of "
-        f"{result['runs']} runs in turn; building the environment and compiling are left out. *As made* is "
-        "what `gymnasium.make` returns, *bare* is without its wrappers; the vector holds "
-        f"{result['copies']} copies, beside {result['chains']:,} chains of ours."
+        "All play the uniformly random policy with automatic resets and count the visits of pairs; ours and "
+        "NumPy's count transitions. Times are processor time, the minimum of "
+        f"{result['runs']} alternating runs, without building the environment and compiling. *As made* is "
+        "what `gymnasium.make` returns, *bare* is without its wrappers. The vector environment has "
+        f"{result['copies']} copies, compared with {result['chains']:,} chains of ours."
     )
     rows = [
         [row["case"], row["peer"], f"{1 / row['ours'] / 1e6:.1f} million",

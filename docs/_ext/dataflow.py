@@ -1,7 +1,7 @@
-"""The picture of the data flow: what becomes of a model, an environment and a data set.
+"""The picture of the data flow: from models, environments and data sets to results.
 
-Boxes are values or steps, with the file that holds them; arrows are what is passed. It is inline SVG whose
-colours are those of the page, in light and in dark.
+Boxes are values or steps, with the file that holds them; arrows show what is passed. It is inline SVG in the
+colours of the page, light or dark.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ ARROWS: tuple[tuple[tuple[int, int], ...], ...] = (
 ROWS = ((10, 24, "plan"), (10, 214, "explore, collect"), (10, 464, "audit, top up"))
 NOTES = (
     (683, 320, "a block of steps"),
-    (487, 320, "what was seen"),
+    (487, 320, "what was visited"),
     (600, 183, "d*, policy, potential"),
 )
 
@@ -115,7 +115,7 @@ def _arrow(points: tuple[tuple[int, int], ...]) -> str:
 
 def _caption() -> str:
     return (
-        "<figcaption>What is given stands on the left, what is handed back on the right. Exploring is a "
-        "circle: the belief is what is known of the model, the explorer turns it into a block of steps, the "
-        "world takes them, and the visits renew the belief.</figcaption>"
+        "<figcaption>Inputs are on the left, results on the right. Exploring is a loop: the belief is what "
+        "is known of the model, the explorer turns it into a block of steps, the world takes these steps, "
+        "and the visits update the belief.</figcaption>"
     )

@@ -2,9 +2,9 @@
 
 The house writes docstrings as plain text: `code` in single backticks, *emphasis*, **bold**, lists, tables,
 blocks indented by four spaces for equations and listings, and `>>>` examples. A star or an underscore
-elsewhere is mathematics (d*, t_k). This file turns such a text into lines that autodoc can parse, and adds
-what autodoc does not see: the fields of a dataclass with the comments beside them, and the members of an
-enumeration.
+elsewhere is mathematics (d*, t_k). This file turns such a text into lines that autodoc can parse, with the
+equations typeset (`equations`), and adds what autodoc does not see: parameters with their meaning
+(`parameters`), the fields of a dataclass with the comments beside them, and the members of an enumeration.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ import textwrap
 import tokenize
 from io import StringIO
 from typing import Any
+
+from equations import equation
+from parameters import table_of
 
 INLINE = re.compile(
     r"(?P<code>`[^`]+`)|(?P<bold>\*\*\S(?:[^*]*\S)?\*\*)|(?P<emphasis>(?<![\w*])\*[A-Za-z][^*`]*?(?<=[\w.,])\*(?![\w*]))"
@@ -38,7 +41,9 @@ def _block(lines: list[str]) -> list[str]:
     if lines[0].lstrip().startswith(">>>"):
         return lines
     if all(line.startswith("    ") for line in lines):
-        return ["::", "", *lines]
+        formulas = equation(lines)
+        shown = [part for line in formulas or () for part in (".. math::", "", f"   {line}", "")]
+        return shown or ["::", "", *lines]
     if all(line.strip().startswith("|") for line in lines):
         return _table([[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines])
     return _paragraph(lines)
@@ -138,12 +143,13 @@ def _meaning(kind: str, note: str) -> str:
     return f"{shown}: {inline(note)}" if shown and note else shown or inline(note)
 
 
-def process(_app: Any, _what: str, _name: str, thing: Any, _options: Any, lines: list[str]) -> None:
+def process(_app: Any, _what: str, name: str, thing: Any, _options: Any, lines: list[str]) -> None:
     """Rewrites the docstring that autodoc has read, in place."""
     text = "\n".join(lines)
     if dataclasses.is_dataclass(thing) and text.startswith(f"{getattr(thing, '__name__', '')}("):
         text = ""  # the one that `dataclass` makes up
-    lines[:] = [*convert(text), *members_table(thing)]
+    summary, _, rest = text.partition("\n\n")
+    lines[:] = [*convert(summary), *table_of(name, thing, inline), *convert(rest), *members_table(thing)]
 
 
 def shorten(

@@ -29,10 +29,10 @@ def headline(folder: Path = FOLDER) -> str:
         return ""
     return "\n\n".join(
         [
-            "## Beside what people use instead",
+            "## Compared with what people use instead",
             "\n".join(["```{raw} html", "<div class='figures'>", *found, "</div>", "```"]),
-            "Ratios of one run on one machine; more than 1 means that this library is ahead. "
-            "[All rows](benchmarks.md), also those in which we are behind, and why.",
+            "Ratios from one run on one machine; more than 1 means that this library is ahead. "
+            "[All rows](benchmarks.md) include those in which it is behind, with the reason.",
         ]
     )
 

@@ -1,8 +1,8 @@
-"""The picture of the first page: what random actions, maximum entropy and two plans visit on one frozen lake.
+"""The picture on the first page: what random actions, maximum entropy and two plans visit on a frozen lake.
 
 Each cell is a state, each of its triangles a state-action pair, its colour the pair's share of the visits
-relative to the share that it was to get (all alike). The picture is inline SVG whose lines and letters take
-the colours of the page, so that it is right in light and in dark.
+relative to its target share (the same for all). The picture is inline SVG whose lines and letters take
+the colours of the page, in light and in dark mode.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rhocover.checks import FloatArray
 
 CELL, TOP = 22, 44
 RHO, TIMES, ENDLESS = chr(0x3C1), chr(0xD7), chr(0x221E)
-FAINTEST = 1e-3  # a share of its due from which on a pair has the last colour
+FAINTEST = 1e-3  # of its target share: pairs below it have the last colour
 
 
 def landing() -> str:
@@ -95,22 +95,23 @@ def _hex(height: float) -> str:
 def _scale() -> str:
     stops = "".join(f"<stop offset='{i / 8:g}' stop-color='{_hex(0.04 + 0.9 * i / 8)}'/>" for i in range(9))
     labels = "".join(
-        f"<text class='note' x='{140 + 360 * i / 3:g}' y='34' text-anchor='{anchor}'>{text}</text>"
+        f"<text class='note' x='{10 + 380 * i / 3:g}' y='34' text-anchor='{anchor}'>{text}</text>"
         for i, (text, anchor) in enumerate(
             [("1/1,000 or less", "start"), ("1/100", "middle"), ("1/10", "middle"), ("its share", "end")]
         )
     )
     return (
-        "<svg class='scale' viewBox='0 0 640 40' role='img' aria-label='colour scale'><defs>"
+        "<svg class='scale' viewBox='0 0 400 40' role='img' aria-label='Colour scale: share of the visits, "
+        "from 1/1,000 or less of the target share to all of it'><defs>"
         f"<linearGradient id='shares'>{stops}</linearGradient></defs>"
-        f"<rect x='140' y='4' width='360' height='14' rx='3' fill='url(#shares)'/>{labels}</svg>"
+        f"<rect x='10' y='4' width='380' height='14' rx='3' fill='url(#shares)'/>{labels}</svg>"
     )
 
 
 def _caption(mdp: rc.MDP) -> str:
     return (
         f"<figcaption>FrozenLake-v1 (8{TIMES}8): {mdp.num_states} states, {mdp.num_pairs} state-action pairs,"
-        " one triangle each. Every pair is to get the same share of the visits; its colour is what it does "
-        f"get in the long run. The last three are optimal for their {RHO}, with a proof that nothing does "
-        "better; the last one treats the worst pair as well as this lake allows.</figcaption>"
+        " one triangle each. Every pair should get the same share of the visits; its colour shows what it "
+        f"gets in the long run. The last three are optimal for their {RHO}, with a proof that no policy does "
+        "better. The last one gives the worst pair as much as this lake allows.</figcaption>"
     )

@@ -1,4 +1,4 @@
-"""What running the notebooks of the site takes: packages, and kernels that keep quiet."""
+"""What the notebooks of the site need to run: packages, and kernels with their own settings."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ def missing(page: str) -> list[str]:
     return [name for name in NEEDS.get(page, ()) if importlib.util.find_spec(name) is None]
 
 
-def quiet_kernels(folder: Path) -> None:
-    """Gives the kernels a profile of their own: nobody's settings play a part, and only errors are told."""
+def prepare_kernels(folder: Path) -> None:
+    """Gives the kernels a profile of their own: no user's settings, only errors logged, our figures."""
     profile = folder / "profile_default"
     profile.mkdir(parents=True, exist_ok=True)
     (profile / "ipython_kernel_config.py").write_text(
-        'get_config().IPKernelApp.log_level = "ERROR"\n', "utf-8"
+        f"import sys\nsys.path.append({str(Path(__file__).parent)!r})\n"
+        'get_config().IPKernelApp.log_level = "ERROR"\n'
+        'get_config().IPKernelApp.extensions = ["notebook_figures"]\n',
+        "utf-8",
     )
     os.environ["IPYTHONDIR"] = str(folder)

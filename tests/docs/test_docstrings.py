@@ -33,7 +33,12 @@ def texts(tree: document, kind: str) -> list[str]:
         ),
         ("keeps its *relative* accuracy, d* too", "emphasis", ["relative"]),
         ("**k_delta** is not worked out", "strong", ["k_delta"]),
-        ("A sum:\n\n    U = sum_i mu_i^rho\n    V = *x*", "literal_block", ["U = sum_i mu_i^rho\nV = *x*"]),
+        ("A sum:\n\n    U = sum_i mu_i^rho", "math_block", [r"U = \sum_{i} \mu _{i}^{\rho }"]),
+        (
+            "A listing:\n\n    model.safetensors   the model",
+            "literal_block",
+            ["model.safetensors   the model"],
+        ),
         ("It records:\n- `a`: one\n  and more\n- b", "list_item", ["a: one\nand more", "b"]),
         ("* `rhocover demo`  shows it\n* two", "list_item", ["rhocover demo  shows it", "two"]),
         (">>> 1 + 1\n2", "doctest_block", [">>> 1 + 1\n2"]),

@@ -1,12 +1,14 @@
-"""The site is built without a warning, needs no network to be read, and holds every public name.
+"""The site is built without a warning, needs no network, fits a phone, and holds every public name.
 
 It is built without running the notebooks, whose cells have a test of their own.
 """
 
 from __future__ import annotations
 
+import html
 import importlib
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import pytest
 from extensions import DOCS, PAGES, name_of
 
 import rhocover
-from chromium import needs_browser, rendered
+from chromium import browse, needs_browser, rendered
 from patience import PATIENCE
 
 LOADING = {
@@ -33,13 +35,14 @@ pytestmark = pytest.mark.thorough  # the site is built, which `make docs` does, 
 
 
 class Page(HTMLParser):
-    """What a page loads by itself, where its links lead, and what can be linked to in it."""
+    """What a page loads by itself, where its links lead, what can be linked to in it, which pictures it has."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.loads: list[str] = []
         self.links: list[str] = []
         self.ids: set[str] = set()
+        self.pictures: list[tuple[str, str]] = []
         self.feed(path.read_text("utf-8"))
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
@@ -48,6 +51,10 @@ class Page(HTMLParser):
         self.loads += re.findall(r"url\(['\"]?([^'\")]+)", held.get("style", ""))
         self.links += [held["href"]] if tag == "a" and "href" in held else []
         self.ids |= {held["id"]} if "id" in held else set()
+        if tag == "img":
+            self.pictures.append((held.get("src", ""), held.get("alt", "")))
+        if tag == "svg" and held.get("role") == "img":
+            self.pictures.append(("svg", held.get("aria-label", "")))
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +162,50 @@ def test_docstrings_show_no_markup_of_their_own(site: Path) -> None:
         plain = re.sub(r"<[^>]+>", "", plain)
         assert not re.search(r"`|\*\*\w|::\s*$", plain, re.MULTILINE), path.name
         assert "TypeAliasForwardRef" not in text
+
+
+def test_every_picture_has_an_alternative_text(pages: dict[str, Page]) -> None:
+    """A sentence or a name, not the path of the file; those of notebooks are tested in `test_notebook_figures`."""
+    found = {(name, *picture) for name, page in pages.items() for picture in page.pictures}
+    assert {name for name, *_ in found} >= {"index.html", "inside.html", "benchmarks.html"}
+    assert {part for part in found if not part[2].strip() or part[2] == part[1]} == set()
+
+
+PHONE = 390  # pixels: the width of a usual phone
+WIDTHS = (
+    "addEventListener('load', () => { document.title = JSON.stringify([...document.querySelectorAll('iframe')]"
+    ".map(frame => [frame.name, frame.contentDocument.documentElement.scrollWidth])); });"
+)
+
+
+@needs_browser
+def test_no_page_is_wider_than_a_phone(site: Path, tmp_path: Path) -> None:
+    """Tables, formulas, code and figures scroll in boxes of their own; a page that does not is noticed."""
+    wide = site / "wide.html"
+    wide.write_text("<html><head></head><body><div style='width: 900px'>wide</div></body></html>", "utf-8")
+    shown = tmp_path / "phones.html"
+    frames = "".join(
+        map(phone, [path for path in sorted(site.rglob("*.html")) if path.name != "search.html"])
+    )
+    shown.write_text(
+        f"<!doctype html><head><title></title><script>{WIDTHS}</script></head><body>{frames}", "utf-8"
+    )
+    wide.unlink()
+    out, _ = browse("--dump-dom", shown.as_uri())
+    title = re.search(r"<title>(.*?)</title>", out, re.DOTALL)
+    assert title is not None
+    widths = {
+        Path(name).relative_to(site).as_posix(): width for name, width in json.loads(html.unescape(title[1]))
+    }
+    assert widths.pop("wide.html") > PHONE
+    assert len(widths) > 30
+    assert {name: width for name, width in widths.items() if width > PHONE} == {}
+
+
+def phone(path: Path) -> str:
+    """Returns a frame as wide as a phone that shows a page; its links and styles are found beside its file."""
+    text = path.read_text("utf-8").replace("<head>", f'<head><base href="{path.as_uri()}">', 1)
+    return f'<iframe name="{path}" style="width: {PHONE}px; height: 800px" srcdoc="{html.escape(text)}"></iframe>'
 
 
 @needs_browser

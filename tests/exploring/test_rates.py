@@ -35,9 +35,9 @@ def quantities(runs: Many) -> dict[str, np.ndarray]:
     """Returns what the page's rows are the means of, `[R, K]` each; the root of the second one is shown."""
     xi, energy = runs.suboptimality, runs.centred_energy(residual_form(runs.problem))
     return {
-        "ξ": runs.steered,
-        "root mean square of ξ": xi**2,
-        "positive part of ξ": np.maximum(xi, 0),
+        r"$\xi$": runs.steered,
+        r"root mean square of $\xi$": xi**2,
+        r"positive part of $\xi$": np.maximum(xi, 0),
         "Bregman part": runs.bregman - energy / (2.0 * runs.steps**2),
         "pathwise regret": runs.regret,
     }
@@ -101,8 +101,8 @@ def test_the_readme_says_what_the_table_says():
     rows = [
         ("pathwise regret", "feedback"),
         ("pathwise regret", "algorithm1"),
-        ("ξ", "algorithm1"),
-        ("ξ", "feedback"),
+        (r"$\xi$", "algorithm1"),
+        (r"$\xi$", "feedback"),
     ]
     assert re.findall(r"t\^(-\d\.\d\d)", readme) == [f"{table[row][-1][0]:.2f}" for row in rows]
 
@@ -120,7 +120,9 @@ def test_the_suboptimality_is_negative_as_often_as_the_page_says(explorer, share
 def test_the_regret_of_feedback_falls_twice_as_fast_as_its_bregman_part_and_four_times_as_fast_as_its_noise():
     """Exponents -2, -1 and -1/2: by 5 standard errors none of them is another's."""
     found = ours("feedback")
-    slopes = {name: found[name][-1] for name in ("pathwise regret", "Bregman part", "root mean square of ξ")}
+    slopes = {
+        name: found[name][-1] for name in ("pathwise regret", "Bregman part", r"root mean square of $\xi$")
+    }
     for (slope, error), expected in zip(slopes.values(), (-2, -1, -0.5), strict=True):
         assert (
             abs(slope - expected) <= ERRORS * error + 0.05
@@ -139,7 +141,9 @@ def test_no_explorer_has_a_suboptimality_without_the_noise_of_the_world():
     """Its root mean square is not below sigma/sqrt(t), which is all there is to feedback's."""
     sigma = problem().limits.sigma / np.sqrt(STEPS)
     for explorer in EXPLORERS:
-        root = ours(explorer)["root mean square of ξ"][:3]
+        root = ours(explorer)[r"root mean square of $\xi$"][:3]
         assert all(value >= noise - ERRORS * error for (value, error), noise in zip(root, sigma, strict=True))
-    for (value, error), noise in zip(ours("feedback")["root mean square of ξ"][1:3], sigma[1:], strict=True):
+    for (value, error), noise in zip(
+        ours("feedback")[r"root mean square of $\xi$"][1:3], sigma[1:], strict=True
+    ):
         assert abs(value - noise) <= ERRORS * error

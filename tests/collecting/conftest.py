@@ -30,10 +30,9 @@ def pages(request, monkeypatch) -> None:
     Tests that look at pages say so by asking for `real_pages`.
     """
     if "real_pages" not in request.fixturenames:
-        for name in ("collect", "top_up"):  # by name: the functions are called like their modules
-            module = importlib.import_module(f"rhocover.collecting.{name}")
-            monkeypatch.setattr(module, "page_of_collection", lambda found: "a page")
-            monkeypatch.setattr(module, "write_page", lambda page, path, overwrite: path.write_text(page))
+        module = importlib.import_module("rhocover.collecting.collect")  # by name: a function is called like it
+        monkeypatch.setattr(module, "page_of_collection", lambda found: "a page")
+        monkeypatch.setattr(module, "write_page", lambda page, path, overwrite: path.write_text(page))
 
 
 @pytest.fixture

@@ -30,7 +30,9 @@ def pages(request, monkeypatch) -> None:
     Tests that look at pages say so by asking for `real_pages`.
     """
     if "real_pages" not in request.fixturenames:
-        module = importlib.import_module("rhocover.collecting.collect")  # by name: a function is called like it
+        module = importlib.import_module(
+            "rhocover.collecting.collect"
+        )  # by name: a function is called like it
         monkeypatch.setattr(module, "page_of_collection", lambda found: "a page")
         monkeypatch.setattr(module, "write_page", lambda page, path, overwrite: path.write_text(page))
 

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from toy_environments import CAR, Counted, Ring, limited
 
 import rhocover as rc
-from rhocover.collecting.state_index import KEPT_STEPS as FIRST
+from rhocover.collecting.state_index import KEPT_STEPS
 from rhocover.errors import InvalidArgumentError
 from rhocover.learning.markov import FALSE_ALARM
 from rhocover.report.pages.html import page_html
@@ -330,7 +330,7 @@ def test_steps_are_kept_one_by_one_up_to_a_bound(monkeypatch):
     whole = rc.explore(limited(6), 2.0, 1200, model="learned")
     monkeypatch.setattr("rhocover.collecting.state_index.KEPT_STEPS", 500)
     run = rc.explore(limited(6), 2.0, 1200, model="learned")
-    assert run.markov.num_steps == 500 < whole.markov.num_steps == 1200 < FIRST
+    assert run.markov.num_steps == 500 < whole.markov.num_steps == 1200 < KEPT_STEPS
     assert run.tally.num_episodes == whole.tally.num_episodes >= 200
 
 

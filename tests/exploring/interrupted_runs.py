@@ -30,10 +30,11 @@ CHILD = """
 import json, os, signal, sys, time
 import rhocover as rc
 from rhocover import files
-from rhocover.exploring import checkpoints, simulator
+from rhocover.exploring.runs import checkpoint
+from rhocover.exploring.worlds import simulator
 
 out, options = sys.argv[1], json.loads(sys.argv[2])
-checkpoints.SECONDS, simulator.Simulator.batch_steps = options["seconds"], options["stretch"]
+checkpoint.SECONDS, simulator.Simulator.batch_steps = options["seconds"], options["stretch"]
 left = options["operations"]  # file operations until the end
 
 def counted(real):
@@ -61,7 +62,7 @@ def report(steps, num_steps):
 
 options["run"]["rho"] = float(options["run"]["rho"])
 print("ready", flush=True)
-if os.path.exists(os.path.join(out, checkpoints.SETTINGS)):
+if os.path.exists(os.path.join(out, checkpoint.SETTINGS)):
     rc.resume(out, report=report)
 else:
     rc.explore(rc.envs.river_swim(), **options["run"], out=out, report=report)

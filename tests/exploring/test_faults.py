@@ -363,11 +363,17 @@ def test_a_checkpoint_of_other_settings_is_another_runs(half):
     from rhocover.exploring.runs.checkpoint import settings_digest
     from rhocover.exploring.runs.explore import read_folder
 
-    settings = read_folder(half)
-    changes = {
-        "rho": 3.0, "num_steps": 3500, "seed": 1, "num_chains": 2, "trace_points": 3, "restrict": True,
-        "discount": 0.5, "horizon": 3, "start": np.eye(6)[2], "mu": np.full((6, 2), 2.0),
-        "explorer": rc.Algorithm1(rc.Constant(501)), "mdp": rc.envs.river_swim(num_states=7),
+    asked = read_folder(half)
+    spec, objective, criterion = asked.spec, asked.spec.objective, asked.spec.criterion
+    others = {
+        "num_steps": 3500, "seed": 1, "trace_points": 3, "explorer": rc.Algorithm1(rc.Constant(501)),
+        "model": rc.Learned(), "until": rc.EveryPair(3),
     }  # fmt: skip
-    digests = {settings_digest(replace(settings, **{name: value})) for name, value in changes.items()}
-    assert len(digests | {settings_digest(settings)}) == len(changes) + 1
+    specs = [replace(spec, **{name: value}) for name, value in others.items()]
+    weights = {"rho": 3.0, "mu": np.full((6, 2), 2.0)}
+    specs += [replace(spec, objective=replace(objective, **{key: value})) for key, value in weights.items()]
+    starts = {"restrict": True, "discount": 0.5, "horizon": 3, "start": np.eye(6)[2]}
+    specs += [replace(spec, criterion=replace(criterion, **{key: value})) for key, value in starts.items()]
+    runs = [replace(asked, spec=spec) for spec in specs]
+    runs += [replace(asked, num_chains=2), replace(asked, mdp=rc.envs.river_swim(num_states=7))]
+    assert len({settings_digest(run) for run in (asked, *runs)}) == len(runs) + 1

@@ -163,9 +163,10 @@ def test_a_disk_that_fails_while_it_locks_is_not_called_in_use(tmp_path, monkeyp
 FORKING = """
 import os, sys
 import rhocover as rc
-from rhocover.exploring import checkpoints, simulator
+from rhocover.exploring.runs import checkpoint
+from rhocover.exploring.worlds import simulator
 
-checkpoints.SECONDS, simulator.Simulator.batch_steps = 0.0, 100
+checkpoint.SECONDS, simulator.Simulator.batch_steps = 0.0, 100
 state = {}
 
 def report(steps, num_steps):

@@ -139,7 +139,7 @@ def _check_begin(world: Any, asked: dict[str, Any]) -> None:
 
     check_minari()
     encoding = Encoding(asked["states"], asked["actions"])
-    read = read_env_run(world, read_spec(asked), encoding, asked["step_timeout"])
+    read = read_env_run(world, read_spec(asked), encoding, asked.get("step_timeout"))
     if read.problem is not None:
         read.problem.check_plan()
     if asked["dataset_id"] is not None:

@@ -110,17 +110,14 @@ def top_up(
         with calling(model="env"):
             before = audit_tally(read, rho, mu, model=env)
         return TopUp(num_steps, before, predict_union(before, num_steps), None, None)
-    spec = RunSpec(
-        Objective(rho, mu), num_steps, model=model or _knowledge(env, states), seed=seed,
-    )  # fmt: skip
+    spec = RunSpec(Objective(rho, mu), num_steps, model=model or _knowledge(env, states), seed=seed)
     encoding = Encoding(states, actions)
     asked = read_env_run(env, spec, encoding, step_timeout)
     _check_actions(read, asked)
     before = audited(asked, read)
     predicted = predict_union(before, num_steps)
     asked = _after(asked, read)
-    folder = _folder(asked, out, dataset_id, resume)
-    with folder:
+    with _folder(asked, out, dataset_id, resume) as folder:
         repeat = command or repeat_call(asked, "top_up(data, ")
         found = make_collection(asked, folder, encoding, _shifted(report, read.num_steps), repeat)
     return TopUp(num_steps, before, predicted, audited(asked, read + found.tally), found)

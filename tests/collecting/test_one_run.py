@@ -57,7 +57,7 @@ def test_one_call_runs_an_explorer_in_every_world_and_reports_at_its_marks(kind)
 def test_explore_is_that_call(kind, make):
     world, spec = worlds()[kind]
     found, same = run(world, spec, Storage()), rc.explore(make(), 2.0, 300, model="learned", seed=3)
-    np.testing.assert_array_equal(found.tally.visits, same.tally.visits)
+    np.testing.assert_array_equal(found.tally.counts, same.tally.counts)
 
 
 def test_a_problem_is_read_once_for_each_plan(monkeypatch):

@@ -402,15 +402,15 @@ def test_polishing_leaves_a_finished_stage_alone_and_repairs_a_potential(grid):
 
 
 def test_a_cold_start_looks_ahead_with_runs_that_stop_and_a_warm_one_without(grid, monkeypatch):
-    cold, warm = [], []
+    cold, sweeps = [], []
     look, sweep = policy_iteration.first_look, policy_iteration.swept
     monkeypatch.setattr(policy_iteration, "first_look", lambda *given: cold.append(given[2]) or look(*given))
-    monkeypatch.setattr(policy_iteration, "swept", lambda *given: warm.append(given[3:]) or sweep(*given))
-    oracle = PolicyIteration(grid)
+    monkeypatch.setattr(policy_iteration, "swept", lambda *given: sweeps.append(given[3:]) or sweep(*given))
+    oracle, keep = PolicyIteration(grid), 1 - policy_iteration.STOP
     answer = oracle.respond(place(grid, 5))
-    assert (cold, warm) == ([1 - policy_iteration.STOP], [])
+    assert (cold, sweeps) == ([keep], [(keep, min(policy_iteration.FIRST_LOOK, grid.mdp.num_states))])
     oracle.respond(place(grid, 5), warm=answer)
-    assert (len(cold), warm) == (1, [(1.0, 30)])
+    assert (len(cold), sweeps[1:]) == (1, [(1.0, 30)])
 
 
 @pytest.mark.parametrize("method", ["policy_iteration", "value_iteration"])

@@ -16,7 +16,7 @@ from rhocover.linalg import normal_equations
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.report import figures
 from rhocover.report.figures.drawing import BOX, as_text, drawing, drawn, known
-from rhocover.report.pages import html
+from rhocover.report.pages import rendering as html
 
 
 def blas_threads() -> set[int]:

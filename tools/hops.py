@@ -48,7 +48,7 @@ def collect_audit_page() -> None:
     import gymnasium as gym
 
     from rhocover.report.pages.audit import page_of_audit
-    from rhocover.report.pages.html import write_page
+    from rhocover.report.pages.rendering import write_page
 
     with tempfile.TemporaryDirectory() as folder:
         data = rc.collect(gym.make("FrozenLake-v1"), rho=2.0, num_steps=2000, out=f"{folder}/data", seed=0)

@@ -10,6 +10,13 @@ whatever is wrong with the folder, the loops are compiled anew and the results a
   two processes wrote at once, is replaced.
 
 Numba chooses the folder: NUMBA_CACHE_DIR, else `__pycache__` beside the source, else the user's cache.
+
+Who besides this user can change a file or a folder.
+
+The system's own user can change everything, and so can whoever owns the root folder (inside a container
+the system's user may have another number). Many systems give each user a group of the same name with
+nobody else in it; such a group is the user. Where the system knows no such rights, nothing is said to be
+open to others.
 """
 
 from __future__ import annotations
@@ -30,11 +37,6 @@ from typing import Any
 from rhocover.errors import CacheWarning
 
 # Who besides this user can change a file or a folder.
-#
-# The system's own user can change everything, and so can whoever owns the root folder (inside a container
-# the system's user may have another number). Many systems give each user a group of the same name with
-# nobody else in it; such a group is the user. Where the system knows no such rights, nothing is said to be
-# open to others.
 
 ROOT = 0  # the number of the system's own user, and of its group
 

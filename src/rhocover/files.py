@@ -4,6 +4,20 @@ One format for everything the library saves: a safetensors file whose metadata h
 (kind, format version, library version, SHA-256 of all of it). Nothing is ever unpickled. A file is
 written under a temporary name in the same folder (`temporary`), fsynced and renamed, so that a reader sees
 the old file or the new one and never a part of either. A folder that is held (`locks`) is not made again.
+
+Tensors as the bytes of a safetensors file, put together here in one piece of memory.
+
+The bytes are those that safetensors' own writer gives. It holds three copies of them, and ends the
+process where there is no memory for one; here there is one copy, and a MemoryError.
+
+    8 bytes: length of the header | header, JSON, padded with blanks | tensors, widest numbers first
+
+Files that can be read to their end: no pipes, no devices, no bytes without number.
+
+Whoever names a file for us may put anything in its place. Opening a pipe waits for ever, a device never
+ends, and a file of a terabyte may have nothing on the disk behind it (a sparse file). They are told from
+plain files before they are opened. What is wrong is a ValueError whose text goes behind the name of the
+file.
 """
 
 from __future__ import annotations
@@ -27,11 +41,6 @@ from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
 from rhocover.folders import holder_of, is_called, make_folder, remove_left, temporary_file
 
 # Tensors as the bytes of a safetensors file, put together here in one piece of memory.
-#
-# The bytes are those that safetensors' own writer gives. It holds three copies of them, and ends the
-# process where there is no memory for one; here there is one copy, and a MemoryError.
-#
-#     8 bytes: length of the header | header, JSON, padded with blanks | tensors, widest numbers first
 
 ORDER = ("u8", "i8", "f8", "f4", "u4", "i4", "f2", "u2", "i2", "i1", "u1", "b1")  # so that all are aligned
 LETTERS = {"u": "U", "i": "I", "f": "F"}
@@ -62,11 +71,6 @@ def _little(array: np.ndarray) -> np.ndarray:
 
 
 # Files that can be read to their end: no pipes, no devices, no bytes without number.
-#
-# Whoever names a file for us may put anything in its place. Opening a pipe waits for ever, a device never
-# ends, and a file of a terabyte may have nothing on the disk behind it (a sparse file). They are told from
-# plain files before they are opened. What is wrong is a ValueError whose text goes behind the name of the
-# file.
 
 MOST_TEXT = 2**26  # bytes of a JSON document: twice what the space of a picture of 1024 by 1024 takes
 LARGE = 2**30  # bytes; smaller files may have as many holes as they like

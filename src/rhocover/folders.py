@@ -9,6 +9,12 @@ somebody moved or removed it, writing stops. A verb that is given a `Hold` for i
 that a command holds a folder from what it clears to the last picture.
 
 A process that was copied (fork) holds nothing: the folder stays with the one that took it.
+
+Names for what is being written, and what a killed process leaves under them.
+
+A file or a folder is put together as `.NAME.XXXXXXXX.tmp` beside its place, X one of 0-9 and a-f, and
+locked as long as somebody works on it. What has such a name for a NAME of ours, is no link, and is locked
+by nobody was left behind, and can be removed. Everything else that begins with a dot is somebody else's.
 """
 
 from __future__ import annotations
@@ -240,10 +246,6 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 # Names for what is being written, and what a killed process leaves under them.
-#
-# A file or a folder is put together as `.NAME.XXXXXXXX.tmp` beside its place, X one of 0-9 and a-f, and
-# locked as long as somebody works on it. What has such a name for a NAME of ours, is no link, and is locked
-# by nobody was left behind, and can be removed. Everything else that begins with a dot is somebody else's.
 
 LONGEST = 40  # letters of NAME that are kept: names end at 255 bytes, and a letter has up to four
 PATTERN = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp", re.DOTALL)

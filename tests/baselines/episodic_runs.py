@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from rhocover import MDP, envs
-from rhocover.baselines.games import CovGame, EntGame
-from rhocover.baselines.reward_free import RFUCRL, RewardFree, RFExpress
+from rhocover.baselines.cov_game import CovGame
+from rhocover.baselines.ent_game import EntGame
+from rhocover.baselines.reward_free import RewardFree
+from rhocover.baselines.rf_express import RFExpress
+from rhocover.baselines.rf_ucrl import RFUCRL
 from rhocover.exploring.explorers import State
 from rhocover.exploring.problem import make_problem
 from rhocover.exploring.runs.spec import RunSpec, make_belief

@@ -10,9 +10,12 @@ import pytest
 from episodic_runs import EVERY_RULE, RIVER, SYSTEMS, after_random_steps, begin, value_of
 
 import rhocover as rc
+from rhocover.baselines.cov_game import CovGame
+from rhocover.baselines.ent_game import EntGame
 from rhocover.baselines.episodic import backward_induction, look
-from rhocover.baselines.games import CovGame, EntGame
-from rhocover.baselines.reward_free import RFUCRL, RewardFree, RFExpress
+from rhocover.baselines.reward_free import RewardFree
+from rhocover.baselines.rf_express import RFExpress
+from rhocover.baselines.rf_ucrl import RFUCRL
 from small_models import random_model
 from tiers import tiered
 

@@ -7,8 +7,9 @@ import pytest
 from episodic_runs import RIVER, WHEEL, after_random_steps, begin, best_of, occupancy_of, shortfall, value_of
 
 import rhocover as rc
+from rhocover.baselines.cov_game import CovGame
+from rhocover.baselines.ent_game import EntGame
 from rhocover.baselines.episodic import episodic_world
-from rhocover.baselines.games import CovGame, EntGame
 from rhocover.baselines.reward_free import RewardFree, exploring_policy, targets_of
 from small_models import random_model
 from tiers import tiered

@@ -8,7 +8,8 @@ from episodic_runs import RIVER, WHEEL, after_random_steps, begin, best_of, shor
 
 import rhocover as rc
 from rhocover.baselines.episodic import episodic_world, kl_threshold, look
-from rhocover.baselines.reward_free import RFUCRL, RFExpress
+from rhocover.baselines.rf_express import RFExpress
+from rhocover.baselines.rf_ucrl import RFUCRL
 from tiers import tiered
 
 

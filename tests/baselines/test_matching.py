@@ -11,13 +11,8 @@ import pytest
 from scipy.special import rel_entr
 
 import rhocover as rc
-from rhocover.baselines.state_marginal_matching import (
-    MaxRenyi,
-    StateMarginalMatching,
-    best_policy,
-    renyi_entropy,
-    uniform_policy,
-)
+from rhocover.baselines.max_renyi import MaxRenyi, renyi_entropy
+from rhocover.baselines.state_marginal_matching import StateMarginalMatching, best_policy, uniform_policy
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.belief import KnownModel
 from rhocover.exploring.problem import Problem, make_problem

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import rhocover as rc
+from rhocover.baselines.active_exploration import ActiveExploration
 from rhocover.baselines.frank_wolfe_play import entropy_gradient, floored, noise_estimate
-from rhocover.baselines.maxent import MaxEnt, WeightedMaxEnt
-from rhocover.baselines.model_estimation import ActiveExploration, FWModest
+from rhocover.baselines.fw_modest import FWModest
+from rhocover.baselines.maxent import MaxEnt
 from rhocover.baselines.uniform_random import UniformRandom
+from rhocover.baselines.weighted_maxent import WeightedMaxEnt
 from rhocover.errors import InfeasibleFloorError, InvalidArgumentError, UnknownNameError
 from rhocover.exploring.belief import KnownModel
 from rhocover.exploring.belief.learned import Learned

@@ -17,7 +17,7 @@ import rhocover as rc
 from rhocover.collecting.top_up_result import page_of_top_up
 from rhocover.datasets import audit_tally, read_tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError, RhocoverError, UnknownNameError
-from rhocover.report.pages.html import page_html
+from rhocover.report.pages.rendering import page_html
 from tiers import tiered
 
 pytestmark = pytest.mark.usefixtures("small_parts")

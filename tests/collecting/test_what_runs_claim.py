@@ -16,7 +16,7 @@ import rhocover as rc
 from rhocover.collecting.state_index import KEPT_STEPS
 from rhocover.errors import InvalidArgumentError
 from rhocover.learning.markov import FALSE_ALARM
-from rhocover.report.pages.html import page_html
+from rhocover.report.pages.rendering import page_html
 from rhocover.report.pages.run import page_of_run
 from tiers import tiered
 

@@ -21,7 +21,7 @@ from rhocover.files import load_tensors
 from rhocover.mdp import MDP
 from rhocover.planning import plan
 from rhocover.report.pages.audit import page_of_audit, visits_of_audit
-from rhocover.report.pages.html import page_html
+from rhocover.report.pages.rendering import page_html
 from small_models import random_model
 
 

@@ -16,7 +16,7 @@ from rhocover.datasets.minari.files import EpisodeColumns
 from rhocover.environments.encoding import Bins
 from rhocover.errors import InvalidArgumentError
 from rhocover.report.pages.audit import page_of_audit
-from rhocover.report.pages.html import page_html
+from rhocover.report.pages.rendering import page_html
 from written_sets import write_minari
 
 # Three states in a ring, both actions in each of them twice: 6 pairs, all alike.

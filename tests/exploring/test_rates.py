@@ -133,7 +133,7 @@ def test_the_regret_of_feedback_falls_twice_as_fast_as_its_bregman_part_and_four
 def test_the_suboptimality_of_both_explorers_falls_faster_than_the_theorem_promises_for_one():
     """In the mean, by 5 standard errors: Algorithm 1 near t^(-3/4), feedback near 1/t; the theorem says t^(-1/3)."""
     for explorer in EXPLORERS:
-        slope, error = ours(explorer)["ξ"][-1]
+        slope, error = ours(explorer)[r"$\xi$"][-1]
         assert slope + ERRORS * error < -1 / 3
 
 

@@ -61,7 +61,7 @@ def settle() -> None:
     """Does the same, and makes pictures and pages one word long."""
     hurry()
     matplotlib.figure.Figure.savefig = lambda self, file, **_: file.write(b"a picture")  # type: ignore[method-assign]
-    page: Any = importlib.import_module("rhocover.report.pages.html")
+    page: Any = importlib.import_module("rhocover.report.pages.rendering")
     page.page_html = lambda found: f"a page, {found}"
     collecting: Any = importlib.import_module("rhocover.collecting.collect")
     collecting.page_of_collection = lambda found: "of data"
@@ -71,16 +71,16 @@ def settle() -> None:
         ("comparison", "page_of_comparison"),
         ("audit", "page_of_audit"),
     ):
-        setattr(importlib.import_module(f"rhocover.report.page_{name}"), made, lambda *_, **__: "of results")
+        setattr(importlib.import_module(f"rhocover.report.pages.{name}"), made, lambda *_, **__: "of results")
     topped: Any = importlib.import_module("rhocover.collecting.top_up_result")
     topped.page_of_top_up = lambda *_: "of a top-up"
     request: Any = importlib.import_module("rhocover.cli.plan")
-    request.plan = functools.lru_cache(lambda mdp, rho, mu, **_: rc.plan(RIVER, rho))
+    request.make_plan = functools.lru_cache(lambda mdp, rho, mu, **_: rc.plan(RIVER, rho))
     request.read_model = lambda *_: (RIVER, {})
     for module in (request, importlib.import_module("rhocover.cli.demo")):
         for name in ("occupancy_picture", "ratio_picture", "frontier_picture"):
             setattr(module, name, lambda plans, title, path, **_: write_atomically(path, b"a picture"))
-    for name in ("runs", "comparing"):
+    for name in ("explore", "compare"):
         importlib.import_module(f"rhocover.cli.{name}")._draw = lambda make, path: write_atomically(
             path, b"a picture"
         )

@@ -14,8 +14,8 @@ from rhocover.cli import app
 from rhocover.datasets.minari.files import MinariWriter, open_minari
 from rhocover.errors import InvalidArgumentError
 from rhocover.report.figures import occupancy_figure, save_figure
-from rhocover.report.pages.html import write_page
 from rhocover.report.pages.plan import page_of_plans
+from rhocover.report.pages.rendering import write_page
 
 NAMES = {
     "a NUL": "a\0b",

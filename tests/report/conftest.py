@@ -10,8 +10,8 @@ import rhocover as rc
 from rhocover.datasets.audit import audit
 from rhocover.report.pages.audit import page_of_audit
 from rhocover.report.pages.comparison import page_of_comparison
-from rhocover.report.pages.html import page_html
 from rhocover.report.pages.plan import page_of_plans
+from rhocover.report.pages.rendering import page_html
 from rhocover.report.pages.run import page_of_run
 
 

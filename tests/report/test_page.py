@@ -37,8 +37,16 @@ from rhocover.report.pages import (
 )
 from rhocover.report.pages.audit import page_of_audit
 from rhocover.report.pages.comparison import is_ahead, leaders, page_of_comparison
-from rhocover.report.pages.html import LONGEST, SCRIPT, STYLE, page_html, picture_html, svg_html, write_page
 from rhocover.report.pages.plan import page_of_plans
+from rhocover.report.pages.rendering import (
+    LONGEST,
+    SCRIPT,
+    STYLE,
+    page_html,
+    picture_html,
+    svg_html,
+    write_page,
+)
 from rhocover.report.pages.run import page_of_run
 from rhocover.report.pages.visits import SHOWN, PairShares, discovery_figure, least_section, shares_figure
 from tiers import tiered
@@ -333,7 +341,7 @@ def test_text_stands_out_from_its_ground(colours, ground):
 PROGRAM = """
 import hashlib, numpy as np, rhocover as rc
 from rhocover.report.pages.comparison import page_of_comparison
-from rhocover.report.pages.html import page_html
+from rhocover.report.pages.rendering import page_html
 from rhocover.report.pages.run import page_of_run
 found = rc.compare("river_swim", ["feedback", "tracking"], rho=[2, np.inf], num_steps=200, seeds=2, workers=1)
 pages = page_of_run(rc.explore(rc.envs.wheel(), 2.0, 500)), page_of_comparison(found)

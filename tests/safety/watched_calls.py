@@ -74,8 +74,8 @@ def verbs(folder: Path) -> dict[str, tuple[Path | None, Callable[[Path], Any]]]:
     from rhocover.datasets.minari.files import open_minari
     from rhocover.report.figures import occupancy_figure, save_figure
     from rhocover.report.pages.audit import page_of_audit
-    from rhocover.report.pages.html import page_html, write_page
     from rhocover.report.pages.plan import page_of_plans
+    from rhocover.report.pages.rendering import page_html, write_page
     from rhocover.report.pages.run import page_of_run
 
     river, out = rc.envs.river_swim(num_states=4), folder / "out"

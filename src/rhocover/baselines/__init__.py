@@ -4,13 +4,19 @@ Each docstring says what the system maximises, where it stands on the axis from 
 stands outside, and what differs from its paper. What a run is measured by is the objective of the caller.
 """
 
-from rhocover.baselines.games import CovGame, EntGame
+from rhocover.baselines.active_exploration import ActiveExploration
+from rhocover.baselines.cov_game import CovGame
+from rhocover.baselines.ent_game import EntGame
+from rhocover.baselines.fw_modest import FWModest
 from rhocover.baselines.generative_sampling import GenerativeSampling, generative_world
-from rhocover.baselines.maxent import MaxEnt, WeightedMaxEnt
-from rhocover.baselines.model_estimation import ActiveExploration, FWModest
-from rhocover.baselines.reward_free import RFUCRL, RewardFree, RFExpress
-from rhocover.baselines.state_marginal_matching import MaxRenyi, StateMarginalMatching
+from rhocover.baselines.max_renyi import MaxRenyi
+from rhocover.baselines.maxent import MaxEnt
+from rhocover.baselines.reward_free import RewardFree
+from rhocover.baselines.rf_express import RFExpress
+from rhocover.baselines.rf_ucrl import RFUCRL
+from rhocover.baselines.state_marginal_matching import StateMarginalMatching
 from rhocover.baselines.uniform_random import UniformRandom
+from rhocover.baselines.weighted_maxent import WeightedMaxEnt
 
 __all__ = [
     "RFUCRL",

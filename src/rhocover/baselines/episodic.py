@@ -15,6 +15,17 @@ there is nothing to be optimistic about, and the bonus is 0.
 
 Only the index of the caller's model is read where the dynamics are learned: which action of which state a
 pair is, and where the entry of a transition is kept; never a probability.
+
+Backward induction on pooled counts: the compiled loops behind `episodic`.
+
+With P_hat = N(s' | s,a)/N(s,a) of transitions added up over the steps, uniform where nothing was seen,
+
+    Q_h(s,a) = min(cap_h, gain_h(s,a) + growth sum_s' P_hat(s' | s,a) max_b Q_{h+1}(s',b)),    Q_H = 0,
+
+steps counted from 0. Among actions of equal value the one is played that was visited least, over all
+steps; the papers do not say.
+
+Knows nothing of runs: pairs, entries and states are numbers here.
 """
 
 from __future__ import annotations
@@ -35,15 +46,6 @@ from rhocover.exploring.worlds.behaviours import SamplePolicy, first_pairs
 from rhocover.occupancy import Occupancies
 
 # Backward induction on pooled counts: the compiled loops behind `episodic`.
-#
-# With P_hat = N(s' | s,a)/N(s,a) of transitions added up over the steps, uniform where nothing was seen,
-#
-#     Q_h(s,a) = min(cap_h, gain_h(s,a) + growth sum_s' P_hat(s' | s,a) max_b Q_{h+1}(s',b)),    Q_H = 0,
-#
-# steps counted from 0. Among actions of equal value the one is played that was visited least, over all
-# steps; the papers do not say.
-#
-# Knows nothing of runs: pairs, entries and states are numbers here.
 
 TIE = 1e-12  # relative difference of values that rounding may make
 

@@ -32,8 +32,8 @@ from typing import ClassVar
 import numpy as np
 
 from rhocover import checks
-from rhocover.baselines.episodic import EpisodicWorld, Seen, episodic_world, kl_threshold, look
-from rhocover.baselines.episodic_play import EpisodicPlay, ErrorBoundPlay, check_scale
+from rhocover.baselines.episodic import EpisodicWorld, episodic_world, look
+from rhocover.baselines.episodic_play import EpisodicPlay, check_scale
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
@@ -109,107 +109,3 @@ def exploring_policy(world: EpisodicWorld, choice: IntArray, target: IntArray) -
 def exploring_block(world: EpisodicWorld, choice: IntArray, target: IntArray) -> Block:
     """Returns one episode of the policy for a target."""
     return Block(SamplePolicy(exploring_policy(world, choice, target)), world.horizon, whole=True)
-
-
-# RF-UCRL: reward-free exploration by acting greedily on an upper bound of the estimation error.
-#
-# Kaufmann, Ménard, Domingues, Jonsson, Leurent, Valko 2021, "Adaptive reward-free exploration". For rewards
-# in [0, 1] named afterwards, the value of any policy in the estimated model is off by at most
-#
-#     E_h(s,a) = min(H - h, H sqrt(2 beta(n)/n) + sum_s' P_hat(s' | s,a) max_b E_{h+1}(s',b))
-#
-# (steps counted from 0), with beta as in `episodic`. The policy is greedy for E; the paper stops once E_0
-# <= epsilon/2 in the start, and then planning on the estimate loses at most epsilon, for every reward.
-# `error_bound(state)` is E_0: a certificate with probability 1 - delta, whatever was played.
-#
-# On the rho axis: outside the family. Its objective is the worst error over rewards, not how far
-# occupancies are from a target. Without the cap each episode maximises sum d/sqrt(n) but for the logarithm
-# in beta: Frank-Wolfe steps towards rho = 1/2 with uniform mu, on the occupancy averaged over the steps but
-# the last.
-#
-# What differs from the paper:
-#
-# - transitions are pooled over the steps (see `episodic`). At the last step no successor matters and none
-#   is seen; n there counts all visits, so that the bound asks for them as the paper's does. It stays a
-#   bound;
-# - a start distribution is judged by its worst state;
-# - `truncate`, `scale` and a known model are as in `episodic_play`; the cap holds for thousands of visits.
-
-
-@dataclass(frozen=True)
-class RFUCRL(ErrorBoundPlay):
-    """Greedy on the error bound; `scale` multiplies its bonus, `truncate` caps it at what is possible."""
-
-    who: ClassVar[str] = "RF-UCRL"
-
-    def bonus(self, seen: Seen, scale: float) -> FloatArray:
-        """Returns scale H sqrt(2 beta/n), `[H, pairs]`."""
-        n = seen.evidence
-        beta = kl_threshold(n, seen.world, self.delta)
-        return scale * (seen.world.horizon * np.sqrt(2 * beta / n))
-
-    def cap(self, horizon: int) -> FloatArray:
-        """Returns H - h, step by step."""
-        return np.arange(horizon, 0, -1.0)
-
-    def error_bound(self, state: State) -> float:
-        """Returns E_0 of the worst start: no policy's value is off by more, for any reward in [0, 1].
-
-        Holds at all times at once with probability 1 - delta. The paper stops where it is epsilon/2.
-        """
-        return self.worst_start(state)
-
-
-# RF-Express: reward-free exploration whose bonus falls as 1/n.
-#
-# Ménard, Domingues, Jonsson, Kaufmann, Leurent, Valko 2021, "Fast active learning for pure exploration in
-# reinforcement learning". The policy is greedy for
-#
-#     W_h(s,a) = min(H, 15 H^2 beta(n)/n + (1 + 1/H) sum_s' P_hat(s' | s,a) max_b W_{h+1}(s',b)),
-#     beta(n)  = log(3SAH/delta) + S log(8e(n + 1)),
-#
-# and the paper stops once 3e sqrt(W_0) + W_0 <= epsilon/2 in the start: with probability 1 - delta no
-# policy's value is then off by more than epsilon/2, for any reward in [0, 1]. `error_bound(state)` is the
-# left side.
-#
-# On the rho axis: outside the family, as RF-UCRL is. Without the cap each episode maximises sum d (1 +
-# 1/H)^h/n but for the logarithm in beta: Frank-Wolfe steps towards rho = 1 with uniform mu, on the
-# occupancy averaged over the steps but the last, later steps counting up to e times as much.
-#
-# What differs from the paper:
-#
-# - transitions are pooled over the steps (see `episodic`); at the last step n counts all visits;
-# - a start distribution is judged by its worst state;
-# - `truncate`, `scale` and a known model are as in `episodic_play`; the cap holds for some 15 H beta
-#   visits.
-
-
-@dataclass(frozen=True)
-class RFExpress(ErrorBoundPlay):
-    """Greedy on W; `scale` multiplies its bonus, `truncate` caps it at H."""
-
-    who: ClassVar[str] = "RF-Express"
-
-    def bonus(self, seen: Seen, scale: float) -> FloatArray:
-        """Returns scale 15 H^2 beta/n, `[H, pairs]`."""
-        world, n = seen.world, seen.evidence
-        union = np.log(3 * world.num_pairs * world.horizon / self.delta)
-        beta = union + world.num_states * np.log(8 * np.e * (n + 1))
-        return scale * 15 * world.horizon**2 * beta / n
-
-    def cap(self, horizon: int) -> FloatArray:
-        """Returns H at every step."""
-        return np.full(horizon, float(horizon))
-
-    def growth(self, horizon: int) -> float:
-        """Returns 1 + 1/H."""
-        return 1 + 1 / horizon
-
-    def error_bound(self, state: State) -> float:
-        """Returns 3e sqrt(W_0) + W_0 of the worst start: no policy's value is off by more.
-
-        For any reward in [0, 1], at all times at once, with probability 1 - delta. At most H, which no
-        error exceeds. The paper stops where it is epsilon/2.
-        """
-        W = self.worst_start(state)
-        return float(min(episodic_world(state.belief, self.who).horizon, 3 * np.e * np.sqrt(W) + W))

@@ -3,6 +3,23 @@
 A recurrent class is a closed strongly connected component. With `depth` the number of steps from some
 state of a class, its period is the greatest common divisor of depth[s] + 1 - depth[s_next] over its moves.
 All here is asked of the graph alone; the size of a probability does not matter, only that it is not 0.
+
+Reading: the chain that a policy makes, and what a caller may pass as a chain.
+
+A chain may be dense or sparse, may list an entry twice and may store zeros. It leaves here as rows in
+canonical form: sorted, each entry once, no zeros, non-negative, sums of 1. Nothing behind this door
+checks again, and what the caller passed is never touched.
+
+Traps: closed sets of states that come apart from a component when it loses pairs.
+
+They are searched forwards from the states that lost a pair, so a corridor that unravels one state at a
+time costs one pass and not one pass a state (after Chatterjee and Henzinger 2014).
+
+End components: the sets of pairs within which a policy can stay for ever and go anywhere.
+
+The maximal ones are found by cutting, in turn, the pairs that leave their strongly connected component
+(de Alfaro 1997) and the traps that cutting creates (`rhocover.chains.classes`), until nothing leaves. Only
+components that lost a pair are computed again.
 """
 
 from __future__ import annotations
@@ -20,10 +37,6 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.mdp import MDP
 
 # Reading: the chain that a policy makes, and what a caller may pass as a chain.
-#
-# A chain may be dense or sparse, may list an entry twice and may store zeros. It leaves here as rows in
-# canonical form: sorted, each entry once, no zeros, non-negative, sums of 1. Nothing behind this door
-# checks again, and what the caller passed is never touched.
 
 
 def policy_chain(mdp: MDP, policy: Any) -> Matrix:
@@ -172,9 +185,6 @@ def period_of(part: Matrix) -> int:
 
 
 # Traps: closed sets of states that come apart from a component when it loses pairs.
-#
-# They are searched forwards from the states that lost a pair, so a corridor that unravels one state at a
-# time costs one pass and not one pass a state (after Chatterjee and Henzinger 2014).
 
 
 class Traps:
@@ -248,10 +258,6 @@ class Traps:
 
 
 # End components: the sets of pairs within which a policy can stay for ever and go anywhere.
-#
-# The maximal ones are found by cutting, in turn, the pairs that leave their strongly connected component
-# (de Alfaro 1997) and the traps that cutting creates (`rhocover.chains.classes`), until nothing leaves. Only
-# components that lost a pair are computed again.
 
 SEARCH_SHARE = 16  # searches for traps may cost this part of a recomputation: Python is as much slower
 

@@ -4,6 +4,11 @@ With M = D^(1/2) P D^(-1/2), D = diag(pi), the absolute spectral gap is 1 - max 
 eigenvalues but one copy of 1, and the pseudo-spectral gap (Paulin 2015) is
 max_k (1 - sigma_2(M^k)^2) / k; sigma_2 is the second singular value. The copy of 1 belongs to sqrt(pi),
 here `root`, and is taken out. Whether a chain is periodic is read from its graph, not from eigenvalues.
+
+Second eigenvalues of large sparse matrices, by Krylov iteration off the first eigenvector.
+
+The first eigenvector is known and is projected out of everything, so the second eigenvalue is the largest
+that is left. Good to about 1e-10; where matrices are small, dense spectra are better.
 """
 
 from __future__ import annotations
@@ -24,9 +29,6 @@ from rhocover.errors import SolverError
 from rhocover.linalg.dissection import dissect
 
 # Second eigenvalues of large sparse matrices, by Krylov iteration off the first eigenvector.
-#
-# The first eigenvector is known and is projected out of everything, so the second eigenvalue is the largest
-# that is left. Good to about 1e-10; where matrices are small, dense spectra are better.
 
 DENSE_SPECTRUM = 1000  # states; a dense spectrum takes about a second there
 

@@ -4,6 +4,23 @@ The chain's own time scale is divided out first: F is the chain of jumps between
 is proportional to flow_s / (probability of leaving s). The flow is found by elimination along separators;
 by logarithms where its range leaves float64; by sweeps where there are no small separators. Whoever found
 it, it is believed only if every state passes on what it got.
+
+Elimination without subtraction (Grassmann, Taksar and Heyman 1985), front by front.
+
+State k is taken out by F[i, j] += F[i, k] F[k, j] / out_k, out_k = sum_j F[k, j]. Front by front from the
+last, the rates among the pivots and their border are assembled, the pivots are eliminated, and what they
+add to the border is handed to the parent front. Then flow_k = sum_{i < k} flow_i F[i, k] / out_k, from
+the root on. All numbers are non-negative, so only their range can fail, and that is told (`RangeError`).
+
+Elimination on logarithms, for chains whose flows differ by more than float64 can say.
+
+The same formulas as in `rhocover.chains.stationary`, dense and state by state, with products as sums and
+sums as logaddexp2.
+
+Sweeps: the flow by iteration, for chains without small separators.
+
+Such chains (large random graphs) mix fast. That several starts agree is evidence, not proof; where a
+chain mixes too slowly for it, that is an error and not an answer.
 """
 
 from __future__ import annotations
@@ -20,11 +37,6 @@ from rhocover.errors import SolverError
 from rhocover.linalg.dissection import Fronts, dissect
 
 # Elimination without subtraction (Grassmann, Taksar and Heyman 1985), front by front.
-#
-# State k is taken out by F[i, j] += F[i, k] F[k, j] / out_k, out_k = sum_j F[k, j]. Front by front from the
-# last, the rates among the pivots and their border are assembled, the pivots are eliminated, and what they
-# add to the border is handed to the parent front. Then flow_k = sum_{i < k} flow_i F[i, k] / out_k, from
-# the root on. All numbers are non-negative, so only their range can fail, and that is told (`RangeError`).
 
 PANEL = 64  # pivots whose effect on the rest of a front is one matrix product
 TINY = 1e-303  # a sum of a thousand denormal roundings (5e-324) is 5e-18 of it
@@ -147,9 +159,6 @@ def _substitute(columns: list[tuple[IntArray, FloatArray]], fronts: Fronts) -> F
 
 
 # Elimination on logarithms, for chains whose flows differ by more than float64 can say.
-#
-# The same formulas as in `rhocover.chains.stationary`, dense and state by state, with products as sums and
-# sums as logaddexp2.
 
 
 def log_flow(jumps: Matrix) -> tuple[FloatArray, IntArray]:
@@ -168,9 +177,6 @@ def log_flow(jumps: Matrix) -> tuple[FloatArray, IntArray]:
 
 
 # Sweeps: the flow by iteration, for chains without small separators.
-#
-# Such chains (large random graphs) mix fast. That several starts agree is evidence, not proof; where a
-# chain mixes too slowly for it, that is an error and not an answer.
 
 MAX_SWEEPS = 5000
 SWEEP_AGREEMENT = 1e-13  # a few hundred roundings; starts cannot be told apart any closer

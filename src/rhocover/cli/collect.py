@@ -1,4 +1,11 @@
-"""`rhocover collect`: a data set from an environment, with a datasheet of what it covers."""
+"""`rhocover collect`: a data set from an environment, with a datasheet of what it covers.
+
+Removing a collection to begin anew: all of it or nothing, and never what somebody else put there.
+
+What a collection consists of is known: its settings, its datasheet, its log, and the data set that the
+settings name. If the folder holds anything else, if it is no collection, or if a process works in it,
+nothing is removed.
+"""
 
 from __future__ import annotations
 
@@ -204,10 +211,6 @@ def telling_to_resume(context: Context, out: Location) -> Iterator[None]:
 
 
 # Removing a collection to begin anew: all of it or nothing, and never what somebody else put there.
-#
-# What a collection consists of is known: its settings, its datasheet, its log, and the data set that the
-# settings name. If the folder holds anything else, if it is no collection, or if a process works in it,
-# nothing is removed.
 
 
 def clear_collection(held: Hold, report: Location | None = None) -> None:

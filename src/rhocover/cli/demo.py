@@ -1,4 +1,10 @@
-"""`rhocover demo`: planning on two models, exploring on one, tables and pictures that explain each other."""
+"""`rhocover demo`: planning on two models, exploring on one, tables and pictures that explain each other.
+
+The two scenes of the demonstration: a model, weights, and what its numbers mean.
+
+The river is RiverSwim with equal weights: the current alone makes equal visits impossible. The letter is
+a slippery grid whose weights draw a rho: its cells weigh much, so the moves that lead off it are dear.
+"""
 
 from __future__ import annotations
 
@@ -64,9 +70,6 @@ def demo(
 
 
 # The two scenes of the demonstration: a model, weights, and what its numbers mean.
-#
-# The river is RiverSwim with equal weights: the current alone makes equal visits impossible. The letter is
-# a slippery grid whose weights draw a rho: its cells weigh much, so the moves that lead off it are dear.
 
 TABLE = (0.0, 1.0, 2.0, 8.0, 32.0, np.inf)
 BETWEEN = (0.02, 0.1, 0.25, 0.5, 0.75, 1.5, 3.0, 4.0, 6.0, 12.0, 16.0, 64.0, 128.0)  # for the frontier

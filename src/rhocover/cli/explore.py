@@ -1,4 +1,9 @@
-"""`rhocover explore` and `rhocover resume`: act in a model, and go on after an interruption."""
+"""`rhocover explore` and `rhocover resume`: act in a model, and go on after an interruption.
+
+What `rhocover explore` was asked for in a Gymnasium environment: read from texts, and run.
+
+A run in an environment is shown like any other. It is stored with its data, by `rhocover collect`.
+"""
 
 from __future__ import annotations
 
@@ -319,8 +324,6 @@ def _write_document(document: dict[str, Any], path: Path) -> None:
 
 
 # What `rhocover explore` was asked for in a Gymnasium environment: read from texts, and run.
-#
-# A run in an environment is shown like any other. It is stored with its data, by `rhocover collect`.
 
 
 @dataclass(frozen=True, eq=False)

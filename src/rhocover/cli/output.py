@@ -1,4 +1,10 @@
-"""What is printed: tables and JSON on stdout, everything else on stderr."""
+"""What is printed: tables and JSON on stdout, everything else on stderr.
+
+What messages say on the command line: options in the place of arguments, and foreign words in one line.
+
+An argument of Python is named by the option that holds it: the one of the same name in the command that
+runs, or what `ELSEWHERE` says.
+"""
 
 from __future__ import annotations
 
@@ -174,9 +180,6 @@ def _table() -> Table:
 
 
 # What messages say on the command line: options in the place of arguments, and foreign words in one line.
-#
-# An argument of Python is named by the option that holds it: the one of the same name in the command that
-# runs, or what `ELSEWHERE` says.
 
 QUOTES = "'\""
 COLOURS = re.compile(r"\x1b\[[\d;]*m|^WARN: ")  # Gymnasium's, around its warnings

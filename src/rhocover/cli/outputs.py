@@ -3,6 +3,12 @@
 They are written to a hidden folder first and moved when all of them are there, so that an interruption,
 a full disk or a defect leaves nothing half done. The folder is held meanwhile: no other process writes to it,
 and what a killed one left there is removed.
+
+`--report FILE.html`: one page for people about what a command found, offered alike by all of them.
+
+The file is checked before anything is computed and written when everything is. An existing one is kept
+unless `--force` is given. The page shows the command without where its results went, so that the same
+question gives the same bytes wherever they are written.
 """
 
 from __future__ import annotations
@@ -139,10 +145,6 @@ def _nearest(folder: Path) -> Path:
 
 
 # `--report FILE.html`: one page for people about what a command found, offered alike by all of them.
-#
-# The file is checked before anything is computed and written when everything is. An existing one is kept
-# unless `--force` is given. The page shows the command without where its results went, so that the same
-# question gives the same bytes wherever they are written.
 
 ENDINGS = (".html", ".htm")
 RESULTS = (  # where results go, how fast, and in how many pieces
@@ -186,7 +188,7 @@ def write_report(place: Location | None, make: Callable[[], Page], *, force: boo
     """Writes the page that `make` returns, where one was asked for, and says so."""
     if place is None:
         return
-    from rhocover.report.pages.html import write_page
+    from rhocover.report.pages.rendering import write_page
 
     page = make()
     check_report(place, force=force)  # again: others may have been faster

@@ -1,4 +1,10 @@
-"""Texts into values: which model, which weights, which orders. Whatever is wrong is said by its option."""
+"""Texts into values: which model, which weights, which orders. Whatever is wrong is said by its option.
+
+A Gymnasium environment from what was typed: its id, its arguments, how many copies of it.
+
+An id may name a module to import first, `module:Name-v0`, as Gymnasium has it: the code is the user's
+own, and it is the user who typed its name. No file ever says which environment is made.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +42,6 @@ from rhocover.learning.rules import RULES
 from rhocover.mdp import MDP
 
 # A Gymnasium environment from what was typed: its id, its arguments, how many copies of it.
-#
-# An id may name a module to import first, `module:Name-v0`, as Gymnasium has it: the code is the user's
-# own, and it is the user who typed its name. No file ever says which environment is made.
 
 ID = re.compile(r"([\w.]+:)?([\w-]+/)*[\w.-]+-v\d+")
 NAMED = 8  # ids in a message

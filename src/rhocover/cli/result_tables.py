@@ -1,4 +1,11 @@
-"""Tables of runs and comparisons: what was reached beside what is possible."""
+"""Tables of runs and comparisons: what was reached beside what is possible.
+
+What can be said of a run without knowing its model: the certificate, what was never reached, the error.
+
+Where the model was known, the certificate is that of the run's own table and nothing is left to find.
+Where it was learned, a certificate costs about ten plans on irregular rows: a second for some hundred
+states, minutes for some thousands. A command that was asked for a run does not make anyone wait for that.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +39,6 @@ if TYPE_CHECKING:
     from rhocover.exploring.runs.spec import RunSpec
 
 # What can be said of a run without knowing its model: the certificate, what was never reached, the error.
-#
-# Where the model was known, the certificate is that of the run's own table and nothing is left to find.
-# Where it was learned, a certificate costs about ten plans on irregular rows: a second for some hundred
-# states, minutes for some thousands. A command that was asked for a run does not make anyone wait for that.
 
 LARGEST = 100_000  # pairs times states up to which a learned model's certificate is made unasked
 RULE = "The weights of plug-in and certificate are those that the transitions seen suggest."

@@ -36,7 +36,7 @@ from rhocover.exploring.runs.spec import Encoding, RunSpec
 from rhocover.files import tensor_digest
 from rhocover.folders import locate
 from rhocover.planning.problem import Criterion, Objective
-from rhocover.report.pages.html import write_page
+from rhocover.report.pages.rendering import write_page
 
 
 def explore_environment(

@@ -2,6 +2,44 @@
 
 It may be about fewer pairs than the data is judged by: what was never tried is no part of a model that was
 observed, and what cannot be visited for ever has no best. Comparisons are over the pairs that it has.
+
+How far a data set is from the best coverage, with probability 1 - delta, whoever collected it.
+
+Successors of a pair are independent draws from its row whatever chose the pair, so counts alone make
+confidence sets (`learning.confidence`), and the behaviour need not be known. Ends lead to a new start.
+With one start state that is a row like any other, and `learning.certify` gives the bound. With several,
+let e be the event that the episode ends, and h a potential; then
+
+    P_i . h <= max_{p in C_i} ( sum_s' p(s') h(s') + p(e) v ),      v = max_{q in C_start} q . h,
+
+is the robust lift of (1) in `learning.optimistic`, and its bound (2) holds for any h: here for that of
+the plan on the estimate. Rows and starts share delta.
+
+What it takes for granted: that there are no states but those met, and that starts are drawn alike.
+
+What a data set is judged by: over which states, with which weights.
+
+Without a model the states are those that were declared (`declared`), or else those met, each with all
+actions; weights by key may name more. With a model they are the model's. A rule says its weights of the
+estimate that the data makes, or of the model itself.
+
+How far the shares of visits may be off, and whether the data has settled.
+
+d_hat is the share of each pair among T steps that depend on each other. With K stretches of L steps and
+the share x_k of a pair in stretch k, batch means (Schmeiser 1982) give
+
+    sigma^2 = L var(x_k),   standard error = sqrt(sigma^2 / T),   interval = ± t_{K-1} standard errors,
+
+right as far as stretches are long enough to be almost independent. Summed over pairs, sigma^2 against the
+p(1-p) that independent steps would have is the integrated autocorrelation time; T divided by it is how
+many independent steps the data is worth. It may be more than T: visits that are steered to be even, are.
+
+Two signs that all this does not hold are looked for. Neighbouring stretches that are alike: the data is
+too short for how slowly it moves. Shares that differ between the first half and the second by more than
+chance: the behaviour changed along the way, as that of everything that learns does. The interval is then
+of no steady behaviour; d_hat itself is what it is.
+
+What it does not know: the bias of a short run towards where it began.
 """
 
 from __future__ import annotations
@@ -32,18 +70,6 @@ from rhocover.planning.problem import average_structure
 from rhocover.planning.program import EPSILON
 
 # How far a data set is from the best coverage, with probability 1 - delta, whoever collected it.
-#
-# Successors of a pair are independent draws from its row whatever chose the pair, so counts alone make
-# confidence sets (`learning.confidence`), and the behaviour need not be known. Ends lead to a new start.
-# With one start state that is a row like any other, and `learning.certify` gives the bound. With several,
-# let e be the event that the episode ends, and h a potential; then
-#
-#     P_i . h <= max_{p in C_i} ( sum_s' p(s') h(s') + p(e) v ),      v = max_{q in C_start} q . h,
-#
-# is the robust lift of (1) in `learning.optimistic`, and its bound (2) holds for any h: here for that of
-# the plan on the estimate. Rows and starts share delta.
-#
-# What it takes for granted: that there are no states but those met, and that starts are drawn alike.
 
 LARGEST = 100_000  # pairs times states up to which a certificate is made unasked
 NO_OTHERS = "if there are no states but those met"
@@ -118,10 +144,6 @@ def _lift(tally: Tally, h: FloatArray, delta: float) -> FloatArray:
 
 
 # What a data set is judged by: over which states, with which weights.
-#
-# Without a model the states are those that were declared (`declared`), or else those met, each with all
-# actions; weights by key may name more. With a model they are the model's. A rule says its weights of the
-# estimate that the data makes, or of the model itself.
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,22 +289,6 @@ def _planned(mdp: MDP, rows: np.ndarray, coverage: Coverage, note: str) -> Best:
 
 
 # How far the shares of visits may be off, and whether the data has settled.
-#
-# d_hat is the share of each pair among T steps that depend on each other. With K stretches of L steps and
-# the share x_k of a pair in stretch k, batch means (Schmeiser 1982) give
-#
-#     sigma^2 = L var(x_k),   standard error = sqrt(sigma^2 / T),   interval = ± t_{K-1} standard errors,
-#
-# right as far as stretches are long enough to be almost independent. Summed over pairs, sigma^2 against the
-# p(1-p) that independent steps would have is the integrated autocorrelation time; T divided by it is how
-# many independent steps the data is worth. It may be more than T: visits that are steered to be even, are.
-#
-# Two signs that all this does not hold are looked for. Neighbouring stretches that are alike: the data is
-# too short for how slowly it moves. Shares that differ between the first half and the second by more than
-# chance: the behaviour changed along the way, as that of everything that learns does. The interval is then
-# of no steady behaviour; d_hat itself is what it is.
-#
-# What it does not know: the bias of a short run towards where it began.
 
 FEWEST = 8  # stretches, below which their spread says nothing
 ALIKE = 0.3  # correlation of neighbours; the variance is then 1.6 times what it seems

@@ -7,6 +7,18 @@ were met, by rising key.
 Where nobody says which rows begin an episode, it is the row after an end or a cut; and a row that does not go
 on where the row before it led begins one, too: data sets often lack the mark of a time limit. Such jumps are
 counted, because rows that were shuffled show little else.
+
+Numbers for keys, in order of need: small keys are their own, others get the next one free.
+
+Keys up to `LARGEST_KEY` need no lookup. Where one is larger (a hash, a date, a code of many digits) all
+new keys are entered in a sorted list; those counted before keep their numbers.
+
+How often each state followed each pair, counted in pieces.
+
+A move (pair, s') is one number, pair * 2^28 + s'. Few possible moves have a table, and a piece costs one
+`bincount`. Among many, most pairs have a usual successor: the first that was seen. Moves to it are
+counted per pair; the others are kept as sorted runs of the numbers that occurred with their counts, one
+run a piece, merged when the runs have grown to three times what the last merge left.
 """
 
 from __future__ import annotations
@@ -22,9 +34,6 @@ from rhocover.datasets.tally import BatchCounts, SparseCounts, Tally, counted, s
 from rhocover.errors import InvalidDataError
 
 # Numbers for keys, in order of need: small keys are their own, others get the next one free.
-#
-# Keys up to `LARGEST_KEY` need no lookup. Where one is larger (a hash, a date, a code of many digits) all
-# new keys are entered in a sorted list; those counted before keep their numbers.
 
 LARGEST_KEY = 2**20 - 1  # that is its own number
 
@@ -69,11 +78,6 @@ class KeyNumbers:
 
 
 # How often each state followed each pair, counted in pieces.
-#
-# A move (pair, s') is one number, pair * 2^28 + s'. Few possible moves have a table, and a piece costs one
-# `bincount`. Among many, most pairs have a usual successor: the first that was seen. Moves to it are
-# counted per pair; the others are kept as sorted runs of the numbers that occurred with their counts, one
-# run a piece, merged when the runs have grown to three times what the last merge left.
 
 SHIFT = 28  # bits of a state's number
 MOST_STATES = 2**SHIFT

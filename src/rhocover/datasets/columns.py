@@ -3,6 +3,12 @@
 States and actions are whole numbers; whole numbers that arrive as floats or as text are read, others refused
 by column and row. A flag is True/False or 0/1. `terminated` says that an episode truly ended, `truncated` (or
 `timeout`) that it was cut; `done` may mean both, so where a row is marked `done` and `truncated` it was cut.
+
+Pieces of a stream of transitions, made from pieces of a table.
+
+Where a table has no column of next states but one that numbers its episodes, the next state is that of
+the next row of the same episode. The last row of an episode then has none: if the episode ended there it
+needs none, otherwise the row is left out, because nobody knows where it led.
 """
 
 from __future__ import annotations
@@ -169,10 +175,6 @@ def _kinds(array: Any) -> str:
 
 
 # Pieces of a stream of transitions, made from pieces of a table.
-#
-# Where a table has no column of next states but one that numbers its episodes, the next state is that of
-# the next row of the same episode. The last row of an episode then has none: if the episode ended there it
-# needs none, otherwise the row is left out, because nobody knows where it led.
 
 Numbers = Callable[[Any, str, int], IntArray]  # values, column name, number of the first row
 SIZE = 2**17  # rows of a piece: its columns fit into a processor's cache

@@ -11,6 +11,12 @@ One trajectory stays in one end component in the long run, so the model is that 
 visits, and `note` says in words what was left out.
 
 What it does not know: how sure all this is (`learning.confidence`), and what lies beyond what was tried.
+
+A data set held against a model that is known: the same states, or it is another environment's data.
+
+States of the data are found among the model's by what an environment calls them, by the model's labels,
+or by number. Visits to what the model does not have, and moves that it gives probability 0, cannot be:
+such data is refused, because every figure about it would be wrong.
 """
 
 from __future__ import annotations
@@ -143,10 +149,6 @@ def _names(items: IntArray, name: Callable[[int], str]) -> str:
 
 
 # A data set held against a model that is known: the same states, or it is another environment's data.
-#
-# States of the data are found among the model's by what an environment calls them, by the model's labels,
-# or by number. Visits to what the model does not have, and moves that it gives probability 0, cannot be:
-# such data is refused, because every figure about it would be wrong.
 
 BY_ITSELF = parse_text("Leave `model` out: the best is then that of what the data shows.")
 IMPOSSIBLE = parse_text("Is it data of another environment? To judge it by itself, leave `model` out.")

@@ -7,6 +7,20 @@ truncated); - the path of an NPZ, CSV or Parquet file with such columns (their u
 - the folder of a Minari data set or of a collection, an id, or the opened data set itself;
 - a `Tally`, such as the `visits` of a wrapper that counts, or anything with an attribute `tally`, such as
   what `collect` returns.
+
+How the steps of a data set became states and actions, as its datasheet says.
+
+Only numbers are taken from a file: edges of bins, levels of actions, lists of actions. What a function of
+the user's counted, no file can say.
+
+The tally of a Minari data set, whoever collected it.
+
+Observations become states by the code that `states` asks for, as in `collect`; spaces that are finite
+already need none, and neither does what `collect` itself wrote: its datasheet says which bins it used. An
+episode begins where Minari says so; `terminations` are ends, `truncations` are cuts. The data is read and
+counted in pieces, so what is held does not grow with it.
+
+No environment is made from what the data set says of itself.
 """
 
 from __future__ import annotations
@@ -256,9 +270,6 @@ def _is_below(key: Any, num_states: int) -> bool:
 
 
 # How the steps of a data set became states and actions, as its datasheet says.
-#
-# Only numbers are taken from a file: edges of bins, levels of actions, lists of actions. What a function of
-# the user's counted, no file can say.
 
 TABLES = (".parquet", ".npz", ".csv")
 
@@ -304,13 +315,6 @@ def stored_actions(source: Any) -> Any:
 
 
 # The tally of a Minari data set, whoever collected it.
-#
-# Observations become states by the code that `states` asks for, as in `collect`; spaces that are finite
-# already need none, and neither does what `collect` itself wrote: its datasheet says which bins it used. An
-# episode begins where Minari says so; `terminations` are ends, `truncations` are cuts. The data is read and
-# counted in pieces, so what is held does not grow with it.
-#
-# No environment is made from what the data set says of itself.
 
 AT_ONCE = 1 << 22  # numbers of observations that become states together: 32 MB as float64
 

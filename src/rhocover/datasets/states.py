@@ -2,6 +2,16 @@
 
 `Ids` are numbers already. `CodedStates` are observations that a code with known keys reads many at once.
 `ListedStates` are what a function of the user's says, one by one, in order of appearance.
+
+The states that there are, where somebody said so: as a number of states, or by a grid of bins.
+
+Whoever names a set of states asks for all of them: those that the data never met are unseen, not absent,
+and every pair of them counts as never tried. A state that was only ever met as the end of an episode is
+no place to act in, so nothing is asked of it. Whether what was never met can be reached at all, no data
+can tell; `met_only` judges a data set by the states that it met.
+
+An environment's space of whole numbers names no such set: it is how states are labelled (Taxi has 500
+labels and 404 states), so coverage is then of the states in the data, and said to be.
 """
 
 from __future__ import annotations
@@ -18,14 +28,6 @@ from rhocover.datasets.columns import whole_numbers
 from rhocover.datasets.tally import Tally
 
 # The states that there are, where somebody said so: as a number of states, or by a grid of bins.
-#
-# Whoever names a set of states asks for all of them: those that the data never met are unseen, not absent,
-# and every pair of them counts as never tried. A state that was only ever met as the end of an episode is
-# no place to act in, so nothing is asked of it. Whether what was never met can be reached at all, no data
-# can tell; `met_only` judges a data set by the states that it met.
-#
-# An environment's space of whole numbers names no such set: it is how states are labelled (Taxi has 500
-# labels and 404 states), so coverage is then of the states in the data, and said to be.
 
 MOST_LISTED = 2**16  # pairs: to name and to place so many takes a second, more would be waited for
 

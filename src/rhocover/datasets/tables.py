@@ -2,6 +2,23 @@
 
 Files are data: nothing in them is ever unpickled or run. A file that is not what its name says, or ends in
 the midst, is refused with its name and what is wrong.
+
+The rows of a CSV file, some at a time: a line without end is refused where it becomes too long.
+
+Text takes much room in memory, so of each row only the fields that are asked for are kept, and the longer
+rows are, the fewer come at a time.
+
+The columns of an NPZ file, a piece at a time: what a column claims is checked before it is unpacked.
+
+An NPZ file is a ZIP archive of arrays, each behind a header with its type and shape. Only the columns
+that are asked for are opened, and they are unpacked side by side, some rows of each at a time, so memory
+does not grow with what a file says that it holds. Nothing is unpickled.
+
+unpacked.
+
+A Parquet file keeps each different text of a column once, and runs of equal values as one; so a small
+file may unpack to more than a machine holds. Texts are looked at where they are kept once, and refused if
+long.
 """
 
 from __future__ import annotations
@@ -24,9 +41,6 @@ from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, nami
 from rhocover.files import check_plain
 
 # The rows of a CSV file, some at a time: a line without end is refused where it becomes too long.
-#
-# Text takes much room in memory, so of each row only the fields that are asked for are kept, and the longer
-# rows are, the fewer come at a time.
 
 MOST_LETTERS = 2**22  # letters of a row, or of the header: 10^5 columns have room
 PIECE_LETTERS = 2**23  # of the rows that come at a time, if all were as long as the longest
@@ -96,10 +110,6 @@ def _other_width(came: int, width: int, line: int) -> InvalidDataError:
 
 
 # The columns of an NPZ file, a piece at a time: what a column claims is checked before it is unpacked.
-#
-# An NPZ file is a ZIP archive of arrays, each behind a header with its type and shape. Only the columns
-# that are asked for are opened, and they are unpacked side by side, some rows of each at a time, so memory
-# does not grow with what a file says that it holds. Nothing is unpickled.
 
 PIECE_BYTES = 2**24  # of one column at a time
 MOST_ROW_BYTES = 2**26  # bytes of a row of one column: there is no reading less than a row
@@ -247,10 +257,6 @@ def _check_letters(codes: Any, name: str) -> None:
 
 # The columns of a Parquet file, a piece at a time: what its footer says is checked before they are
 # unpacked.
-#
-# A Parquet file keeps each different text of a column once, and runs of equal values as one; so a small
-# file may unpack to more than a machine holds. Texts are looked at where they are kept once, and refused if
-# long.
 
 MOST_ROWS = 10**5  # to a byte of the file; runs of equal values give about 500 where pages are of usual size
 MOST_COLUMN = 2**30  # bytes of a column of text in one row group, or of lists: they are unpacked together

@@ -10,6 +10,17 @@ transition counts as any other. The state after a true end is only an end: no ac
 it is no state of the tally unless it was met elsewhere.
 
 Tallies of the same world add up; states are matched by their keys.
+
+Counts of equal stretches of a stream, a few dozen of them however long it gets.
+
+The share of a pair among T steps is a mean of dependent numbers, so its error is not sqrt(p(1-p)/T). The
+means over long stretches are almost independent, and their spread is an honest error (batch means,
+Schmeiser 1982). A stream's length is not known beforehand: stretches have length 1 at first, and whenever
+64 are full, neighbours are joined and the length doubles. So there are always 32 to 63 of them, of a
+length that is a power of two and does not depend on the pieces in which the stream arrived. What follows
+the last full stretch is left out.
+
+Knows nothing of states and actions: it counts numbers 0..n-1.
 """
 
 from __future__ import annotations
@@ -29,15 +40,6 @@ from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.layout import Layout
 
 # Counts of equal stretches of a stream, a few dozen of them however long it gets.
-#
-# The share of a pair among T steps is a mean of dependent numbers, so its error is not sqrt(p(1-p)/T). The
-# means over long stretches are almost independent, and their spread is an honest error (batch means,
-# Schmeiser 1982). A stream's length is not known beforehand: stretches have length 1 at first, and whenever
-# 64 are full, neighbours are joined and the length doubles. So there are always 32 to 63 of them, of a
-# length that is a power of two and does not depend on the pieces in which the stream arrived. What follows
-# the last full stretch is left out.
-#
-# Knows nothing of states and actions: it counts numbers 0..n-1.
 
 MOST = 64  # stretches; when so many would be full, their length doubles
 FEW = 4  # a segment so many times smaller than the counts is added one by one

@@ -1,4 +1,17 @@
-"""diagnose(): everything that was looked at, in one value."""
+"""diagnose(): everything that was looked at, in one value.
+
+Which of several ways to compute is taken on this machine, and where files go.
+
+- ordering of sparse matrices: our own nested dissection, and METIS beside it where pymetis is installed;
+- BLAS: which library; plans use one thread of it, so that their bits do not depend on the load;
+- Numba: compiled loops are kept in a folder, so that only the first use waits for the compiler.
+
+Small computations whose results are known otherwise. Each can fail, and says how it did.
+
+A trial returns what it showed, in a few words, or raises `TrialError`. Tolerances are those of what is
+compared: plans are certified to 1e-8, linear programs to 1e-9 of the largest reward, and what is to be
+the same is the same to the bit.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +48,6 @@ from rhocover.oracles import best_response
 from rhocover.planning import plan
 
 # Which of several ways to compute is taken on this machine, and where files go.
-#
-# - ordering of sparse matrices: our own nested dissection, and METIS beside it where pymetis is installed;
-# - BLAS: which library; plans use one thread of it, so that their bits do not depend on the load;
-# - Numba: compiled loops are kept in a folder, so that only the first use waits for the compiler.
 
 
 def backend_findings() -> list[Finding]:
@@ -216,10 +225,6 @@ def run_trial(name: str, trial: Trial) -> Finding:
 
 
 # Small computations whose results are known otherwise. Each can fail, and says how it did.
-#
-# A trial returns what it showed, in a few words, or raises `TrialError`. Tolerances are those of what is
-# compared: plans are certified to 1e-8, linear programs to 1e-9 of the largest reward, and what is to be
-# the same is the same to the bit.
 
 ORDERS = (0.5, 2.0, 32.0, np.inf)
 SECOND = 1e-9  # what a linear program is solved to

@@ -3,6 +3,11 @@
 The hot path of every wrapper, so it is made of plain lists and dictionaries (a NumPy element costs five
 times a list's). A `Trajectory` follows one environment and tells the counter what happened; several
 trajectories may share one counter. `tally` gives what was counted so far as a value.
+
+The weights mu of pairs that are met one by one.
+
+`mu` is None (every pair the same), an array `[num_keys, A]` (row by row for the keys of the state code),
+or a function of a key and an action's number. Weights are looked at when a state is first met, once.
 """
 
 from __future__ import annotations
@@ -142,9 +147,6 @@ def _dense(counts: dict[int, int], length: int) -> IntArray:
 
 
 # The weights mu of pairs that are met one by one.
-#
-# `mu` is None (every pair the same), an array `[num_keys, A]` (row by row for the keys of the state code),
-# or a function of a key and an action's number. Weights are looked at when a state is first met, once.
 
 WeightRow = Callable[[Hashable], FloatArray]
 

@@ -11,6 +11,18 @@ With `ends="stay"` they remain as states that are never left, for plans with a d
 
 A time limit is not part of the model: it would make the step number part of the state. Wrappers that change
 what an action does are not in the table, and not in the model either.
+
+An environment's own table of transitions, read and checked.
+
+Gymnasium's tabular environments carry `P[state][action]`, a list of (probability, next state, reward,
+terminated). A successor may stand in it several times (a slip into a wall is one of three ways to stay);
+its probabilities are added up. Rewards are not read. What is not a table is refused with its place.
+
+What the states and actions of Gymnasium's tabular environments are called, and where they lie.
+
+FrozenLake and CliffWalking are maps of cells in reading order. A state of Taxi is a cell, where the
+passenger is and where it wants to go: its picture is a map for each pair of those, the passenger's place
+from left to right and the destination from top to bottom.
 """
 
 from __future__ import annotations
@@ -31,10 +43,6 @@ from rhocover.mdp import MDP
 from rhocover.transitions import ROW_SUM_TOLERANCE
 
 # An environment's own table of transitions, read and checked.
-#
-# Gymnasium's tabular environments carry `P[state][action]`, a list of (probability, next state, reward,
-# terminated). A successor may stand in it several times (a slip into a wall is one of three ways to stay);
-# its probabilities are added up. Rewards are not read. What is not a table is refused with its place.
 
 Entry = tuple[float, int, bool]  # probability, next state, whether the episode ends there
 
@@ -186,10 +194,6 @@ def _start(env: Any, num_states: int) -> FloatArray:
 
 
 # What the states and actions of Gymnasium's tabular environments are called, and where they lie.
-#
-# FrozenLake and CliffWalking are maps of cells in reading order. A state of Taxi is a cell, where the
-# passenger is and where it wants to go: its picture is a map for each pair of those, the passenger's place
-# from left to right and the destination from top to bottom.
 
 LEFT, DOWN, RIGHT, UP, STILL = (-1, 0), (0, 1), (1, 0), (0, -1), (0, 0)  # (x, y), y points down
 

@@ -5,6 +5,42 @@
 It sees what the agent sees: a pair is the observation last returned and the action then taken. Steps that
 raise, and steps between an end and the next reset, are no visits. Counts outlive episodes and seeds; a new
 wrapper starts from nothing.
+
+A reward for other learners: visit what your data lack.
+
+    env = rc.CoverageReward(gym.make("FrozenLake-v1"), rho=2.0)
+
+replaces the reward by what the visit does for the coverage of everything visited so far. With r the
+gradient of U_rho at the counts before the visit, relative to its average over all visits so far
+(`gradients`), it is
+
+    (min(r, cap) - 1) / (cap - 1),    between -1/(cap - 1) and 1.
+
+- 0 is "as useful as what you did so far": up to the cap the rewards of a learner that keeps its behaviour
+  have mean 0, so an episode's end is neither sought nor shunned, and a value function starts where it
+  should.
+- It is linear in the gradient up to `cap` times the average. Above, where a few visits decide and one
+  reward would drown thousands, all are paid 1; so is a weighted pair that was never visited.
+- Its range does not depend on rho, mu, or how long the counts have been running.
+
+A step that is no visit is paid 0. With `task_share` w the learner gets
+
+    (1 - w) coverage reward + w task reward,
+
+and `info` holds both parts. A learner that maximises it chases the coverage: what it visits is paid less
+the next time. Were there no cap, a policy that earns more than 0 on average would exist exactly as long
+as the coverage of the pairs visited so far can be improved.
+
+The reward depends on the whole past, not on the state alone, so the environment's spec says
+`nondeterministic`: the same seed and actions give other rewards the second time.
+
+The counting and the rewarding wrapper for vector environments; their sub-environments share the counts.
+
+    envs = rc.CoverageRewardVector(gym.make_vec("FrozenLake-v1", num_envs=8), rho=2.0)
+
+Which steps are visits in which mode is read in `autoreset`. A step that only resets is paid nothing. All
+rewards of one step are those of the counts before it, so they do not depend on the order of the
+sub-environments.
 """
 
 from __future__ import annotations
@@ -116,32 +152,6 @@ def checked_environment(env: Any) -> gym.Env:
 
 
 # A reward for other learners: visit what your data lack.
-#
-#     env = rc.CoverageReward(gym.make("FrozenLake-v1"), rho=2.0)
-#
-# replaces the reward by what the visit does for the coverage of everything visited so far. With r the
-# gradient of U_rho at the counts before the visit, relative to its average over all visits so far
-# (`gradients`), it is
-#
-#     (min(r, cap) - 1) / (cap - 1),    between -1/(cap - 1) and 1.
-#
-# - 0 is "as useful as what you did so far": up to the cap the rewards of a learner that keeps its behaviour
-#   have mean 0, so an episode's end is neither sought nor shunned, and a value function starts where it
-#   should.
-# - It is linear in the gradient up to `cap` times the average. Above, where a few visits decide and one
-#   reward would drown thousands, all are paid 1; so is a weighted pair that was never visited.
-# - Its range does not depend on rho, mu, or how long the counts have been running.
-#
-# A step that is no visit is paid 0. With `task_share` w the learner gets
-#
-#     (1 - w) coverage reward + w task reward,
-#
-# and `info` holds both parts. A learner that maximises it chases the coverage: what it visits is paid less
-# the next time. Were there no cap, a policy that earns more than 0 on average would exist exactly as long
-# as the coverage of the pairs visited so far can be improved.
-#
-# The reward depends on the whole past, not on the state alone, so the environment's spec says
-# `nondeterministic`: the same seed and actions give other rewards the second time.
 
 
 class VisitReward:
@@ -266,12 +276,6 @@ class CoverageReward(RewardingWrapper, CountVisits):
 
 
 # The counting and the rewarding wrapper for vector environments; their sub-environments share the counts.
-#
-#     envs = rc.CoverageRewardVector(gym.make_vec("FrozenLake-v1", num_envs=8), rho=2.0)
-#
-# Which steps are visits in which mode is read in `autoreset`. A step that only resets is paid nothing. All
-# rewards of one step are those of the counts before it, so they do not depend on the order of the
-# sub-environments.
 
 VectorResult = tuple[Any, Any, Any, Any, dict[str, Any]]
 

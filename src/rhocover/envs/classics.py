@@ -2,6 +2,35 @@
 
 Left and right play the same part, so the uniform policy visits every pair equally often: the uniform
 occupancy is attainable and optimal for every rho. An explorer that does badly here has no excuse.
+
+SixArms: a hub with six arms that pay off ever more rarely.
+
+From the hub, arm i is reached with probability 1, 0.15, 0.1, 0.05, 0.03, 0.01, otherwise the hub is kept.
+Getting back is one step, so the hub alone is the bottleneck: a visit to the rarest arm costs a hundred
+tries on average, and all but one of the six actions there end it (Strehl and Littman 2008).
+
+Wheel: a hub that throws onto a ring, and a ring that can be walked and left at will.
+
+Only two kinds of pair are random, the hub's spin and the ring's noisy step; all others are deterministic.
+Uniform coverage wastes most of its steps on rows that hold no surprise, which is what the environment was
+made to show (Tarbouriech et al. 2020).
+
+DeepSea: a dive of N rows in which only one sequence of actions reaches the far corner.
+
+Every step goes down one row; left and right choose the column. Reaching the bottom right cell takes N - 1
+times right in a row, which dithering does with probability 2^-(N-1): the classic trap for explorers
+without a plan (Osband et al. 2017, and the stochastic version of bsuite).
+
+Garnet: random models with a given number of successors.
+
+Generic average-reward models without structure (Archibald, McKinnon and Thomas 1995; the name is
+Bhatnagar et al.'s): nothing in them can be exploited by accident. The draw, with one
+`numpy.random.default_rng(seed)` and n = S·A pairs in the order s*A + a:
+
+1. successors, a uniform b-subset of the states for each pair by Floyd's method: for j = S-b, ..., S-1
+  draw t uniform on 0..j for all pairs at once; a pair that has t already takes j instead;
+2. cut points, b-1 uniforms on [0, 1) for each pair, sorted; the b gaps between 0, the cuts and 1 are the
+  probabilities of the successors in the order drawn.
 """
 
 from __future__ import annotations
@@ -46,10 +75,6 @@ def double_chain(*, num_states: int = 31, failure: float = 0.1) -> MDP:
 
 
 # SixArms: a hub with six arms that pay off ever more rarely.
-#
-# From the hub, arm i is reached with probability 1, 0.15, 0.1, 0.05, 0.03, 0.01, otherwise the hub is kept.
-# Getting back is one step, so the hub alone is the bottleneck: a visit to the rarest arm costs a hundred
-# tries on average, and all but one of the six actions there end it (Strehl and Littman 2008).
 
 REACH = np.array([1.0, 0.15, 0.1, 0.05, 0.03, 0.01])
 WAY_BACK_FROM_FIRST = 4  # the only action that leaves arm 1
@@ -83,10 +108,6 @@ def six_arms() -> MDP:
 
 
 # Wheel: a hub that throws onto a ring, and a ring that can be walked and left at will.
-#
-# Only two kinds of pair are random, the hub's spin and the ring's noisy step; all others are deterministic.
-# Uniform coverage wastes most of its steps on rows that hold no surprise, which is what the environment was
-# made to show (Tarbouriech et al. 2020).
 
 WHEEL_LEFT, WHEEL_RIGHT, SELF, CENTRE, NOISY = range(5)
 SPIN = NOISY  # the fifth action spins in the centre and is the noisy step on the ring
@@ -130,10 +151,6 @@ def _ring(num_states: int) -> list[Outcome]:
 
 
 # DeepSea: a dive of N rows in which only one sequence of actions reaches the far corner.
-#
-# Every step goes down one row; left and right choose the column. Reaching the bottom right cell takes N - 1
-# times right in a row, which dithering does with probability 2^-(N-1): the classic trap for explorers
-# without a plan (Osband et al. 2017, and the stochastic version of bsuite).
 
 
 def deep_sea(*, size: int = 10) -> MDP:
@@ -168,15 +185,6 @@ def deep_sea(*, size: int = 10) -> MDP:
 
 
 # Garnet: random models with a given number of successors.
-#
-# Generic average-reward models without structure (Archibald, McKinnon and Thomas 1995; the name is
-# Bhatnagar et al.'s): nothing in them can be exploited by accident. The draw, with one
-# `numpy.random.default_rng(seed)` and n = S·A pairs in the order s*A + a:
-#
-# 1. successors, a uniform b-subset of the states for each pair by Floyd's method: for j = S-b, ..., S-1
-#   draw t uniform on 0..j for all pairs at once; a pair that has t already takes j instead;
-# 2. cut points, b-1 uniforms on [0, 1) for each pair, sorted; the b gaps between 0, the cuts and 1 are the
-#   probabilities of the successors in the order drawn.
 
 
 def garnet(

@@ -11,6 +11,19 @@ by the same name in the literature; both are here, under two names.
 | the last state  | left 0.4, stay 0.6                   | left 0.7, stay 0.3                  |
 
 The strong current is Strehl and Littman's (2008); the other is that of Osband, Russo and Van Roy (2013).
+
+ForkedRiverSwim: two rivers from one spring, with a way across at every point but the ends.
+
+The rivers differ in nothing but their far ends, which only swimming reaches: at the end itself there is
+no crossing. An explorer must therefore climb both. After Russo and Proutiere (2023), whose program lets
+the current of the first cell of river 2 carry the swimmer to the *end* of river 1 (an index one too low);
+here it carries to the spring, as in river 1.
+
+NoisyRiverSwim: RiverSwim with a lottery in every state.
+
+Two more actions, `odd` and `even`. The one that matches the parity of the state throws the swimmer to a
+uniformly drawn state, the other one does nothing. The lottery rows are the noisy ones, so a model
+estimator must visit them far more often than the rest: the point of the test (Tarbouriech et al. 2020).
 """
 
 from __future__ import annotations
@@ -91,11 +104,6 @@ def _river(name: str, num_states: int, current: Current) -> MDP:
 
 
 # ForkedRiverSwim: two rivers from one spring, with a way across at every point but the ends.
-#
-# The rivers differ in nothing but their far ends, which only swimming reaches: at the end itself there is
-# no crossing. An explorer must therefore climb both. After Russo and Proutiere (2023), whose program lets
-# the current of the first cell of river 2 carry the swimmer to the *end* of river 1 (an index one too low);
-# here it carries to the spring, as in river 1.
 
 FORK_LEFT, FORK_RIGHT, SWITCH = range(3)
 
@@ -164,10 +172,6 @@ def _positions(length: int) -> FloatArray:
 
 
 # NoisyRiverSwim: RiverSwim with a lottery in every state.
-#
-# Two more actions, `odd` and `even`. The one that matches the parity of the state throws the swimmer to a
-# uniformly drawn state, the other one does nothing. The lottery rows are the noisy ones, so a model
-# estimator must visit them far more often than the rest: the point of the test (Tarbouriech et al. 2020).
 
 ODD, EVEN = 2, 3
 

@@ -5,6 +5,17 @@ is shared equally by the *other* free neighbours of the cell. A move that points
 map stays (again with `success`). A cell without another free neighbour has nowhere to slip, so there
 the intended outcome is certain. If the free cells hang together the model is communicating, for
 every `success` in [0, 1].
+
+FourRooms: the grid of Sutton, Precup and Singh (1999), four rooms joined by four doors.
+
+The doors are the bottlenecks: whoever covers the rooms evenly passes them more often than any other cell,
+and how much more is decided by rho.
+
+NRoom: rooms in a row, each joined to the next by one door.
+
+A random walk finds each door late and leaves through the wrong one half of the time, so the outer rooms
+are seldom seen although every single room is easy. After the environment of the same name in rlberry,
+which puts at most five rooms in a row and folds longer ones; here the row is never folded.
 """
 
 from __future__ import annotations
@@ -80,9 +91,6 @@ def _slip(target: IntArray, is_open: BoolArray, action: int, probability: FloatA
 
 
 # FourRooms: the grid of Sutton, Precup and Singh (1999), four rooms joined by four doors.
-#
-# The doors are the bottlenecks: whoever covers the rooms evenly passes them more often than any other cell,
-# and how much more is decided by rho.
 
 PLAN = (
     ".....#.....",
@@ -111,10 +119,6 @@ def four_rooms(*, success: float = 2 / 3) -> MDP:
 
 
 # NRoom: rooms in a row, each joined to the next by one door.
-#
-# A random walk finds each door late and leaves through the wrong one half of the time, so the outer rooms
-# are seldom seen although every single room is easy. After the environment of the same name in rlberry,
-# which puts at most five rooms in a row and folds longer ones; here the row is never folded.
 
 ROOM = 5  # cells along one side
 MIDDLE = ROOM // 2

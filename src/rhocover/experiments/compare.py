@@ -1,4 +1,10 @@
-"""compare(): several explorers on several models, with the same seeds and budgets, and what they reach."""
+"""compare(): several explorers on several models, with the same seeds and budgets, and what they reach.
+
+The runs of a question as a function of their place, for this process and for others.
+
+In this process the question is the caller's own. Others receive it in plain values (`CompareSpec.plain`),
+once each, and what they make of it answers the same.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +31,6 @@ from rhocover.learning.rules import RULES, Rule, read_rule
 from rhocover.mdp import MDP
 
 # The runs of a question as a function of their place, for this process and for others.
-#
-# In this process the question is the caller's own. Others receive it in plain values (`CompareSpec.plain`),
-# once each, and what they make of it answers the same.
 
 
 @dataclass(frozen=True, eq=False)

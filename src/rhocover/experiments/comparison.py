@@ -3,6 +3,20 @@
 Numbers are arrays over [envs, orders, explorers, seeds, times]. `curve` reads one line with its spread,
 `table` the last row of all of them, `save` and `load` keep them, so that a picture is drawn again without
 running again.
+
+Where a comparison ends: one row for each model, order and explorer, every mean beside what is possible.
+
+| number | beside it |
+|---|---|
+| regret | 0: the best for the same noise |
+| scaled_bregman, n times the Bregman part | kappa_min, which no explorer stays below on average |
+| worst_ratio | that of the best plan |
+| excess, divergence - D* | 0 in the long run; of either sign in a finite run |
+| exponent of the regret, over the last two decades of steps | the theorem's: at most -1/3 for Algorithm 1 |
+| model_error, the mean L1 error of rows estimated from the transitions seen | 0 in the long run |
+
+Means are over all seeds, or nan if a seed never saw every pair: a mean over the others would flatter. The
+model error has a mean always: a row never seen is estimated as uniform.
 """
 
 from __future__ import annotations
@@ -36,18 +50,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Where a comparison ends: one row for each model, order and explorer, every mean beside what is possible.
-#
-# | number | beside it |
-# |---|---|
-# | regret | 0: the best for the same noise |
-# | scaled_bregman, n times the Bregman part | kappa_min, which no explorer stays below on average |
-# | worst_ratio | that of the best plan |
-# | excess, divergence - D* | 0 in the long run; of either sign in a finite run |
-# | exponent of the regret, over the last two decades of steps | the theorem's: at most -1/3 for Algorithm 1 |
-# | model_error, the mean L1 error of rows estimated from the transitions seen | 0 in the long run |
-#
-# Means are over all seeds, or nan if a seed never saw every pair: a mean over the others would flatter. The
-# model error has a mean always: a row never seen is estimated as uniform.
 
 THEOREM = -1 / 3  # up to a logarithm
 FITTED = 100  # the exponent is fitted from num_steps/100 on

@@ -3,6 +3,11 @@
 A run is one place in the grid [envs, orders, explorers, seeds]. Everything that decides what it does is
 here, so that it comes out the same in whichever process it runs. `plain` gives it as arrays, texts and
 numbers for another process; `document` as text for a file, which tells one question from another.
+
+One run of a comparison: from a place in the grid to the rows of its trace, in any process.
+
+What goes wrong becomes a value, too. Errors of this library have arguments that do not survive the way
+between processes; their kind, their message and where they came from do.
 """
 
 from __future__ import annotations
@@ -200,9 +205,6 @@ def _mu_document(mu: FloatArray | Rule | None) -> Any:
 
 
 # One run of a comparison: from a place in the grid to the rows of its trace, in any process.
-#
-# What goes wrong becomes a value, too. Errors of this library have arguments that do not survive the way
-# between processes; their kind, their message and where they came from do.
 
 COLUMNS = (
     "regret", "bregman", "suboptimality", "excess", "pathwise_excess", "divergence", "gap", "worst_ratio",

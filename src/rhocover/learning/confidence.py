@@ -24,6 +24,21 @@ intersection, smaller still, is not computed). By Pinsker's inequality a ball li
 maxima are found is in `worst_rows`.
 
 Knows nothing of planning, and nothing of structure: each row is learned from its own counts alone.
+
+The rows of a confidence set that are worst for given values: the compiled loops behind `confidence`.
+
+A row p is in a ball around its empirical one, KL(p_hat, p) <= epsilon, and has its entries in intervals.
+Of each of the two sets the largest p.v, and a row that attains it:
+
+- ball. By Jensen's inequality every p in it and every x >= 0 have, with top = max v, p.v <= top + x -
+  exp(sum_j p_hat_j log(top + x - v_j) - epsilon). The best x is found by bisection, and any x gives a
+  bound (Honda and Takemura 2010; Filippi et al. 2010 use it for planning);
+- intervals: lower bounds first, the rest to the best entries up to their upper bounds. States are sorted
+  once; a row looks at its own successors and at the best others until its mass is given out.
+
+Of a row with two entries the ball is an interval, kl(p_hat, p) <= level, and bisection finds its ends.
+
+Knows nothing of how large the sets have to be.
 """
 
 from __future__ import annotations
@@ -43,19 +58,6 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.transitions import read_sparse
 
 # The rows of a confidence set that are worst for given values: the compiled loops behind `confidence`.
-#
-# A row p is in a ball around its empirical one, KL(p_hat, p) <= epsilon, and has its entries in intervals.
-# Of each of the two sets the largest p.v, and a row that attains it:
-#
-# - ball. By Jensen's inequality every p in it and every x >= 0 have, with top = max v, p.v <= top + x -
-#   exp(sum_j p_hat_j log(top + x - v_j) - epsilon). The best x is found by bisection, and any x gives a
-#   bound (Honda and Takemura 2010; Filippi et al. 2010 use it for planning);
-# - intervals: lower bounds first, the rest to the best entries up to their upper bounds. States are sorted
-#   once; a row looks at its own successors and at the best others until its mass is given out.
-#
-# Of a row with two entries the ball is an interval, kl(p_hat, p) <= level, and bisection finds its ends.
-#
-# Knows nothing of how large the sets have to be.
 
 EITHER, INTERVAL, BALL = 0, 1, 2  # which of its two sets a row uses
 HALVINGS = 64  # of a bracket; what is left of it is given to the larger set

@@ -12,6 +12,21 @@ was met was reached from one of them, so this is communicating, too. All of k on
 the plan, with a jump back every N/k steps. An error of order k/N costs N^-2 of coverage, less than what
 chance costs anyway. A posterior sample draws each row from the Dirichlet distribution of which P_hat is the
 mean.
+
+Model error: how far the transition probabilities that counts suggest are from the true ones.
+
+With N(s'|i) the times that state s' followed pair i, N_i their sum, and a smoothing constant k >= 0,
+
+    P_hat(s'|i) = (N(s'|i) + k/S) / (N_i + k);      uniform over the S states where N_i = k = 0.
+
+A pair's error is |P_hat_i - P_i|_1 (between 0 and 2), or the squared |P_hat_i - P_i|_2^2. Means are over
+pairs with equal weights. The mean of the first is E = (1/SA) sum ||P_hat - P||_1 of Tarbouriech et al.
+(2020), the mean of the second is the square of what `theory.budget` calls the model error. To first order
+in 1/N_i a pair's expected errors are sum_s' sqrt(2 P(1-P) / (pi N_i)) and sum_s' P(1-P) / N_i.
+
+A smoothed row is nowhere zero, but outside of what was seen and what is possible all its entries are the
+same number, so nothing of size n×S is ever stored. What is estimated here is the dynamics alone; what the
+estimate is good for is the subject of `reward_free`.
 """
 
 from __future__ import annotations
@@ -156,19 +171,6 @@ class _Exact(Estimate):
 
 
 # Model error: how far the transition probabilities that counts suggest are from the true ones.
-#
-# With N(s'|i) the times that state s' followed pair i, N_i their sum, and a smoothing constant k >= 0,
-#
-#     P_hat(s'|i) = (N(s'|i) + k/S) / (N_i + k);      uniform over the S states where N_i = k = 0.
-#
-# A pair's error is |P_hat_i - P_i|_1 (between 0 and 2), or the squared |P_hat_i - P_i|_2^2. Means are over
-# pairs with equal weights. The mean of the first is E = (1/SA) sum ||P_hat - P||_1 of Tarbouriech et al.
-# (2020), the mean of the second is the square of what `theory.budget` calls the model error. To first order
-# in 1/N_i a pair's expected errors are sum_s' sqrt(2 P(1-P) / (pi N_i)) and sum_s' P(1-P) / N_i.
-#
-# A smoothed row is nowhere zero, but outside of what was seen and what is possible all its entries are the
-# same number, so nothing of size n×S is ever stored. What is estimated here is the dynamics alone; what the
-# estimate is good for is the subject of `reward_free`.
 
 
 @dataclass(frozen=True)

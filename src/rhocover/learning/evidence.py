@@ -23,6 +23,35 @@ last V, solve the shortest path that these rows make (`shortest_paths`), again w
 never visited may lead anywhere: from a state that has one, the bound is 1.
 
 The bound is over the expected number of steps. It says nothing of states that were met once and are far.
+
+Journeys: the fastest way to something new, by what was seen so far.
+
+Before coverage can be steered, pairs never visited and states never met must be reached on purpose. Pair
+i was visited N_i times and led N(s'|i) times to s'. It is taken to lead to something new with probability
+
+    p_i = 1 if pair i is wanted (by default: was never visited),    else p_i = k / (N_i + k),
+
+and otherwise to its successors as they were seen, N(s'|i)/N_i. The policy that needs the fewest expected
+steps to something new solves a stochastic shortest path (`shortest_paths`).
+
+**Why doubt a pair that was visited.** One visit of RiverSwim's `right` that stayed says that it always
+stays. With p_i = 0 everything behind it would be shut off for ever. With p_i = k/(N_i + k) trying again
+always has a price, N_i/k + 1 steps, and is worth it when all else costs more; each disappointment makes
+it dearer, so no state is shut off and none is insisted on for ever. This holds also when all states are
+met but pairs are still wanted. k/(N + k) is the chance of a new successor under a Dirichlet process of
+concentration k (Blackwell and MacQueen 1973). `prior=0` trusts the estimate.
+
+**The size of k.** Measured until every pair was visited, against going to the nearest unvisited pair with
+the true model: small k wins, because what was never tried is new for sure and should be exhausted before
+what was tried is doubted. Between 0.01 and 0.1 the differences are within the noise; 0.5 costs a third
+more steps on RiverSwim(20) and DeepSea(10), and 2 costs three times as many.
+
+**When to look again.** When something new was seen, and when the visits of some pair have doubled since
+the last look (`is_due`): a journey is a fixed policy and doubts do not grow while it is followed, so
+without the second rule it can go round in circles for ever. Looking after every step gains nothing
+measurable.
+
+Knows nothing of coverage, of weights, or of how sure the estimate is (see `evidence`).
 """
 
 from __future__ import annotations
@@ -41,33 +70,6 @@ from rhocover.learning.confidence import ConfidenceSet
 from rhocover.learning.shortest_paths import shortest_paths
 
 # Journeys: the fastest way to something new, by what was seen so far.
-#
-# Before coverage can be steered, pairs never visited and states never met must be reached on purpose. Pair
-# i was visited N_i times and led N(s'|i) times to s'. It is taken to lead to something new with probability
-#
-#     p_i = 1 if pair i is wanted (by default: was never visited),    else p_i = k / (N_i + k),
-#
-# and otherwise to its successors as they were seen, N(s'|i)/N_i. The policy that needs the fewest expected
-# steps to something new solves a stochastic shortest path (`shortest_paths`).
-#
-# **Why doubt a pair that was visited.** One visit of RiverSwim's `right` that stayed says that it always
-# stays. With p_i = 0 everything behind it would be shut off for ever. With p_i = k/(N_i + k) trying again
-# always has a price, N_i/k + 1 steps, and is worth it when all else costs more; each disappointment makes
-# it dearer, so no state is shut off and none is insisted on for ever. This holds also when all states are
-# met but pairs are still wanted. k/(N + k) is the chance of a new successor under a Dirichlet process of
-# concentration k (Blackwell and MacQueen 1973). `prior=0` trusts the estimate.
-#
-# **The size of k.** Measured until every pair was visited, against going to the nearest unvisited pair with
-# the true model: small k wins, because what was never tried is new for sure and should be exhausted before
-# what was tried is doubted. Between 0.01 and 0.1 the differences are within the noise; 0.5 costs a third
-# more steps on RiverSwim(20) and DeepSea(10), and 2 costs three times as many.
-#
-# **When to look again.** When something new was seen, and when the visits of some pair have doubled since
-# the last look (`is_due`): a journey is a fixed policy and doubts do not grow while it is followed, so
-# without the second rule it can go round in circles for ever. Looking after every step gains nothing
-# measurable.
-#
-# Knows nothing of coverage, of weights, or of how sure the estimate is (see `evidence`).
 
 PRIOR = 0.1  # k: how many visits the doubt about a pair is worth
 

@@ -9,6 +9,69 @@ model estimated from the data, and the policy is played in the true model (`tria
 - The worst that search finds (`worst_reward`): a lower bound on the supremum over rewards.
 
 No reward loses more than `upper_bound` (`regret_bound`): proven, and often several times the worst found.
+
+Trials: plan for a reward on an estimated model, play the policy in the true one.
+
+The planner takes the estimate P_hat = (N + k/S)/(N_i + k), which is communicating because k > 0, and its
+best stationary policy pi_hat(r). Played in the true model it earns J(pi_hat, r) a step, and
+
+    regret(r) = J*(r) - J(pi_hat(r), r),      J*(r) = max_d <r, d> over the true model's occupancies.
+
+**Several classes.** pi_hat is deterministic, and may fall apart in the true model into several recurrent
+classes. Then J is the average reward from the model's start distribution (uniform over states if the
+model has none): each class's own gain, times the probability of ending in it. J* needs no start, because
+the true model is required to be communicating.
+
+Full rows of the estimate are stored, n×S numbers: this is for models of up to some hundred states.
+
+A bound on the planning regret that holds for every reward in [0, 1]^n at once.
+
+Let pi_hat be best on the estimate for a reward r, with bias h and gain g there: r_i + P_hat_i h - h(s_i)
+<= g for every pair, with equality at the pairs of pi_hat. For occupancies d of the *true* model the sum
+of d_i (P_i h - h(s_i)) is 0, so <r, d> <= g + sum_i d_i (P_i - P_hat_i) h, with equality at the visits
+d_hat of pi_hat. Hence
+
+    regret(r) <= sum_i d*_i (P_i - P_hat_i) h + sum_i d_hat_i (P_hat_i - P_i) h.
+
+Nor can h vary much. Going from s to s' by any policy of the estimate that needs T(s, s') steps on average
+costs at most g <= 1 a step, so h(s') - h(s) <= T(s, s'). With a and b the positive and the negative part
+of P_i - P_hat_i, and m = sum a = sum b = |P_i - P_hat_i|_1 / 2, pairing their states independently gives
+
+    (P_i - P_hat_i) h <= sum_{s, s'} b(s) a(s') T(s, s') / m =: forth_i, and back_i with a and b exchanged,
+
+so that sup_r regret(r) <= max_d <forth, d> + max_d <back, d> over the true model's occupancies: two best
+responses, whose certified upper bounds are used. Both are at most m_i times the estimate's diameter D, so
+this is never worse than max_d <|P - P_hat|_1, d> D, what D as a bound on h gives (Jaksch et al. 2010).
+
+Any policy's T is valid; here it is the smallest, by policy iteration for each state: S times a few dense
+solves of S equations. The planner is taken to be exact; the library's is, to 1e-8 of the largest reward.
+The bound does not know which visits go together with which h, and is often many times the worst regret
+found.
+
+The worst reward that can be found: where planning on an estimate loses most.
+
+For a fixed policy pi_hat the rewards for which the estimate prefers it are a cone: those with some h and
+g such that
+
+    r_i <= g + h(s_i) - sum_s' P_hat(s'|i) h(s'),     with equality at the pairs of pi_hat        (Bellman).
+
+On it, regret(r) = max_d <r, d - d_hat> with d_hat the true visits of pi_hat: a maximum of linear
+functions. So the search alternates, each step no worse than the one before:
+
+- d <- the best visits for r in the true model;
+- r <- the reward in the cone and in [0, 1]^n with the largest <r, d - d_hat>: a linear program in (r, h,
+  g).
+
+It begins with the policies of the worst rewards known, against the best visits for those rewards and the
+visits of policies one action away, and goes on to policies that differ in one action from the worst one
+found so far. A convex function can have many local maxima, and few of all policies are tried: this is a
+lower bound on the supremum, and no more is claimed. On 32 random models of 3 states, where every pair of
+policies can be compared, it was the supremum itself in 30 and 95% and 97% of it in the other two.
+
+The program ends on the cone's border, where the estimate is indifferent and may well choose another
+policy. The reward of 1 at the pairs of pi_hat and 0 elsewhere is inside the cone with a margin of 1 (h =
+0, g = 1): a step of `INSIDE` towards it breaks the tie. What is returned is then planned for and played
+like any reward.
 """
 
 from __future__ import annotations
@@ -33,18 +96,6 @@ from rhocover.theory.certainty import long_run_frequencies
 from rhocover.transitions import check_fits_in_memory
 
 # Trials: plan for a reward on an estimated model, play the policy in the true one.
-#
-# The planner takes the estimate P_hat = (N + k/S)/(N_i + k), which is communicating because k > 0, and its
-# best stationary policy pi_hat(r). Played in the true model it earns J(pi_hat, r) a step, and
-#
-#     regret(r) = J*(r) - J(pi_hat(r), r),      J*(r) = max_d <r, d> over the true model's occupancies.
-#
-# **Several classes.** pi_hat is deterministic, and may fall apart in the true model into several recurrent
-# classes. Then J is the average reward from the model's start distribution (uniform over states if the
-# model has none): each class's own gain, times the probability of ending in it. J* needs no start, because
-# the true model is required to be communicating.
-#
-# Full rows of the estimate are stored, n×S numbers: this is for models of up to some hundred states.
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,28 +175,6 @@ def _check_communicating(truth: MDP) -> None:
 
 
 # A bound on the planning regret that holds for every reward in [0, 1]^n at once.
-#
-# Let pi_hat be best on the estimate for a reward r, with bias h and gain g there: r_i + P_hat_i h - h(s_i)
-# <= g for every pair, with equality at the pairs of pi_hat. For occupancies d of the *true* model the sum
-# of d_i (P_i h - h(s_i)) is 0, so <r, d> <= g + sum_i d_i (P_i - P_hat_i) h, with equality at the visits
-# d_hat of pi_hat. Hence
-#
-#     regret(r) <= sum_i d*_i (P_i - P_hat_i) h + sum_i d_hat_i (P_hat_i - P_i) h.
-#
-# Nor can h vary much. Going from s to s' by any policy of the estimate that needs T(s, s') steps on average
-# costs at most g <= 1 a step, so h(s') - h(s) <= T(s, s'). With a and b the positive and the negative part
-# of P_i - P_hat_i, and m = sum a = sum b = |P_i - P_hat_i|_1 / 2, pairing their states independently gives
-#
-#     (P_i - P_hat_i) h <= sum_{s, s'} b(s) a(s') T(s, s') / m =: forth_i, and back_i with a and b exchanged,
-#
-# so that sup_r regret(r) <= max_d <forth, d> + max_d <back, d> over the true model's occupancies: two best
-# responses, whose certified upper bounds are used. Both are at most m_i times the estimate's diameter D, so
-# this is never worse than max_d <|P - P_hat|_1, d> D, what D as a bound on h gives (Jaksch et al. 2010).
-#
-# Any policy's T is valid; here it is the smallest, by policy iteration for each state: S times a few dense
-# solves of S equations. The planner is taken to be exact; the library's is, to 1e-8 of the largest reward.
-# The bound does not know which visits go together with which h, and is often many times the worst regret
-# found.
 
 MOST_ITERATIONS = 100  # of policy iteration; under 10 are usual, and what it ends with is valid anyway
 BETTER = 1e-9  # of the steps; a smaller gain is no reason to change an action
@@ -199,29 +228,6 @@ def _evaluated(chain: FloatArray, goal: int) -> FloatArray:
 
 
 # The worst reward that can be found: where planning on an estimate loses most.
-#
-# For a fixed policy pi_hat the rewards for which the estimate prefers it are a cone: those with some h and
-# g such that
-#
-#     r_i <= g + h(s_i) - sum_s' P_hat(s'|i) h(s'),     with equality at the pairs of pi_hat        (Bellman).
-#
-# On it, regret(r) = max_d <r, d - d_hat> with d_hat the true visits of pi_hat: a maximum of linear
-# functions. So the search alternates, each step no worse than the one before:
-#
-# - d <- the best visits for r in the true model;
-# - r <- the reward in the cone and in [0, 1]^n with the largest <r, d - d_hat>: a linear program in (r, h,
-#   g).
-#
-# It begins with the policies of the worst rewards known, against the best visits for those rewards and the
-# visits of policies one action away, and goes on to policies that differ in one action from the worst one
-# found so far. A convex function can have many local maxima, and few of all policies are tried: this is a
-# lower bound on the supremum, and no more is claimed. On 32 random models of 3 states, where every pair of
-# policies can be compared, it was the supremum itself in 30 and 95% and 97% of it in the other two.
-#
-# The program ends on the cone's border, where the estimate is indifferent and may well choose another
-# policy. The reward of 1 at the pairs of pi_hat and 0 elsewhere is inside the cone with a margin of 1 (h =
-# 0, g = 1): a step of `INSIDE` towards it breaks the tie. What is returned is then planned for and played
-# like any reward.
 
 INSIDE = 1e-6  # breaks ties, and costs that much of the regret; oracles tell margins of 1e-11 apart
 STARTS = 8  # policies that the search begins with

@@ -21,6 +21,26 @@ is rare everywhere.
 
 Where nothing arrives for sure but something may, the policy heads for it on the graph; the steps are
 infinite.
+
+The steps to arrive, state by state: the compiled loops behind `shortest_paths`.
+
+Pair i arrives with probability p_i (`arrival`) and otherwise goes on (`onward`, by rows from `indptr`, to
+`successor`); the pairs of state s are first[s] to first[s + 1] - 1. The loops improve `steps` and the
+pairs taken in place: a first guess outwards from the arrivals, sweeps, and policy iteration whose
+policies are evaluated by elimination without subtraction. `slopes` measures what is left, g = V - Q V.
+
+Knows nothing of when to stop, nor of which loop suits which model.
+
+Policies that arrive, from the graph alone: from which states it is sure, and by which pairs.
+
+A pair may arrive (p_i > 0) or lead on to states. From a state an arrival is possible if some path of
+pairs leads to one; it is sure for some policy if, in addition, the pairs taken never lead where it is not
+possible. So: search backwards from the arrivals; take out the states not found, with them every pair that
+may lead there, and with each pair that is the last of its state that state; search again among the rest,
+until all are found. Each state then takes the pair by which it was found, one step nearer on the graph,
+and from everywhere the policy arrives with probability 1.
+
+Plain loops, compiled.
 """
 
 from __future__ import annotations
@@ -37,13 +57,6 @@ from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.compiling import compiled
 
 # The steps to arrive, state by state: the compiled loops behind `shortest_paths`.
-#
-# Pair i arrives with probability p_i (`arrival`) and otherwise goes on (`onward`, by rows from `indptr`, to
-# `successor`); the pairs of state s are first[s] to first[s + 1] - 1. The loops improve `steps` and the
-# pairs taken in place: a first guess outwards from the arrivals, sweeps, and policy iteration whose
-# policies are evaluated by elimination without subtraction. `slopes` measures what is left, g = V - Q V.
-#
-# Knows nothing of when to stop, nor of which loop suits which model.
 
 MOST_POLICIES = 100  # of policy iteration; ten is many
 
@@ -175,15 +188,6 @@ def _eliminate(chain, arrives):
 
 
 # Policies that arrive, from the graph alone: from which states it is sure, and by which pairs.
-#
-# A pair may arrive (p_i > 0) or lead on to states. From a state an arrival is possible if some path of
-# pairs leads to one; it is sure for some policy if, in addition, the pairs taken never lead where it is not
-# possible. So: search backwards from the arrivals; take out the states not found, with them every pair that
-# may lead there, and with each pair that is the last of its state that state; search again among the rest,
-# until all are found. Each state then takes the pair by which it was found, one step nearer on the graph,
-# and from everywhere the policy arrives with probability 1.
-#
-# Plain loops, compiled.
 
 LIKELY = 0.5  # an arrival worth a walk; a doubt about a pair with many visits is not
 

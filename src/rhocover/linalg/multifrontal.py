@@ -7,6 +7,11 @@ children, factorises its own columns with dense LAPACK, and hands what is left t
     [L21  ...   ]   rows below them
 
 Scatter loops are compiled; everything cubic is BLAS.
+
+The matrix K diag(w) K' of a Newton step, re-filled for each w without finding its pattern again.
+
+Every column i of K adds w_i times its outer product with itself. Where each product lands in the lower
+triangle of the result is worked out once; after that a fill is one compiled pass over a list of places.
 """
 
 from __future__ import annotations
@@ -218,9 +223,6 @@ def _backward(block, own, values):
 
 
 # The matrix K diag(w) K' of a Newton step, re-filled for each w without finding its pattern again.
-#
-# Every column i of K adds w_i times its outer product with itself. Where each product lands in the lower
-# triangle of the result is worked out once; after that a fill is one compiled pass over a list of places.
 
 
 def normal_pattern(K: Matrix) -> Matrix:

@@ -3,6 +3,22 @@
 Both back ends scale the matrix to a unit diagonal, add a relative 1e-14 to it (the system may be
 singular to working precision near a face of the polytope), and refine against the matrix itself, so that
 the addition does not bias the answer. A pivot that still fails is met with a larger addition.
+
+A few dense rows and columns around K diag(W) K', eliminated by their Schur complement.
+
+    [K W K'   C] [nu]   [flow ]
+    [  C'     D] [u ] = [right]
+
+C holds the columns of the mass multiplier and of theta, where those are unknown.
+
+BLAS on one thread: blocks here are small, and the same bits come out whatever else the machine does.
+
+On two busy cores the two-thread BLAS took 13 times as long for one factorisation: its threads wait for
+each other at every small block.
+
+The number of threads belongs to the whole process (with OpenMP, to each thread). Plans at the same time,
+each in a thread of its own, hold it together: each sets it to one, the last to end puts back what the
+first found.
 """
 
 from __future__ import annotations
@@ -175,11 +191,6 @@ class DenseBackend:
 
 
 # A few dense rows and columns around K diag(W) K', eliminated by their Schur complement.
-#
-#     [K W K'   C] [nu]   [flow ]
-#     [  C'     D] [u ] = [right]
-#
-# C holds the columns of the mass multiplier and of theta, where those are unknown.
 
 
 class Borders:
@@ -220,13 +231,6 @@ class Borders:
 
 
 # BLAS on one thread: blocks here are small, and the same bits come out whatever else the machine does.
-#
-# On two busy cores the two-thread BLAS took 13 times as long for one factorisation: its threads wait for
-# each other at every small block.
-#
-# The number of threads belongs to the whole process (with OpenMP, to each thread). Plans at the same time,
-# each in a thread of its own, hold it together: each sets it to one, the last to end puts back what the
-# first found.
 
 _lock = threading.Lock()
 _found: list[list[int]] = []  # one entry for each plan under way: the numbers of threads before the first

@@ -10,6 +10,12 @@ with k terms is off by at most about k units in the last place of the sum of its
 
 With one sum of d for all steps, a constant added to h changes nothing; `centred` takes the one away that
 costs digits (a discounted value function is a large constant, 1/(1-gamma), and small differences).
+
+A set of occupancies seen as decisions: nodes, the entries to choose from in each, where they lead.
+
+A node is a state, or a (step, state) with a horizon. The flow matrix is F' = E - K: E says which node an
+entry belongs to, row i of K what it leads to (P, gamma P, or P into the next step). One step of dynamic
+programming is then h <- max over the entries of each node of reward + K h, for every criterion.
 """
 
 from __future__ import annotations
@@ -26,10 +32,6 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.occupancy import Occupancies
 
 # A set of occupancies seen as decisions: nodes, the entries to choose from in each, where they lead.
-#
-# A node is a state, or a (step, state) with a horizon. The flow matrix is F' = E - K: E says which node an
-# entry belongs to, row i of K what it leads to (P, gamma P, or P into the next step). One step of dynamic
-# programming is then h <- max over the entries of each node of reward + K h, for every criterion.
 
 EPSILON = float(np.finfo(float).eps)
 

@@ -10,6 +10,16 @@ For finite rho the objective is its own barrier and x vanishes; kappa = 0 is exa
 program (d = mubar + x), so one code covers both ends. At rho = 0 stationarity is d = mubar exp(-c) with
 theta = 1. Products are relaxed to tau m and driven to zero by the Newton steps of `rhocover.planning.newton`.
 Every iterate has a certificate of its own; the best one is returned, whatever stopped the method.
+
+The weighted leximin occupancy: the limit of the optima d*_rho as rho grows without bound.
+
+At rho = inf the minimax occupancy is rarely unique: pairs that are not the worst may get anything above
+their due. Leximin goes on: maximise the worst d/mu, hold the pairs that cannot be raised any further,
+maximise the worst of the rest, and so on. Each level is one linear program
+
+    max t   s.t.   d in D,   d_i >= t mubar_i for free pairs,   d_i >= level_i mubar_i for held ones,
+
+and a pair is held when its multiplier is positive: it is then tight in every solution of the level.
 """
 
 from __future__ import annotations
@@ -202,14 +212,6 @@ def _projected(program: Program, newton: Newton, state: Progress) -> Progress:
 
 
 # The weighted leximin occupancy: the limit of the optima d*_rho as rho grows without bound.
-#
-# At rho = inf the minimax occupancy is rarely unique: pairs that are not the worst may get anything above
-# their due. Leximin goes on: maximise the worst d/mu, hold the pairs that cannot be raised any further,
-# maximise the worst of the rest, and so on. Each level is one linear program
-#
-#     max t   s.t.   d in D,   d_i >= t mubar_i for free pairs,   d_i >= level_i mubar_i for held ones,
-#
-# and a pair is held when its multiplier is positive: it is then tight in every solution of the level.
 
 SLACKS = (1e-10, 1e-9, 3e-9, 8e-9)  # held pairs may lose such a share, or rounding makes a level infeasible
 POSITIVE = 1e-9  # of a level's multipliers, which add up to 1

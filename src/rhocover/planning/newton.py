@@ -14,6 +14,34 @@ Three things make it fast at every rho:
 - the flow moves linearly. d = mubar c^-kappa + x bends with c, so a step that is exact to first order
   would throw K d off by as much as the curve bends. x takes up the difference, within a factor of ten
   of its own step. Without this rho = 8 to 1000 take two to three times as many steps.
+
+Newton steps with a floor: y = d - floor theta >= 0 with multiplier z, y z = tau m.
+
+With e = z/y the eliminated system has W = w/(1 + w e) in place of w, and the mass multiplier alpha
+becomes an unknown. The differences of c, y and z are written so that nothing cancels when both products
+of a pair vanish: at the floor c and y are near 1e-10 while z is near 1.
+
+Newton steps for {K d = k0 theta, 1'd = theta} with both a mass row and an inflow.
+
+Such sets hold the occupancies whose flow residual is prescribed: what a trajectory of finite length could
+have visited, whose in- and outflow of a state differ by chance. The mass multiplier alpha and theta are
+both unknown, and border the system:
+
+    [K W K'   K w   k0] [dnu   ]   [K(d + q) - k0 theta ]
+    [(K w)'   1'w   1 ] [dalpha] = [1'(d + q) - theta   ]
+    [k0'      1     0 ] [dtheta]   [1 - alpha - k0'nu   ]
+
+Newton steps below rho = 1/2: straight down the dual bound.
+
+There d = mubar c^-kappa, kappa = 1/rho > 2, leaves 0 so steeply that it keeps c positive alone, and the x
+of `newton` would only hold it up. Without x the best multipliers minimise one smooth function,
+
+    G(nu) = log( sum_i mubar_i c_i^(1-kappa) ) / (kappa - 1),        c = K'nu + 1,
+
+convex because (1 - kappa) log c is; -G is the certified lower bound. With p_i its normalised terms the
+gradient is -K(p/c), and p/c is d up to its scale. A Newton step of the sum has the same direction as one
+of its logarithm, only the length differs, and by many orders of magnitude where weights are spread
+widely. So each step goes to the lowest point of G along the direction, found from its slope -<p/c, dc>.
 """
 
 from __future__ import annotations
@@ -272,10 +300,6 @@ def to_zero(value: FloatArray, move: FloatArray) -> float:
 
 
 # Newton steps with a floor: y = d - floor theta >= 0 with multiplier z, y z = tau m.
-#
-# With e = z/y the eliminated system has W = w/(1 + w e) in place of w, and the mass multiplier alpha
-# becomes an unknown. The differences of c, y and z are written so that nothing cancels when both products
-# of a pair vanish: at the floor c and y are near 1e-10 while z is near 1.
 
 
 def floored_start(program: Program) -> Iterate:
@@ -361,14 +385,6 @@ class FlooredNewton(Newton):
 
 
 # Newton steps for {K d = k0 theta, 1'd = theta} with both a mass row and an inflow.
-#
-# Such sets hold the occupancies whose flow residual is prescribed: what a trajectory of finite length could
-# have visited, whose in- and outflow of a state differ by chance. The mass multiplier alpha and theta are
-# both unknown, and border the system:
-#
-#     [K W K'   K w   k0] [dnu   ]   [K(d + q) - k0 theta ]
-#     [(K w)'   1'w   1 ] [dalpha] = [1'(d + q) - theta   ]
-#     [k0'      1     0 ] [dtheta]   [1 - alpha - k0'nu   ]
 
 
 class ShiftedNewton(Newton):
@@ -404,16 +420,6 @@ class ShiftedNewton(Newton):
 
 
 # Newton steps below rho = 1/2: straight down the dual bound.
-#
-# There d = mubar c^-kappa, kappa = 1/rho > 2, leaves 0 so steeply that it keeps c positive alone, and the x
-# of `newton` would only hold it up. Without x the best multipliers minimise one smooth function,
-#
-#     G(nu) = log( sum_i mubar_i c_i^(1-kappa) ) / (kappa - 1),        c = K'nu + 1,
-#
-# convex because (1 - kappa) log c is; -G is the certified lower bound. With p_i its normalised terms the
-# gradient is -K(p/c), and p/c is d up to its scale. A Newton step of the sum has the same direction as one
-# of its logarithm, only the length differs, and by many orders of magnitude where weights are spread
-# widely. So each step goes to the lowest point of G along the direction, found from its slope -<p/c, dc>.
 
 SMALL_ORDER = 0.5
 LONGEST = 1e6  # Newton steps of the sum that one step of its logarithm may be

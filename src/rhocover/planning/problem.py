@@ -2,6 +2,17 @@
 
 Pairs that no policy can keep visiting are refused or dropped here, so that solvers only see sets where
 every pair can have positive occupancy; tables are laid out in the caller's shape again afterwards.
+
+Which pairs can carry occupancy, and what becomes of those that cannot.
+
+Under the average criterion d is a circulation: d_i > 0 is possible exactly when pair i lies in an end
+component, and one trajectory stays in one of them. So all weighted pairs must lie in one maximal end
+component. Under the discounted criterion the trajectory restarts for ever, and what counts is whether the
+start reaches the pair's state. A weighted pair without occupancy makes the divergence infinite for every
+rho >= 1, so it is refused by name or, with `restrict`, dropped and reported. Pairs of no weight outside
+the kept part are never refused: they are dropped, and reported with the weight they had, none.
+
+What is kept is closed, so `mdp.subset(structure.kept)` is a model.
 """
 
 from __future__ import annotations
@@ -22,15 +33,6 @@ from rhocover.occupancy import Occupancies
 from rhocover.planning.program import Multipliers, Program, Rows, flow_rows, make_program
 
 # Which pairs can carry occupancy, and what becomes of those that cannot.
-#
-# Under the average criterion d is a circulation: d_i > 0 is possible exactly when pair i lies in an end
-# component, and one trajectory stays in one of them. So all weighted pairs must lie in one maximal end
-# component. Under the discounted criterion the trajectory restarts for ever, and what counts is whether the
-# start reaches the pair's state. A weighted pair without occupancy makes the divergence infinite for every
-# rho >= 1, so it is refused by name or, with `restrict`, dropped and reported. Pairs of no weight outside
-# the kept part are never refused: they are dropped, and reported with the weight they had, none.
-#
-# What is kept is closed, so `mdp.subset(structure.kept)` is a model.
 
 # Models never change, so what was found stays true; entries go with their models.
 _FOUND: WeakKeyDictionary[MDP, tuple[EndComponents, BoolArray]] = WeakKeyDictionary()

@@ -4,6 +4,37 @@ theta is the mass of d. Divergences do not depend on the scale of d, so a solver
 and divide by the mass at the end. K are the flow equations in the basis of `rows`. For the average criterion
 k0 = 0, and the mass row stands apart because it is dense. The discounted and the horizon criterion have
 k0 = inflow and imply the mass.
+
+The flow equations with a row for every set that is nearly closed.
+
+Two parts of a model that exchange states once in 10^9 steps have potentials near 10^9 apart, and within
+float64 nothing is left of what happens inside either; nor does the sum of d's flows through the states of
+a part, each to 16 digits, say anything about the exchange. Both are matters of the basis. The flow of a
+whole set C of states is the sum of its states' rows, and in that row everything that stays inside
+cancels:
+
+    sum_{i in C} P(leaves C | i) d_i  -  sum_{i not in C} P(enters C | i) d_i  =  0,
+
+small numbers, computed without subtraction. So the states are grouped into strongly connected parts by
+moves of probability above 10^-3, those into parts by rarer moves, and so on, up to the whole. Each part
+has its row, but for one part of each larger one, whose row the others' rows imply. A row's multiplier is
+the potential of its part relative to the larger one. Without rare moves this is the flow matrix without
+its last row. Under a discount near 1 the whole itself is nearly closed, and has a row, too.
+
+Lower bounds on the optimum that hold whatever the solver did.
+
+Any multipliers (nu, alpha, z >= 0) give y = K'nu + alpha - z with <y, d> <= Y for every d of the set, Y =
+k0'nu + alpha - floor sum z. By Hölder's inequality every such d has
+
+    D_rho(mubar || d) >= rho/(rho-1) log sum mubar y^((rho-1)/rho) - log Y,      y >= 0,
+
+sum mubar log y - log Y at rho = 1, log sum mubar y - log Y at rho = inf. At rho = 0 Gibbs' variational
+inequality gives KL(d || mubar) >= -Y - log sum mubar exp(-y), y of any sign.
+
+Floating point: the exact y of these multipliers is no smaller than what is computed minus `_rounding`,
+entry by entry, and the bounds grow with y; so they are taken at that lower end. Where it is negative all
+of y is raised to 0, which makes <y, d> larger by just that, because d sums to 1. After division by Y, so
+that the scale of the multipliers does not matter, what the logarithms and sums lose is subtracted.
 """
 
 from __future__ import annotations
@@ -19,20 +50,6 @@ from rhocover.coverage import Coverage, log_sum_exp
 from rhocover.occupancy import Occupancies
 
 # The flow equations with a row for every set that is nearly closed.
-#
-# Two parts of a model that exchange states once in 10^9 steps have potentials near 10^9 apart, and within
-# float64 nothing is left of what happens inside either; nor does the sum of d's flows through the states of
-# a part, each to 16 digits, say anything about the exchange. Both are matters of the basis. The flow of a
-# whole set C of states is the sum of its states' rows, and in that row everything that stays inside
-# cancels:
-#
-#     sum_{i in C} P(leaves C | i) d_i  -  sum_{i not in C} P(enters C | i) d_i  =  0,
-#
-# small numbers, computed without subtraction. So the states are grouped into strongly connected parts by
-# moves of probability above 10^-3, those into parts by rarer moves, and so on, up to the whole. Each part
-# has its row, but for one part of each larger one, whose row the others' rows imply. A row's multiplier is
-# the potential of its part relative to the larger one. Without rare moves this is the flow matrix without
-# its last row. Under a discount near 1 the whole itself is nearly closed, and has a row, too.
 
 RARE = 1e-3  # a move below this costs three of the sixteen digits: from here on it is worth a row
 MAX_LEVELS = 12  # of parts within parts
@@ -236,19 +253,6 @@ def make_program(members: Occupancies, coverage: Coverage, rows: Rows | None = N
 
 
 # Lower bounds on the optimum that hold whatever the solver did.
-#
-# Any multipliers (nu, alpha, z >= 0) give y = K'nu + alpha - z with <y, d> <= Y for every d of the set, Y =
-# k0'nu + alpha - floor sum z. By Hölder's inequality every such d has
-#
-#     D_rho(mubar || d) >= rho/(rho-1) log sum mubar y^((rho-1)/rho) - log Y,      y >= 0,
-#
-# sum mubar log y - log Y at rho = 1, log sum mubar y - log Y at rho = inf. At rho = 0 Gibbs' variational
-# inequality gives KL(d || mubar) >= -Y - log sum mubar exp(-y), y of any sign.
-#
-# Floating point: the exact y of these multipliers is no smaller than what is computed minus `_rounding`,
-# entry by entry, and the bounds grow with y; so they are taken at that lower end. Where it is negative all
-# of y is raised to 0, which makes <y, d> larger by just that, because d sums to 1. After division by Y, so
-# that the scale of the multipliers does not matter, what the logarithms and sums lose is subtracted.
 
 EPSILON = float(np.finfo(float).eps)
 

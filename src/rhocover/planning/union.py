@@ -8,6 +8,26 @@ psi with psi an occupancy, so the union's shares are
 At a finite rho psi is found by `barrier`, at rho = inf by a linear program. Either way the best response of D
 certifies how far the result is from the best there is: no union earns more of a reward r than
 <r, before> + w max <r, psi>, with before = (1 - w) T/N.
+
+The best addition to visits that are there, by Newton steps along a barrier.
+
+With beta = visits/m, the visits so far in units of the m new ones, the union's shares are w (beta + psi),
+and
+
+    min  D_rho(mubar || w (beta + psi)),     psi in D,
+
+is convex in psi. beta may dwarf psi by nine orders of magnitude for one pair and vanish for another, so
+psi itself is the unknown and beta only enters the derivatives: with p the divergence's normalised terms
+and q = p/(beta + psi), the gradient is -q and the Hessian rho diag(p/(beta + psi)^2) - (rho - 1) q q'. At
+rho = 0 the gradient is log((beta + psi)/mubar) and the Hessian diag(1/(beta + psi)).
+
+The uniform policy's occupancy lies inside D; from there
+
+    min  t D / scale - sum_i log(psi_i) / n,     K psi = 0, 1'psi = 1,
+
+is followed as t grows; its solutions are within scale/t of the best. Every step stays in D, so whatever
+stops the method, psi is an occupancy; how far it is from the best is for the caller to certify. Steps are
+measured by slopes, because a divergence that new visits hardly change has no digits left for them.
 """
 
 from __future__ import annotations
@@ -29,24 +49,6 @@ from rhocover.oracles.response import gradient_reward
 from rhocover.planning.program import Program, make_program
 
 # The best addition to visits that are there, by Newton steps along a barrier.
-#
-# With beta = visits/m, the visits so far in units of the m new ones, the union's shares are w (beta + psi),
-# and
-#
-#     min  D_rho(mubar || w (beta + psi)),     psi in D,
-#
-# is convex in psi. beta may dwarf psi by nine orders of magnitude for one pair and vanish for another, so
-# psi itself is the unknown and beta only enters the derivatives: with p the divergence's normalised terms
-# and q = p/(beta + psi), the gradient is -q and the Hessian rho diag(p/(beta + psi)^2) - (rho - 1) q q'. At
-# rho = 0 the gradient is log((beta + psi)/mubar) and the Hessian diag(1/(beta + psi)).
-#
-# The uniform policy's occupancy lies inside D; from there
-#
-#     min  t D / scale - sum_i log(psi_i) / n,     K psi = 0, 1'psi = 1,
-#
-# is followed as t grows; its solutions are within scale/t of the best. Every step stays in D, so whatever
-# stops the method, psi is an occupancy; how far it is from the best is for the caller to certify. Steps are
-# measured by slopes, because a divergence that new visits hardly change has no digits left for them.
 
 GROWTH = 20.0  # of t, from one centre to the next
 CENTRED = 0.1  # a Newton decrement (squared) that is near enough to a centre, on the way

@@ -29,6 +29,13 @@ cost one visit, and what was said of ways between needed pairs holds here too: t
 
 All policies here are stationary. An explorer that looks at its counts needs fewer steps to be sure than the
 best of them; the lower bounds hold for it too.
+
+What one policy needs for a wish: in the long run, in expectation from a start, and for certain.
+
+With d the policy's long-run frequencies of the pairs, a wish for m_i visits takes max_i m_i/d_i steps in
+the long run, and a wish sum_i cost_i/(n d_i) <= 1 (a model error) takes sum_i cost_i/d_i. The other two
+numbers are those of `visits` and `certainty`. A pair that the policy never visits makes its numbers
+infinite, and is named.
 """
 
 from __future__ import annotations
@@ -49,11 +56,6 @@ from rhocover.printing import printed
 from rhocover.theory.certainty import first_time, long_run_frequencies, reached_states, sure_steps
 
 # What one policy needs for a wish: in the long run, in expectation from a start, and for certain.
-#
-# With d the policy's long-run frequencies of the pairs, a wish for m_i visits takes max_i m_i/d_i steps in
-# the long run, and a wish sum_i cost_i/(n d_i) <= 1 (a model error) takes sum_i cost_i/d_i. The other two
-# numbers are those of `visits` and `certainty`. A pair that the policy never visits makes its numbers
-# infinite, and is named.
 
 STEP_ROUNDING = 1e-9  # of a number of steps, before it is rounded up
 TIED = 1e-4  # relative: pairs this close decide together

@@ -21,6 +21,17 @@ for y' = y - log(1 + eps), and that is what is used. A g that fails is thrown aw
 upper bound whatever the solver did.
 
 **Which y.** From large to small by halves, while the answer improves, then between the best ones.
+
+How often a policy has visited each state after n steps, in expectation and in the long run.
+
+With x_0 the start and P the policy's chain, x_t = x_0 P^t is where it is at time t, and the expected
+visits are C_n = x_0 + ... + x_{n-1}. They grow like n times the long-run frequency plus what the start
+adds or takes away.
+
+**The first n with C_n >= need** is found in two ways. Up to a few hundred states by doubling: with S_k =
+sum_{t < 2^k} P^t, C_{n + 2^k} = C_n + x_n S_k and x_{n + 2^k} = x_n P^(2^k), so n is found bit by bit,
+whatever its size. Larger chains are swept step by step; once x_n has come within 1e-12 of the long-run
+frequency d every further step adds d, and the rest is a division.
 """
 
 from __future__ import annotations
@@ -38,15 +49,6 @@ from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix
 from rhocover.mdp import MDP
 
 # How often a policy has visited each state after n steps, in expectation and in the long run.
-#
-# With x_0 the start and P the policy's chain, x_t = x_0 P^t is where it is at time t, and the expected
-# visits are C_n = x_0 + ... + x_{n-1}. They grow like n times the long-run frequency plus what the start
-# adds or takes away.
-#
-# **The first n with C_n >= need** is found in two ways. Up to a few hundred states by doubling: with S_k =
-# sum_{t < 2^k} P^t, C_{n + 2^k} = C_n + x_n S_k and x_{n + 2^k} = x_n P^(2^k), so n is found bit by bit,
-# whatever its size. Larger chains are swept step by step; once x_n has come within 1e-12 of the long-run
-# frequency d every further step adds d, and the rest is a division.
 
 DENSE_STATES = 300  # up to here doubling takes well under a second
 MAX_LEVELS = 60  # powers of two: no budget is of more than 1e18 steps

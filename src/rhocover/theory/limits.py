@@ -22,6 +22,32 @@ positive and rho is finite (docs/limit.md has the proof),
 
 Prices come from a plan's dual potential, so the identity holds to rounding however exact the plan is.
 At rho = inf there is no curvature and no kappa_min; sigma is that of the prices found.
+
+The nearest visits with a given flow residual, in a metric given by weights.
+
+For B = [A; 1'] (the flow equations of the average criterion and the mass), a diagonal metric H = 1/W and
+a right side r, the vector g with B g = r and the smallest g'Hg is
+
+    g = W B' (B W B')^-1 r,     g'Hg = r' (B W B')^-1 r.
+
+So I - W B' (B W B')^-1 B projects onto the directions that leave flow and mass alone, orthogonally in H.
+
+The exponent of a measured curve: how regret falls with time, by least squares in logarithms.
+
+log regret = intercept + slope log t is fitted for each run by itself. The exponent is the mean of the
+runs' slopes, its standard error that of the mean: times within one run depend on each other, runs do not.
+One run alone has only the least-squares error of its own fit, which takes its residuals for independent
+and is too small.
+
+The best coverage that a trajectory with these flow residuals could have had.
+
+The visits d_hat of a run of finite length are not an occupancy: what came into a state and what left it
+differ by the run's two ends and by chance, A d_hat = b. Nobody can act on b, so what an explorer is to be
+measured against is the best point with the same residual,
+
+    max { U_rho(d) : A d = A d_hat, 1'd = 1, d >= 0 },
+
+and the distance of d_hat from it is its pathwise regret. The same interior-point method solves it.
 """
 
 from __future__ import annotations
@@ -42,13 +68,6 @@ from rhocover.planning.interior_point import interior_point
 from rhocover.planning.program import Program, dual_bound, make_program, slack_of_point
 
 # The nearest visits with a given flow residual, in a metric given by weights.
-#
-# For B = [A; 1'] (the flow equations of the average criterion and the mass), a diagonal metric H = 1/W and
-# a right side r, the vector g with B g = r and the smallest g'Hg is
-#
-#     g = W B' (B W B')^-1 r,     g'Hg = r' (B W B')^-1 r.
-#
-# So I - W B' (B W B')^-1 B projects onto the directions that leave flow and mass alone, orthogonally in H.
 
 DENSE_STATES = 256  # up to here the inverse is a small dense matrix
 
@@ -227,11 +246,6 @@ def _residual(generator: np.random.Generator, P: Matrix, d_star: FloatArray) -> 
 
 
 # The exponent of a measured curve: how regret falls with time, by least squares in logarithms.
-#
-# log regret = intercept + slope log t is fitted for each run by itself. The exponent is the mean of the
-# runs' slopes, its standard error that of the mean: times within one run depend on each other, runs do not.
-# One run alone has only the least-squares error of its own fit, which takes its residuals for independent
-# and is too small.
 
 
 class Exponent(NamedTuple):
@@ -286,14 +300,6 @@ def _line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
 
 
 # The best coverage that a trajectory with these flow residuals could have had.
-#
-# The visits d_hat of a run of finite length are not an occupancy: what came into a state and what left it
-# differ by the run's two ends and by chance, A d_hat = b. Nobody can act on b, so what an explorer is to be
-# measured against is the best point with the same residual,
-#
-#     max { U_rho(d) : A d = A d_hat, 1'd = 1, d >= 0 },
-#
-# and the distance of d_hat from it is its pathwise regret. The same interior-point method solves it.
 
 MAX_STEPS = 100
 

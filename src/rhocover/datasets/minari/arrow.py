@@ -3,6 +3,12 @@
 An episode of T steps is T + 1 rows; the last has an observation, and nothing else in it counts. Only the five
 columns of steps are read, of files that lie in the folder itself, and only when they claim as many rows and
 bytes as the episode's metadata says.
+
+How many bytes the messages of an Arrow file unpack to, asked before they are.
+
+An Arrow file is eight bytes, then a stream of messages, each a little table (a FlatBuffer) and a body.
+The table of a record batch lists the buffers of its body; where they are packed, each begins with the
+number of bytes that it unpacks to, and Arrow makes room for so many. Minari packs none.
 """
 
 from __future__ import annotations
@@ -22,10 +28,6 @@ from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, shor
 from rhocover.files import check_plain, check_within, parse_json, read_text
 
 # How many bytes the messages of an Arrow file unpack to, asked before they are.
-#
-# An Arrow file is eight bytes, then a stream of messages, each a little table (a FlatBuffer) and a body.
-# The table of a record batch lists the buffers of its body; where they are packed, each begins with the
-# number of bytes that it unpacks to, and Arrow makes room for so many. Minari packs none.
 
 HEAD = b"ARROW1\0\0"
 OLD_PACKING = b"ARROW:experimental_compression"  # how it was said before Arrow 1.0

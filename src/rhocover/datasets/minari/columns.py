@@ -9,6 +9,11 @@ after another with their lengths beside them. A space is a tree whose leaves are
 
 Columns are checked here, once, on their way in and out: kind of number, shape, number of rows. Whether a
 value lies inside its space is not looked at.
+
+A long array in a file, read some rows at a time: what memory need not hold as a whole.
+
+`StoredRows` looks like the array it stands for (`shape`, `dtype`, `len`) and gives arrays for slices of
+rows. `Spool` is a file without a name that such an array is written to, piece by piece.
 """
 
 from __future__ import annotations
@@ -31,9 +36,6 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 # A long array in a file, read some rows at a time: what memory need not hold as a whole.
-#
-# `StoredRows` looks like the array it stands for (`shape`, `dtype`, `len`) and gives arrays for slices of
-# rows. `Spool` is a file without a name that such an array is written to, piece by piece.
 
 STRETCH_BYTES = 1 << 23  # read at a time
 

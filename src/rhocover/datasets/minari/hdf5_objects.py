@@ -4,6 +4,18 @@ A file from elsewhere may hold anything. Only plain numbers are read (no objects
 where a picture's column does not hold its pixels; each column must have its space's shape and the number
 of rows that an episode has. All this is asked before the first number is read, and a long episode is read
 in parts, so what is held does not grow with what a file claims.
+
+What of an HDF5 file is opened: objects that the file itself holds, no larger than its bytes account for.
+
+HDF5 lets a file point outside: links to other files, data sets that are put together from other files,
+data sets whose bytes lie in any file of the machine, filters that are programs loaded from a folder. A
+file from elsewhere could so show a private file as states, wait for ever at a pipe, or run something.
+None of it is followed. A data set of a few bytes may also claim to hold terabytes; it is refused before
+any room is made.
+
+Pictures that Minari stored as JPEG, one after another; each must have the size that its space has.
+
+The size is asked before anything is unpacked: a picture of a hundred bytes may claim a billion pixels.
 """
 
 from __future__ import annotations
@@ -25,12 +37,6 @@ from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, shor
 from rhocover.files import check_plain
 
 # What of an HDF5 file is opened: objects that the file itself holds, no larger than its bytes account for.
-#
-# HDF5 lets a file point outside: links to other files, data sets that are put together from other files,
-# data sets whose bytes lie in any file of the machine, filters that are programs loaded from a folder. A
-# file from elsewhere could so show a private file as states, wait for ever at a pipe, or run something.
-# None of it is followed. A data set of a few bytes may also claim to hold terabytes; it is refused before
-# any room is made.
 
 FILTERS = {
     1: "gzip",
@@ -121,8 +127,6 @@ def check_size(dataset: Any, claimed: int, file_bytes: int, what: str) -> None:
 
 
 # Pictures that Minari stored as JPEG, one after another; each must have the size that its space has.
-#
-# The size is asked before anything is unpacked: a picture of a hundred bytes may claim a billion pixels.
 
 MOST_BYTES = 2**26  # of one packed picture
 BROKEN_IMAGE = (SyntaxError, OSError, ValueError, TypeError, IndexError, KeyError, EOFError, struct.error)

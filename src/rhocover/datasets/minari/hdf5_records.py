@@ -11,6 +11,14 @@ numbers; the records of a thousand episodes are then filled by column, and their
 What is used of the format has neither checksums nor times, and every HDF5 since 1.8 (2008) reads it: version
 1 object headers, groups that hold their links, contiguous datasets (`hdf5_messages`). This module knows bytes
 and columns, nothing of spaces or of Minari.
+
+The bytes of an HDF5 object header, put together from parts, with names for the numbers that vary.
+
+An object (a group, a dataset) begins with a header: a row of messages, each of a kind, a size and a body
+of whole eight-byte words. A `Template` is a stretch of such bytes in which some numbers have names, not
+values; parts are joined into messages, messages into headers. Only what episodes need is here: version 1
+headers, groups that hold their links, plain numbers, int64 attributes. Section numbers in the comments
+are those of the HDF5 File Format Specification, version 3.0.
 """
 
 from __future__ import annotations
@@ -23,12 +31,6 @@ from typing import Any
 import numpy as np
 
 # The bytes of an HDF5 object header, put together from parts, with names for the numbers that vary.
-#
-# An object (a group, a dataset) begins with a header: a row of messages, each of a kind, a size and a body
-# of whole eight-byte words. A `Template` is a stretch of such bytes in which some numbers have names, not
-# values; parts are joined into messages, messages into headers. Only what episodes need is here: version 1
-# headers, groups that hold their links, plain numbers, int64 attributes. Section numbers in the comments
-# are those of the HDF5 File Format Specification, version 3.0.
 
 UNDEFINED = b"\xff" * 8  # an address that leads nowhere
 NO_MESSAGE, ATTRIBUTE = 0x0000, 0x000C  # IV.A.2.a and IV.A.2.m: a message that is skipped, and an attribute

@@ -6,6 +6,12 @@ Episodes wait until a batch is full (1024 of them, or 16 MB), whatever the piece
 bytes of the file depend on the episodes alone, and the same episodes give the same file to the bit.
 Memory holds one batch; an episode longer than that may come as `StoredRows`. Until `close` the file has no
 index, and no reader takes it for whole.
+
+The root of an HDF5 file: which episode begins where, as the format's oldest kind of group.
+
+A group of this kind is a heap of names, leaves with up to 2k entries (name, address) in the order of the
+names, and a B-tree above them (HDF5 File Format Specification 3.0, II.A, III.A.1, III.B, III.D). All of
+it is made at once when the addresses are known, from the bottom up. The library can add to it afterwards.
 """
 
 from __future__ import annotations
@@ -31,10 +37,6 @@ from rhocover.datasets.minari.hdf5_records import (
 )
 
 # The root of an HDF5 file: which episode begins where, as the format's oldest kind of group.
-#
-# A group of this kind is a heap of names, leaves with up to 2k entries (name, address) in the order of the
-# names, and a B-tree above them (HDF5 File Format Specification 3.0, II.A, III.A.1, III.B, III.D). All of
-# it is made at once when the addresses are known, from the bottom up. The library can add to it afterwards.
 
 SUPERBLOCK_BYTES = 96
 LEAF_K, TREE_K = 32, 64  # half of what a leaf and a tree node hold: 2^20 episodes fit below two tree levels

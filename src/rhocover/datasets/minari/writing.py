@@ -8,6 +8,12 @@ The data set is put together under a hidden name beside `path` and renamed when 
 leaving the block without `finish`, by an exception or not, removes it. Numbers are stored without loss, in
 the space's own type or, for floats that are finer than that, in theirs. Images are stored as they are, not
 as JPEG. Datasets are contiguous: Minari appends episodes to the set, but cannot lengthen one of these.
+
+What a Minari data set is asked before it is written: lengths, ends, seeds, types, words about it.
+
+Nothing is lost on the way in: a number that its column cannot hold exactly is refused, never rounded. An
+episode ends at its last step and not before; it may stop there without an end (a collection that was
+cut).
 """
 
 from __future__ import annotations
@@ -44,10 +50,6 @@ if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
 # What a Minari data set is asked before it is written: lengths, ends, seeds, types, words about it.
-#
-# Nothing is lost on the way in: a number that its column cannot hold exactly is refused, never rounded. An
-# episode ends at its last step and not before; it may stop there without an end (a collection that was
-# cut).
 
 WORDS = ("algorithm_name", "code_permalink", "description")
 LISTS = ("author", "author_email", "requirements")

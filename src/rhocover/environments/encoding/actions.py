@@ -1,6 +1,13 @@
 """The code of a space's actions, by the kind of the space.
 
 Discrete spaces need no choice; what to take of a Box is the user's choice.
+
+Actions of real numbers: so many levels a dimension, or the actions themselves.
+
+Levels go evenly from the low to the high end of the space. An action that somebody else took is counted
+as the nearest one: with levels l_1 < l_2 < ... it belongs to the one on its side of the midpoints (l_k +
+l_{k+1}) / 2, up to half a level beyond the space; of listed actions it belongs to the one at the least
+Euclidean distance, every dimension measured in the range of the space.
 """
 
 from __future__ import annotations
@@ -31,11 +38,6 @@ from rhocover.environments.encoding.discrete import (
 from rhocover.errors import Argument, Call, InvalidArgumentError
 
 # Actions of real numbers: so many levels a dimension, or the actions themselves.
-#
-# Levels go evenly from the low to the high end of the space. An action that somebody else took is counted
-# as the nearest one: with levels l_1 < l_2 < ... it belongs to the one on its side of the midpoints (l_k +
-# l_{k+1}) / 2, up to half a level beyond the space; of listed actions it belongs to the one at the least
-# Euclidean distance, every dimension measured in the range of the space.
 
 
 def level_actions(actions: Any, space: Any) -> ActionCode:

@@ -4,6 +4,14 @@ An axis with inner edges e_1 < ... < e_{n-1} has n bins: bin k holds e_k <= x < 
 below e_1, the last everything from e_{n-1} on. Beyond `least` and `most` a value is refused; so is NaN, which
 no comparison lets through. `locate` answers for one point (bisection on lists: NumPy costs microseconds a
 call), `locate_many` for an array; both compare the same float64 numbers, so they agree on every edge.
+
+One whole number for a cell of a grid of any number of dimensions, and the cell of a number.
+
+While a grid has at most 2^62 cells they are numbered without gaps, the last dimension running fastest, as
+NumPy ravels an array: that is what files hold as int64. A larger grid cannot be listed by anybody; its
+cells get the whole number whose bytes are the bins of each dimension side by side, and how many of them
+there are is not said (None). Both are exact, and as fast for a thousand dimensions as for one, by
+dimension.
 """
 
 from __future__ import annotations
@@ -24,12 +32,6 @@ from rhocover.environments.encoding.base import OutsideSpaceError, repr_of
 from rhocover.errors import InvalidArgumentError, shortened
 
 # One whole number for a cell of a grid of any number of dimensions, and the cell of a number.
-#
-# While a grid has at most 2^62 cells they are numbered without gaps, the last dimension running fastest, as
-# NumPy ravels an array: that is what files hold as int64. A larger grid cannot be listed by anybody; its
-# cells get the whole number whose bytes are the bins of each dimension side by side, and how many of them
-# there are is not said (None). Both are exact, and as fast for a thousand dimensions as for one, by
-# dimension.
 
 MAX_KEYS = 2**62  # keys are int64 in files
 MOST_WORDS = 64  # dimensions that the name of a cell spells out

@@ -8,6 +8,22 @@ Two statements are about trajectories, and are measured here:
 - with mu = sqrt(c), c = sum_s' P(1-P), U_2(d) = -n sum_i E|P_hat_i - P_i|_2^2 after n steps that visit pairs
   in proportion to d;
 - Theorem 1: Algorithm 1 with tau_k = tau_1 k^2 falls short by O(t^(-1/3)), up to a logarithm.
+
+Where the paper's statements are put to the test: three models, weights, and one occupancy.
+
+Weights are 1, 2, 3 in turn over the pairs, so that M = sum mu is not 1 and a lost factor M shows. The
+occupancy is that of the uniform policy: positive everywhere, and no optimum of anything.
+
+Statements of the paper that hold for every occupancy, each side computed for itself.
+
+The left side is what the library says (`Coverage`), the right side the formula written out with plain
+sums and powers. Numbers E1, E3, ... are errata; `docs/paper.md` lists them.
+
+Statements of the paper about optima: which divergence they minimise, and where they go as rho grows.
+
+Plans come with a certified gap; the minimax value is found a second time by a linear program,
+
+    max z  over  d = x + z mubar,  x >= 0,  d an occupancy,      min_d max_i mubar_i/d_i = 1/z.
 """
 
 from __future__ import annotations
@@ -43,9 +59,6 @@ from rhocover.oracles import best_response, make_oracle
 from rhocover.planning import Plan, plan
 
 # Where the paper's statements are put to the test: three models, weights, and one occupancy.
-#
-# Weights are 1, 2, 3 in turn over the pairs, so that M = sum mu is not 1 and a lost factor M shows. The
-# occupancy is that of the uniform policy: positive everywhere, and no optimum of anything.
 
 ROUNDING = 1e-12  # relative: sums of some hundred terms, each with a few roundings of 1e-16
 CHANCE = 1 / 16_000  # how often a statement about runs may fail by chance: four standard errors of many runs
@@ -144,9 +157,6 @@ def scenes() -> list[Scene]:
 
 
 # Statements of the paper that hold for every occupancy, each side computed for itself.
-#
-# The left side is what the library says (`Coverage`), the right side the formula written out with plain
-# sums and powers. Numbers E1, E3, ... are errata; `docs/paper.md` lists them.
 
 STEP = 1e-5  # of a central difference: its own error is near STEP^2, rounding near 1e-16/STEP
 IDENTITY_ORDERS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0, 32.0, 128.0, 1000.0, np.inf)
@@ -289,10 +299,6 @@ def _steepest(scene: Scene, rho: float, middle: FloatArray) -> float:
 
 
 # Statements of the paper about optima: which divergence they minimise, and where they go as rho grows.
-#
-# Plans come with a certified gap; the minimax value is found a second time by a linear program,
-#
-#     max z  over  d = x + z mubar,  x >= 0,  d an occupancy,      min_d max_i mubar_i/d_i = 1/z.
 
 LARGE = (8.0, 32.0, 128.0, 1000.0)
 OPTIMUM_ORDERS = (0.5, 1.0, 2.0, 8.0, 32.0, 1000.0, np.inf)

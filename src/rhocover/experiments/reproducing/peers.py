@@ -15,8 +15,8 @@ import math
 from typing import Any
 
 from rhocover import envs
-from rhocover.baselines.games import EntGame
-from rhocover.baselines.reward_free import RFUCRL
+from rhocover.baselines.ent_game import EntGame
+from rhocover.baselines.rf_ucrl import RFUCRL
 from rhocover.baselines.uniform_random import UniformRandom
 from rhocover.experiments.reproducing.reproduction import (
     Job,

@@ -10,6 +10,13 @@ number it is to be held against. Two kinds of rows share the type:
   that a theorem gives, or what chance does to a mean. `holds` is the verdict.
 
 `note` says what is not reproduced, or what is different here; notes stand below the table.
+
+The runs of a reproduction: each one a value, done in any process, with the same result.
+
+A job names its model and carries its explorer with all settings, so it means the same wherever it runs,
+and the answer does not depend on how many processes share the work. What it hands back are a few numbers
+that one `measure` reads off the finished run. How processes begin, end and fail is as in
+`experiments.pool`.
 """
 
 from __future__ import annotations
@@ -176,11 +183,6 @@ def exactly(value: float) -> MeanEstimate:
 
 
 # The runs of a reproduction: each one a value, done in any process, with the same result.
-#
-# A job names its model and carries its explorer with all settings, so it means the same wherever it runs,
-# and the answer does not depend on how many processes share the work. What it hands back are a few numbers
-# that one `measure` reads off the finished run. How processes begin, end and fail is as in
-# `experiments.pool`.
 
 Report = Callable[[int, int], None]
 

@@ -10,6 +10,13 @@ Pairs without noise have V = 0 and cost nothing. No visits have a smaller limit 
 
 What is compared is the trajectory of our implementations (`rhocover.baselines`; each says there what it
 does differently) with the printed means. The paper's own constants and number of runs are not known here.
+
+The maximum of a weighted entropy, -sum_i w_i d_i log d_i over the occupancies of a model.
+
+This objective, of the Weighted-MaxEnt heuristic, is outside the family of rho, so `plan` has no optimum
+for it. Models of the size of a published table are small: sequential quadratic programming finds the
+maximum, and the Frank-Wolfe gap max_{d'} <gradient, d' - d> over the whole set says how far away it can
+be at most, because the objective is concave. With large models this is not the way.
 """
 
 from __future__ import annotations
@@ -21,9 +28,10 @@ from typing import Any
 import numpy as np
 
 from rhocover import envs, weights
-from rhocover.baselines.maxent import MaxEnt, WeightedMaxEnt
-from rhocover.baselines.model_estimation import FWModest
+from rhocover.baselines.fw_modest import FWModest
+from rhocover.baselines.maxent import MaxEnt
 from rhocover.baselines.uniform_random import UniformRandom
+from rhocover.baselines.weighted_maxent import WeightedMaxEnt
 from rhocover.checks import FloatArray
 from rhocover.errors import SolverError
 from rhocover.experiments.comparison import MeanEstimate
@@ -42,11 +50,6 @@ from rhocover.oracles import best_response
 from rhocover.planning import plan
 
 # The maximum of a weighted entropy, -sum_i w_i d_i log d_i over the occupancies of a model.
-#
-# This objective, of the Weighted-MaxEnt heuristic, is outside the family of rho, so `plan` has no optimum
-# for it. Models of the size of a published table are small: sequential quadratic programming finds the
-# maximum, and the Frank-Wolfe gap max_{d'} <gradient, d' - d> over the whole set says how far away it can
-# be at most, because the objective is concave. With large models this is not the way.
 
 TINY = 1e-12  # d log d is flat enough there, and its gradient finite
 GAP = 1e-6

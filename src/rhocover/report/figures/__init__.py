@@ -5,6 +5,23 @@ of its pairs instead. A *summary* is several of either with one scale. A *fronti
 ratio against rho from 0 to infinity. Every function takes plain values and returns a matplotlib figure that
 belongs to nobody: pyplot is never touched, so no window opens, no display is needed and nothing has to be
 closed.
+
+Pairs of a model that lies nowhere: a list, the thinnest first, side by side for several tables.
+
+A map shows where; states without a layout are nowhere, and a raster of them would show neighbours that
+are none. So there is one line for each pair with its name, on a logarithmic scale, for as many as can be
+read.
+
+The frontier: what the axis rho buys, from matching on average to guarding the worst pair.
+
+D_rho of the optimum rises with rho and its worst ratio falls; since the worst ratio is exp(D_inf), both
+end in the minimax optimum at rho = inf. The horizontal place of rho is sqrt(rho) / (1 + sqrt(rho)), so
+that 0 and infinity are points of the axis, and 1 is its middle.
+
+Coverage as it grows: which pairs have had too few visits after 100, 1,000, 10,000 steps.
+
+A shorter run with the same seed is the beginning of a longer one, so the counts at some step are those of
+a run that ends there. Algorithm 1 cuts its last episode where the budget ends, which keeps this true.
 """
 
 from __future__ import annotations
@@ -48,10 +65,6 @@ from rhocover.report.figures.maps import (
 )
 
 # Pairs of a model that lies nowhere: a list, the thinnest first, side by side for several tables.
-#
-# A map shows where; states without a layout are nowhere, and a raster of them would show neighbours that
-# are none. So there is one line for each pair with its name, on a logarithmic scale, for as many as can be
-# read.
 
 MOST_LINES = 20  # pairs: more names cannot be read on a page
 NAMES, WIDTH, WIDEST, HEIGHT, BELOW = 1.6, 2.2, 9.0, 0.2, 0.55  # inches; a letter of the names is 0.075
@@ -131,10 +144,6 @@ def _short(name: str) -> str:
 
 
 # The frontier: what the axis rho buys, from matching on average to guarding the worst pair.
-#
-# D_rho of the optimum rises with rho and its worst ratio falls; since the worst ratio is exp(D_inf), both
-# end in the minimax optimum at rho = inf. The horizontal place of rho is sqrt(rho) / (1 + sqrt(rho)), so
-# that 0 and infinity are points of the axis, and 1 is its middle.
 
 TICKS = np.array([0, 0.25, 1, 2, 4, 8, 32, 128, np.inf])
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.35"  # Okabe and Ito: told apart by every eye
@@ -294,9 +303,6 @@ _KINDS = {
 
 
 # Coverage as it grows: which pairs have had too few visits after 100, 1,000, 10,000 steps.
-#
-# A shorter run with the same seed is the beginning of a longer one, so the counts at some step are those of
-# a run that ends there. Algorithm 1 cuts its last episode where the budget ends, which keeps this true.
 
 MOST = 6  # maps on a page
 

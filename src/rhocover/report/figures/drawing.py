@@ -5,6 +5,19 @@ leave each other's behind. So everything here that draws holds one lock, and the
 
 A letter that the font lacks would be drawn as an empty box, with a warning for each; here the box is drawn.
 Silencing the warning is no way: filters of warnings, too, belong to the whole process.
+
+Where each pair of a model is painted: every state is a cell of side 1, divided among its actions.
+
+Actions that point in different compass directions divide the cell by direction: two opposite ones take
+the two halves, otherwise each takes the triangle on its side. Actions without a direction are stacked as
+bars, the first on top. A model without a layout has no map but a list (`ranked`). Only geometry here, x
+to the right and y down; colours are another file's business.
+
+How much paper a map needs: everything in inches from the top left corner.
+
+Title, then the block of panels, then the legend (colour bar and key) beside a tall block or below a wide
+one. Computed rather than left to a layout engine, so that cells stay square, text keeps its size, and the
+same data give the same picture everywhere.
 """
 
 from __future__ import annotations
@@ -98,11 +111,6 @@ def _known_letters(figure: Figure) -> Iterator[None]:
 
 
 # Where each pair of a model is painted: every state is a cell of side 1, divided among its actions.
-#
-# Actions that point in different compass directions divide the cell by direction: two opposite ones take
-# the two halves, otherwise each takes the triangle on its side. Actions without a direction are stacked as
-# bars, the first on top. A model without a layout has no map but a list (`ranked`). Only geometry here, x
-# to the right and y down; colours are another file's business.
 
 HALF = 0.5
 SQUARE = HALF * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
@@ -207,10 +215,6 @@ def _bars(num_actions: int) -> FloatArray:
 
 
 # How much paper a map needs: everything in inches from the top left corner.
-#
-# Title, then the block of panels, then the legend (colour bar and key) beside a tall block or below a wide
-# one. Computed rather than left to a layout engine, so that cells stay square, text keeps its size, and the
-# same data give the same picture everywhere.
 
 MARGIN, GAP, LINE, TICKS = 0.2, 0.25, 0.27, 0.5
 RULER = 0.75  # a name and values such as -0.0025 beside a panel

@@ -3,6 +3,12 @@
 Time is logarithmic. Names stand at the right of the axes beside the last point of their line, pushed apart
 where lines end close together, and joined to their line by a thin stroke where they had to move. The places
 are computed in inches from the numbers, so the same data give the same picture everywhere.
+
+Curves over time of several runs: mean, quantiles and how many runs had no number yet.
+
+A quantity of a run is nan while coverage is incomplete. A mean over the runs that happen to be complete
+would favour explorers that fail often, so a point of a curve is a number only if every run has one there;
+`num_incomplete` says how many had none.
 """
 
 from __future__ import annotations
@@ -26,10 +32,6 @@ from rhocover.exploring import Run
 from rhocover.report.figures.drawing import LINE, MARGIN, SHARP, NotebookFigure, axes_at
 
 # Curves over time of several runs: mean, quantiles and how many runs had no number yet.
-#
-# A quantity of a run is nan while coverage is incomplete. A mean over the runs that happen to be complete
-# would favour explorers that fail often, so a point of a curve is a number only if every run has one there;
-# `num_incomplete` says how many had none.
 
 LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
 

@@ -3,6 +3,13 @@
 Up to `SPLIT_LIMIT` states every pair has its own polygon; beyond it the share of one action is smaller
 than a pixel and the caller hands over one number per state. Cells with a pair that is absent or has no
 number show hatching there; places of a grid that are no states are grey, like walls.
+
+Which colour a number gets, and how the colour bar explains it.
+
+An occupancy runs on a logarithmic scale, because shares differ by factors and what is rare is what
+matters, in viridis, whose lightness grows evenly and survives colour blindness and grey printing; no
+visit at all is white. A ratio target/visits runs symmetrically around 1 on a logarithmic red-blue scale,
+so that half the visits and twice the visits are equally far from white; a pair never visited is black.
 """
 
 from __future__ import annotations
@@ -39,11 +46,6 @@ from rhocover.report.figures.drawing import (
 )
 
 # Which colour a number gets, and how the colour bar explains it.
-#
-# An occupancy runs on a logarithmic scale, because shares differ by factors and what is rare is what
-# matters, in viridis, whose lightness grows evenly and survives colour blindness and grey printing; no
-# visit at all is white. A ratio target/visits runs symmetrically around 1 on a logarithmic red-blue scale,
-# so that half the visits and twice the visits are equally far from white; a pair never visited is black.
 
 SMALLEST_SPREAD = 1.1  # below it a perfect match would be painted in its own rounding errors
 LEAST_RANGE = 2.0  # of an occupancy scale: equal shares are one colour, not their rounding errors

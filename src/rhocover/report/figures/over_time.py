@@ -7,6 +7,22 @@ Three panels over one axis of steps:
 - suboptimality xi = U* - U(d_hat), of either sign, within the band +-sigma/sqrt(t) of the world's own noise.
 
 Where coverage was incomplete there are no numbers, and the panels say until when that was.
+
+What acting cost: pathwise regret, or its Bregman part, against the steps taken.
+
+Both axes are logarithmic, so a power of t is a straight line. Two guides help to read them:
+
+- kappa_min/t. The Bregman part cannot stay below it on average. The pathwise regret can: it has the
+  world's own noise taken out, and kappa_min/t is what that noise costs anyone, so regret below it no
+  longer matters.
+- t^(-1/3), the rate of the theorem for Algorithm 1: a stroke to lay a line's slope against, not a bound.
+  The theorem is about U* - U(d_hat); that is above the regret but for noise of order t^(-1/2), so the
+  rate holds for the regret, too.
+
+The worst pair over time: max of target share / visited share, beside the best that is possible.
+
+At rho = inf this is the objective itself. A worst ratio of 2 means that one pair has had half of its
+share and no pair less; before every pair was visited there is no number and the line has not begun.
 """
 
 from __future__ import annotations
@@ -45,15 +61,6 @@ from rhocover.report.figures.lines import (
 from rhocover.report.figures.maps import ratio_text
 
 # What acting cost: pathwise regret, or its Bregman part, against the steps taken.
-#
-# Both axes are logarithmic, so a power of t is a straight line. Two guides help to read them:
-#
-# - kappa_min/t. The Bregman part cannot stay below it on average. The pathwise regret can: it has the
-#   world's own noise taken out, and kappa_min/t is what that noise costs anyone, so regret below it no
-#   longer matters.
-# - t^(-1/3), the rate of the theorem for Algorithm 1: a stroke to lay a line's slope against, not a bound.
-#   The theorem is about U* - U(d_hat); that is above the regret but for noise of order t^(-1/2), so the
-#   rate holds for the regret, too.
 
 Part = Literal["regret", "bregman"]
 NAMES = {"regret": "pathwise regret", "bregman": "Bregman part"}
@@ -162,9 +169,6 @@ def _limit_heights(axes: Axes, curves: Mapping[str, Curve], kappa_min: float) ->
 
 
 # The worst pair over time: max of target share / visited share, beside the best that is possible.
-#
-# At rho = inf this is the objective itself. A worst ratio of 2 means that one pair has had half of its
-# share and no pair less; before every pair was visited there is no number and the line has not begun.
 
 TICKS = np.array([1, 1.1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 20, 50, 100, 200, 500, 1e3, 1e4, 1e5, 1e6])
 HEADROOM = 1.04

@@ -7,6 +7,11 @@ one file. Every text is plain text: what looks like markup in it is shown, not o
 
 Builders make pages of results: `page_plans`, `page_run`, `page_comparison`, `page_audit`. A new kind of
 page is a function that returns a `Page`; nothing else has to know of it.
+
+Numbers in words that need no explanation, and the few terms that do.
+
+A worst ratio of 2.21 is "1/2.21 of its share (45%)"; a gap of 3e-13 nats is "< 10⁻⁶"; the terms are one
+sentence each. Pages say what they mean with these, so that all of them say it alike.
 """
 
 from __future__ import annotations
@@ -162,9 +167,6 @@ def terms(entries: Sequence[tuple[str, str]]) -> Terms:
 
 
 # Numbers in words that need no explanation, and the few terms that do.
-#
-# A worst ratio of 2.21 is "1/2.21 of its share (45%)"; a gap of 3e-13 nats is "< 10⁻⁶"; the terms are one
-# sentence each. Pages say what they mean with these, so that all of them say it alike.
 
 TINY = 1e-6  # nats; a smaller gap is nothing that anyone could notice
 GLOSSARY = {

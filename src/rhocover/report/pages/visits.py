@@ -3,6 +3,11 @@
 `PairShares` holds for each pair the share that was asked for, the share it got, and where they are known the
 number of visits and the best share possible. From it come the maps, and the table of the least covered
 pairs. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
+
+Two curves for pages: the shares of all pairs in order, and how many pairs were visited over time.
+
+The first stands where a map would tell nothing: states that lie nowhere, or too many of them. The second
+stands where coverage is incomplete and there is nothing else to draw over time.
 """
 
 from __future__ import annotations
@@ -37,9 +42,6 @@ from rhocover.report.pages import (
 )
 
 # Two curves for pages: the shares of all pairs in order, and how many pairs were visited over time.
-#
-# The first stands where a map would tell nothing: states that lie nowhere, or too many of them. The second
-# stands where coverage is incomplete and there is nothing else to draw over time.
 
 MOST_POINTS = 2_000  # on a curve
 MOST_TICKS = 8

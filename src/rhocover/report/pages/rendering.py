@@ -6,6 +6,21 @@ it the style sheet does the same. The same page gives the same bytes.
 
 For the keyboard: a link that skips the contents, headings in order, and every part that may be wider than
 the screen can be reached and scrolled. For paper: see `page_style`.
+
+Figures inside a page: drawn as SVG in the text of the page, or as pixels where that would be too long.
+
+Several drawings in one page share one space of names, and matplotlib names things in each of them alike.
+So every name of a drawing is replaced by a new one that begins with the picture's own, wherever it is
+defined or used. Comments, descriptions of the drawing program and its style sheet, which would hold for
+the whole page, are left out. Letters are drawn as outlines: they look the same on every machine, and what
+they say stands in the alternative text.
+
+How a page looks: on screens of any width, light or dark, and on paper.
+
+The rules are in `assets/page.css`, the one script in `assets/page.js`. Colours are variables with one set
+for light, one for dark and one for paper; on every pair of text and ground that the page uses the
+contrast is at least 4.5 to 1. Pictures keep a white ground in both. On paper everything is black on
+white, folded parts are open, and no picture or row is cut by the end of a sheet.
 """
 
 from __future__ import annotations
@@ -49,12 +64,6 @@ def as_html(words: str) -> str:
 
 
 # Figures inside a page: drawn as SVG in the text of the page, or as pixels where that would be too long.
-#
-# Several drawings in one page share one space of names, and matplotlib names things in each of them alike.
-# So every name of a drawing is replaced by a new one that begins with the picture's own, wherever it is
-# defined or used. Comments, descriptions of the drawing program and its style sheet, which would hold for
-# the whole page, are left out. Letters are drawn as outlines: they look the same on every machine, and what
-# they say stands in the alternative text.
 
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
 LONGEST = 400_000  # letters of a drawing; beyond, its pixels are shorter
@@ -152,11 +161,6 @@ def _trim(root: ElementTree.Element) -> None:
 
 
 # How a page looks: on screens of any width, light or dark, and on paper.
-#
-# The rules are in `assets/page.css`, the one script in `assets/page.js`. Colours are variables with one set
-# for light, one for dark and one for paper; on every pair of text and ground that the page uses the
-# contrast is at least 4.5 to 1. Pictures keep a white ground in both. On paper everything is black on
-# white, folded parts are open, and no picture or row is cut by the end of a sheet.
 
 ASSETS = files("rhocover.report") / "assets"
 STYLE = (ASSETS / "page.css").read_text("utf-8")

@@ -1,0 +1,106 @@
+"""Maximum Rényi entropy of state-action visits.
+
+Zhang, Cai, Huang and Li 2021, "Exploration by maximizing Rényi entropy for reward-free RL framework". The
+system maximises the Rényi entropy of order alpha in (0, 1) of the state-action distribution,
+
+    H_alpha(d) = log( sum_i d_i^alpha ) / (1 - alpha),
+
+because a policy that is best for it makes any reward easy to learn afterwards: the smaller alpha, the
+more the pairs that are hard to reach count.
+
+On the axis: rho = 1 - alpha with uniform weights, exactly. With n pairs
+
+    D_{1-alpha}(uniform || d) = (1 - alpha)/alpha (log n - H_alpha(d)),
+
+so the two have the same optimum; alpha -> 1 is Shannon's entropy (rho = 0), alpha -> 0 is rho = 1. With a
+horizon, a pair at one step and at another are two: the paper's analysis of episodes looks at each step's
+distribution by itself, too, and takes one policy for each; here one policy serves all steps.
+
+What is here, and what differs from the paper:
+
+- The paper ascends the gradient of H_alpha over policies (its reward is d^(alpha-1), the distribution
+  from a fitted density, the policy from PPO). A tabular model can be planned in, so here the same reward
+  is answered by a planner and the answer is played for a while: Frank-Wolfe steps of size tau/t taken in
+  the world, whose visits themselves become the optimal distribution. Over occupancies H_alpha's power sum
+  is concave, so this has no local optima, which a gradient over policies cannot promise.
+- d is (visits + prior)/total, tabular, of the whole run; the paper's is that of the present policy.
+- Long-run visits in the place of discounted ones; `explore(discount=...)` is the paper's criterion.
+- With a learned model the plan is made on the run's estimate. There is no bonus: the reward of a pair
+  left out grows as t^(1-alpha), so none that is reachable is left out for ever.
+- The planning phase after the reward is known is not part of exploring.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.baselines.state_marginal_matching import best_policy
+from rhocover.checks import FloatArray
+from rhocover.errors import InvalidArgumentError
+from rhocover.exploring.belief import Belief
+from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.behaviours import SamplePolicy
+
+
+@dataclass(frozen=True)
+class MaxRenyi:
+    """Frank-Wolfe in the world for H_alpha(d); `prior` is added to each pair's visits."""
+
+    alpha: float = 0.5
+    episode_length: int = 100
+    prior: float = 1.0
+
+    self_reliant: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", _checked_order(self.alpha))
+        length = checks.integer(self.episode_length, "episode_length", least=1)
+        object.__setattr__(self, "episode_length", length)
+        object.__setattr__(self, "prior", checks.positive(self.prior, "prior"))
+
+    @property
+    def rho(self) -> float:
+        """The order of the coverage objective with the same optimum, at uniform weights."""
+        return 1 - self.alpha
+
+    def init(self, belief: Belief) -> State:
+        """Returns the state before the first step."""
+        return initial_state(belief)
+
+    def policy(self, state: State) -> Block:
+        """Returns the best response to d^(alpha-1), for one episode."""
+        return Block(SamplePolicy(best_policy(state.problem, self._reward(state))), self.episode_length)
+
+    def update(self, state: State, visits: Visits) -> State:
+        """Returns the state with the visits added."""
+        return state.after(visits)
+
+    def _reward(self, state: State) -> FloatArray:
+        """Returns d^(alpha-1) up to a factor, the largest entry 1, `[n]`."""
+        visits = state.counts + self.prior
+        return (visits / visits.min()) ** (self.alpha - 1)
+
+
+def renyi_entropy(d: Any, alpha: float) -> float:
+    """Returns H_alpha(d) in nats of a distribution of any shape, for alpha in (0, 1)."""
+    d, alpha = checks.float_array(d, "d"), _checked_order(alpha)
+    checks.check_nonnegative(d, "d")
+    return float(np.log(np.sum(d**alpha)) / (1 - alpha))
+
+
+def _checked_order(alpha: Any) -> float:
+    alpha = checks.number(alpha, "alpha")
+    if not 0 < alpha < 1:
+        raise InvalidArgumentError.of(
+            "alpha",
+            "must be in (0, 1)",
+            f"{alpha:g}",
+            remedy="Shannon's entropy, alpha = 1, is explorer 'maxent'; orders of coverage of 1 and more are "
+            "explored for by 'feedback'.",
+        )
+    return alpha

@@ -72,10 +72,10 @@ def test_inside_the_context_blas_has_one_thread_and_afterwards_as_many_as_before
         return {pool["num_threads"] for pool in ThreadpoolController().select(user_api="blas").info()}
 
     with ThreadpoolController().limit(limits=2, user_api="blas"):
-        before = normal_equations()
+        before = threads()
         with one_blas_thread():
-            assert normal_equations() == {1}
-        assert normal_equations() == before
+            assert threads() == {1}
+        assert threads() == before
 
 
 def test_blas_has_its_threads_back_after_plans_that_overlapped(two_threads):

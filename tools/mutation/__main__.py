@@ -15,7 +15,7 @@ from tools.mutation import page
 from tools.mutation.mutants import Mutant, mutants_of
 
 ROOT = Path(__file__).parents[2]
-CORE = ("coverage.py", "occupancy.py", "oracles", "planning")
+CORE = ("coverage.py", "occupancy.py", "linalg", "oracles", "planning")
 TESTS = (
     "test_coverage.py", "test_coverage_derivatives.py", "test_occupancy.py", "test_occupancy_checks.py",
     "test_oracles.py", "test_oracle_parts.py", "planning",

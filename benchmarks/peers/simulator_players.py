@@ -25,8 +25,7 @@ import numpy as np
 
 import rhocover as rc
 from rhocover.environments.table_model import TabularModel, read_table
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 from rhocover.exploring.worlds.simulator import Simulator
 
 CHAINS, MORE, COPIES = 1024, 16_384, 64  # NumPy is best with many, Gymnasium's vector with few

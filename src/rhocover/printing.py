@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 Method = TypeVar("Method", bound=Callable[..., str])
 LINES = "\n\t"  # what lays out a text of several lines
@@ -84,47 +84,20 @@ def put(stream: Any, text: str) -> None:
     stream.flush()
 
 
-# A line of progress for planning that takes longer than two seconds, on a terminal or in a notebook.
+class ProgressLine:
+    """A line on stderr that is written over, for a terminal or a notebook; silent where nobody looks."""
 
-PATIENCE = 2.0  # seconds without a word
+    def __init__(self) -> None:
+        self._is_watched, self._width = is_watched(sys.stderr), 0
 
+    def write(self, text: str) -> None:
+        """Writes over the line before; spaces clear it, because notebooks know no escape codes."""
+        if self._is_watched:
+            with suppress(OSError, ValueError):  # the terminal is gone; what it told of is not
+                put(sys.stderr, f"\r{text}{' ' * (self._width - len(text))}\r{text}")
+            self._width = len(text)
 
-class SolverProgress(Protocol):
-    """What a method says of itself after a step."""
-
-    @property
-    def steps(self) -> int: ...  # noqa: D102
-    @property
-    def seconds(self) -> float: ...  # noqa: D102
-    @property
-    def flow(self) -> float: ...  # noqa: D102
-    @property
-    def gap(self) -> float: ...  # noqa: D102
-
-
-def progress_line(rho: float) -> tuple[Callable[[SolverProgress], None] | None, Callable[[], None]]:
-    """Returns (report, close): what to call after each step and at the end; silent where nobody looks."""
-    if not is_watched(sys.stderr):
-        return None, lambda: None
-    width = [0]
-
-    def report(state: SolverProgress) -> None:
-        if state.seconds > PATIENCE:
-            _write(
-                f"planning rho = {rho:g}: step {state.steps}, gap {abs(state.gap):.1e}, "
-                f"flow {state.flow:.1e}, {state.seconds:.0f} s",
-                width,
-            )
-
-    def close() -> None:
-        if width[0]:
-            _write("", width)
-
-    return report, close
-
-
-def _write(text: str, width: list[int]) -> None:
-    """Writes over the line before; spaces clear it, because notebooks know no escape codes."""
-    with suppress(OSError, ValueError):  # the terminal is gone; the plan is not
-        put(sys.stderr, f"\r{text}{' ' * (width[0] - len(text))}\r{text}")
-    width[0] = len(text)
+    def close(self) -> None:
+        """Clears the line."""
+        if self._width:
+            self.write("")

@@ -20,8 +20,7 @@ from minari_sets import GRID, assert_same, cut, episodes_of, grid, random_flat, 
 
 from rhocover.datasets.minari import hdf5_reading, hdf5_writing
 from rhocover.datasets.minari.files import MinariWriter, minari_path, open_minari
-from rhocover.datasets.minari.hdf5_records import EpisodeColumn, type_bytes
-from rhocover.datasets.minari.hdf5_writing import root_group
+from rhocover.datasets.minari.hdf5_writing import EpisodeColumn, root_group, type_bytes
 from rhocover.datasets.minari.reading import source_leaves
 from tiers import tiered
 from written_sets import write_minari

@@ -13,8 +13,7 @@ from rhocover.baselines.rf_ucrl import RFUCRL
 from rhocover.exploring.explorers import State
 from rhocover.exploring.problem import make_problem
 from rhocover.exploring.runs.spec import RunSpec, make_belief
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.planning.problem import Criterion, Objective
 

@@ -22,8 +22,7 @@ from rhocover.exploring.belief.discovery import (
 from rhocover.exploring.belief.learned import Frame, Learned, LearnedModel
 from rhocover.exploring.explorers import renewed
 from rhocover.exploring.explorers.algorithm1 import Constant, Quadratic
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 from rhocover.exploring.worlds.simulator import Simulator
 from small_models import random_model
 from tiers import tiered

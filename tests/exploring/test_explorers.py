@@ -16,8 +16,7 @@ from rhocover.exploring.belief import KnownModel
 from rhocover.exploring.explorers import Block, feedback, initial_state
 from rhocover.exploring.explorers.registry import CLASSES, VARIANTS
 from rhocover.exploring.runs.result import measure
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import FlowCorrectedScore, LowestScore, SamplePolicy
+from rhocover.exploring.worlds import FlowCorrectedScore, LowestScore, SamplePolicy, Visits
 from rhocover.exploring.worlds.simulator import Simulator
 from small_models import SMALL_ENVS, random_weights
 from tiers import tiered

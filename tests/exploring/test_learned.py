@@ -23,8 +23,7 @@ from rhocover.exploring import Algorithm1, Block, Feedback, Stationary, Tracking
 from rhocover.exploring.belief.discovery import Discovering
 from rhocover.exploring.belief.learned import Frame, Learned, LearnedModel, order_of
 from rhocover.exploring.explorers import renewed
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import FlowCorrectedScore, LowestScore, SamplePolicy
+from rhocover.exploring.worlds import FlowCorrectedScore, LowestScore, SamplePolicy, Visits
 from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.learning.rules import StdRule
 from rhocover.occupancy import Occupancies

@@ -16,7 +16,7 @@ from exploring_models import INF, problem_of
 import rhocover as rc
 from many_runs import many_runs
 from rhocover.exploring import Block, initial_state
-from rhocover.exploring.worlds.behaviours import LowestScore
+from rhocover.exploring.worlds import LowestScore
 from rhocover.oracles import make_oracle
 from small_models import random_weights
 from tiers import tiered

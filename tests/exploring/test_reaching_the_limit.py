@@ -17,7 +17,7 @@ from exploring_models import problem_of, random_model
 import rhocover as rc
 from many_runs import energy_of_a_step, exponent, many_runs, mean_and_error, residual_form
 from rhocover.exploring import Block, Feedback
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy
 from tiers import tiered
 
 STEPS, RUNS = 20_000, 60

@@ -21,7 +21,7 @@ from rhocover.errors import (
 )
 from rhocover.exploring import explorer_names
 from rhocover.exploring.explorers import Block, initial_state
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy
 from tiers import tiered
 
 RIVER = rc.envs.river_swim()

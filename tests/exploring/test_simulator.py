@@ -20,16 +20,18 @@ from exploring_models import INF, one_state, problem_of, random_model
 import rhocover as rc
 from rhocover import MDP
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring.worlds import Position, Visits, simulator
-from rhocover.exploring.worlds import simulator as simulator_module
-from rhocover.exploring.worlds.behaviours import (
+from rhocover.exploring.worlds import (
     FlowCorrectedScore,
     LowestScore,
+    Position,
     SamplePolicy,
+    Visits,
     choice_cdf,
     cumulative,
     first_pairs,
+    simulator,
 )
+from rhocover.exploring.worlds import simulator as simulator_module
 from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.theory.limits import FlowProjection
 from small_models import random_weights

@@ -19,8 +19,7 @@ from rhocover.exploring.explorers import feedback
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.runs.result import measure
 from rhocover.exploring.runs.runner import Runner, begin
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.planning.problem import Objective
 

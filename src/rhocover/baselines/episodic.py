@@ -42,7 +42,7 @@ from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.belief.learned import LearnedModel, model_index
 from rhocover.exploring.explorers import Block, State
-from rhocover.exploring.worlds.behaviours import SamplePolicy, first_pairs
+from rhocover.exploring.worlds import SamplePolicy, first_pairs
 from rhocover.occupancy import Occupancies
 
 # Backward induction on pooled counts: the compiled loops behind `episodic`.

@@ -30,8 +30,7 @@ from rhocover.exploring.belief import Belief, KnownModel
 from rhocover.exploring.belief.learned import LearnedModel
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.explorers.algorithm1 import SHARE, Quadratic, frank_wolfe_gap
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 from rhocover.learning.estimate import Estimate, exact_estimate
 from rhocover.learning.rules import Rule, evaluated
 from rhocover.mdp import MDP

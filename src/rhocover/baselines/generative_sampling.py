@@ -62,8 +62,7 @@ from rhocover.exploring.belief import Belief
 from rhocover.exploring.belief.learned import LearnedModel, model_index
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.runs.result import Run
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import LowestScore
+from rhocover.exploring.worlds import LowestScore, Visits
 from rhocover.mdp import MDP, check_mdp
 
 POWERS = {("l2", "max"): 1.0, ("l2", "average"): 1 / 2, ("l1", "max"): 2.0, ("l1", "average"): 2 / 3}

@@ -43,8 +43,7 @@ from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 
 
 @dataclass(frozen=True)

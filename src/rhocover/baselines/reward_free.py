@@ -37,8 +37,7 @@ from rhocover.baselines.episodic_play import EpisodicPlay, check_scale
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 
 STREAM = 20_200  # of the random numbers that draw from the mixture
 

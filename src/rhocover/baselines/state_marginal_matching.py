@@ -45,8 +45,7 @@ from rhocover.exploring.belief import Belief
 from rhocover.exploring.belief.learned import LearnedModel
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 from rhocover.oracles import make_oracle
 
 TARGETS = ("mu", "uniform")

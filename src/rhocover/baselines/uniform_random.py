@@ -16,8 +16,7 @@ import numpy as np
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.explorers.tracking import LONG
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 
 
 @dataclass(frozen=True)

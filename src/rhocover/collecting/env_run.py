@@ -152,7 +152,7 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     """Returns what a run in an environment does; refuses what is wrong, by the caller's own names."""
     is_vector = _is_vector(env)
     look_at(env)
-    seconds = read_step_timeout(step_timeout)
+    seconds = None if step_timeout is None else read_step_timeout(step_timeout)
     space = env.single_observation_space if is_vector else env.observation_space
     table, mu = _table(env, is_vector, spec.model, encoding.states), spec.mu
     spec = (spec if table is not None else spec.with_mu(None)).checked()

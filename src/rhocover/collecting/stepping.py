@@ -37,17 +37,21 @@ from rhocover.exploring.problem import Problem
 from rhocover.exploring.runs.result import grid_of_steps, measure
 from rhocover.exploring.runs.runner import Runner, RunState, begin
 from rhocover.exploring.runs.spec import RunSpec
-from rhocover.exploring.worlds import Index, OpenIndex, Position, Visits
-from rhocover.exploring.worlds.behaviours import (
+from rhocover.exploring.worlds import (
     Behaviour,
     FlowCorrectedScore,
+    Index,
     LowestScore,
+    OpenIndex,
+    Position,
     SamplePolicy,
+    Visits,
     checked_behaviour,
     choice_cdf,
     cumulative,
+    refresh,
 )
-from rhocover.exploring.worlds.simulator import find, lowest, refresh
+from rhocover.exploring.worlds.simulator import find, lowest
 from rhocover.mdp import MDP
 
 Choose = Callable[[int, int], int]  # (state, steps of the block before) -> pair

@@ -38,8 +38,7 @@ from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.problem import positive_shares
 from rhocover.exploring.runs.runner import Report
 from rhocover.exploring.runs.spec import Encoding, RunSpec
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import LowestScore
+from rhocover.exploring.worlds import LowestScore, Visits
 from rhocover.files import tensor_digest
 from rhocover.folders import locate
 from rhocover.mdp import MDP

@@ -37,8 +37,7 @@ from rhocover.errors import FileFormatError
 from rhocover.experiments.reproducing import reproduce
 from rhocover.exploring import explore, resume
 from rhocover.exploring.runs.checkpoint import CHECKPOINTS
-from rhocover.exploring.worlds import Visits, simulator
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits, simulator
 from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.linalg.multifrontal import SparseBackend
 from rhocover.linalg.normal_equations import DenseBackend, one_blas_thread

@@ -29,10 +29,8 @@ class TookTooLongError(BaseException):
     """A step or a reset took longer than it may."""
 
 
-def read_step_timeout(step_timeout: Any) -> float | None:
+def read_step_timeout(step_timeout: Any) -> float:
     """Returns the limit in seconds; refuses one that could not be kept here."""
-    if step_timeout is None:
-        return None
     seconds = checks.number(step_timeout, "step_timeout")
     if not 0 < seconds <= LONGEST:
         raise InvalidArgumentError.of(

@@ -19,7 +19,7 @@ from rhocover.exploring.runs.explore import explore, resume
 from rhocover.exploring.runs.result import Run, Trace
 from rhocover.exploring.runs.runner import Episode
 from rhocover.exploring.runs.stopping import CertifiedGap, EveryPair, SmallModelError
-from rhocover.exploring.worlds.behaviours import LowestScore, SamplePolicy
+from rhocover.exploring.worlds import LowestScore, SamplePolicy
 
 __all__ = [
     "Algorithm1",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,9 +31,22 @@ from rhocover.occupancy import Membership, Occupancies
 from rhocover.planning.interior_point import interior_point
 from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
 from rhocover.planning.program import Multipliers, dual_bound, rounding_of_point, slack_of_point
-from rhocover.printing import printed, progress_line
+from rhocover.printing import ProgressLine, printed
 
 # What planning returns: one frozen value, whatever happened, with its certificate.
+
+
+class SolverProgress(Protocol):
+    """What a method says of itself after a step."""
+
+    @property
+    def steps(self) -> int: ...  # noqa: D102
+    @property
+    def seconds(self) -> float: ...  # noqa: D102
+    @property
+    def flow(self) -> float: ...  # noqa: D102
+    @property
+    def gap(self) -> float: ...  # noqa: D102
 
 
 class PlanStatus(enum.Enum):
@@ -157,6 +170,7 @@ DEFAULT_STEPS = {"interior_point": 200, "leximin": 0}
 FRANK_WOLFE_STEPS = 20_000
 DEFAULT_TOLERANCE = 1e-8
 ACCEPTABLE = 1e-6  # without an explicit tol, a plan is handed over up to this gap
+PATIENCE = 2.0  # seconds without a word
 AIM = 0.5  # the solver aims below tol, because the check afterwards adds its own rounding
 LARGEST_WARM = 1e6  # a potential beyond this is no plan's of this model
 MEMBERSHIP_TOLERANCE = 1e-9
@@ -324,6 +338,26 @@ def _solve(problem: PlanningProblem, method: str, limits: _Limits, warm: FloatAr
         close()
     is_out = end.taken >= limits.max_steps
     return _Found(end.d, end.lower_bound, end.multipliers, end.taken, is_out, end.stages)
+
+
+def progress_line(rho: float) -> tuple[Callable[[SolverProgress], None], Callable[[], None]]:
+    """Returns (report, close): what to call after each step and at the end. The line begins after PATIENCE."""
+    lines: list[ProgressLine] = []
+
+    def report(state: SolverProgress) -> None:
+        if state.seconds > PATIENCE:
+            if not lines:
+                lines.append(ProgressLine())
+            done = (
+                f"step {state.steps}, gap {abs(state.gap):.1e}, flow {state.flow:.1e}, {state.seconds:.0f} s"
+            )
+            lines[0].write(f"planning rho = {rho:g}: {done}, {state.seconds:.0f} s")
+
+    def close() -> None:
+        for line in lines:
+            line.close()
+
+    return report, close
 
 
 def _solve_frank_wolfe(problem: PlanningProblem, variant: str, limits: _Limits, report: Any) -> _Found:

@@ -20,14 +20,15 @@ import numpy as np
 
 from rhocover.datasets.minari.columns import is_plain, read_into
 from rhocover.datasets.minari.hdf5_objects import Leaf, open_file, read_episode, row_type
-from rhocover.datasets.minari.hdf5_records import (
+from rhocover.datasets.minari.hdf5_writing import (
     ATTRIBUTE,
     NO_MESSAGE,
     EpisodeColumn,
     EpisodeRecord,
+    Episodes,
     episode_record,
+    joined,
 )
-from rhocover.datasets.minari.hdf5_writing import Episodes, joined
 
 CHUNK_BYTES = 2**26
 

@@ -39,8 +39,7 @@ from rhocover.datasets.minari.columns import (
     space_leaves,
     split,
 )
-from rhocover.datasets.minari.hdf5_records import EpisodeColumn
-from rhocover.datasets.minari.hdf5_writing import EpisodeFile, Episodes
+from rhocover.datasets.minari.hdf5_writing import EpisodeColumn, EpisodeFile, Episodes
 from rhocover.environments.encoding.base import check_space
 from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra
 from rhocover.files import naming_file

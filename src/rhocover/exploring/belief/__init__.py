@@ -13,8 +13,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import Behaviour
+from rhocover.exploring.worlds import Behaviour, Visits
 
 NEVER = 1 << 62
 

@@ -25,8 +25,7 @@ import numpy as np
 
 from rhocover.exploring.belief.learned import LearnedModel
 from rhocover.exploring.explorers import Block, Explorer, State, begun
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import LowestScore
+from rhocover.exploring.worlds import LowestScore, Visits
 from rhocover.learning.evidence import find_journey
 
 LONGEST = 32  # steps between two looks at where something new may be

@@ -28,8 +28,15 @@ from rhocover.checks import BoolArray, FloatArray, IntArray
 from rhocover.coverage import Coverage, checked_weights
 from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.worlds import Index, OpenIndex, Visits, counts_of_moves
-from rhocover.exploring.worlds.behaviours import Behaviour, checked_behaviour, placed
+from rhocover.exploring.worlds import (
+    Behaviour,
+    Index,
+    OpenIndex,
+    Visits,
+    checked_behaviour,
+    counts_of_moves,
+    placed,
+)
 from rhocover.learning.estimate import SMOOTHING, Estimate
 from rhocover.learning.rules import Rule
 from rhocover.mdp import MDP

@@ -17,8 +17,7 @@ import numpy as np
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import Behaviour
+from rhocover.exploring.worlds import Behaviour, Visits
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,8 +35,7 @@ from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import make_oracle
 from rhocover.planning.frank_wolfe import line_search

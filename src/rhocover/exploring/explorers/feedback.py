@@ -42,8 +42,7 @@ from rhocover.coverage import Coverage
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.problem import Problem, positive_shares
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import Behaviour, FlowCorrectedScore, LowestScore, SamplePolicy
+from rhocover.exploring.worlds import Behaviour, FlowCorrectedScore, LowestScore, SamplePolicy, Visits
 from rhocover.oracles import make_oracle
 from rhocover.theory.limits import DENSE_STATES, FlowProjection, PathwiseProblem
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import SamplePolicy
+from rhocover.exploring.worlds import SamplePolicy, Visits
 
 LONG = 1 << 24  # steps of a block: nothing changes between blocks
 

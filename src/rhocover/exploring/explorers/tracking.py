@@ -13,8 +13,7 @@ import numpy as np
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.problem import positive_shares
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.behaviours import LowestScore
+from rhocover.exploring.worlds import LowestScore, Visits
 
 LONG = 1 << 24  # steps of a block: nothing changes between blocks
 

@@ -38,8 +38,7 @@ from rhocover.exploring.problem import Problem
 from rhocover.exploring.runs.result import Episode, Run, make_trace
 from rhocover.exploring.runs.spec import RunSpec, model_name
 from rhocover.exploring.runs.stopping import RunSoFar, Stop, next_look
-from rhocover.exploring.worlds import Position, Visits, World
-from rhocover.exploring.worlds.behaviours import Behaviour
+from rhocover.exploring.worlds import Behaviour, Position, Visits, World
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
 

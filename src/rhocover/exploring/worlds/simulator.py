@@ -21,15 +21,17 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.compiling import compiled
-from rhocover.exploring.worlds import Position, Visits
-from rhocover.exploring.worlds.behaviours import (
+from rhocover.exploring.worlds import (
     Behaviour,
     FlowCorrectedScore,
+    Position,
     SamplePolicy,
+    Visits,
     checked_behaviour,
     choice_cdf,
     cumulative,
     first_pairs,
+    refresh,
 )
 from rhocover.mdp import MDP
 
@@ -107,41 +109,6 @@ def act_by_corrected_score(model, rule, flow, period, done, uniforms, seen):
             i = lowest(first, states[chain], scores, visits, done, rate, scale)
             states[chain] = move(model, i, uniforms[k, chain, 1], visits, moves)
             done += 1
-
-
-@compiled
-def refresh(flow, done, visits, scores):
-    """Sets `scores` so that scores + visits - done rate = offset + v - W B'(B W B')^-1 B v.
-
-    v = moved + visits - done rate is what was visited beyond plan, B v its flow and its mass, for the
-    model that the explorer plans on; `visits` and `scores` are the world's, where pair i is `pairs[i]`.
-    """
-    first, indptr, successor, P, pairs, offset, moved, rate, weight, inverse = flow
-    num_states = first.size - 1
-    right = np.zeros(num_states)  # the last entry holds the mass: the last flow row follows from the others
-    for s in range(num_states):
-        for i in range(first[s], first[s + 1]):
-            v = moved[i] + visits[pairs[i]] - done * rate[i]
-            right[num_states - 1] += v
-            if s < num_states - 1:
-                right[s] += v
-            for j in range(indptr[i], indptr[i + 1]):
-                if successor[j] < num_states - 1:
-                    right[successor[j]] -= P[j] * v
-    y = np.zeros(num_states)
-    for s in range(num_states):
-        total = 0.0
-        for r in range(num_states):
-            total += inverse[s, r] * right[r]
-        y[s] = total
-    mass = y[num_states - 1]
-    y[num_states - 1] = 0.0  # the potential of the last state, whose row was left out
-    for s in range(num_states):
-        for i in range(first[s], first[s + 1]):
-            lift = y[s] + mass
-            for j in range(indptr[i], indptr[i + 1]):
-                lift -= P[j] * y[successor[j]]
-            scores[pairs[i]] = offset[i] + moved[i] - weight[i] * lift
 
 
 Act = Callable[..., None]

@@ -341,7 +341,7 @@ def _solve(problem: PlanningProblem, method: str, limits: _Limits, warm: FloatAr
 
 
 def progress_line(rho: float) -> tuple[Callable[[SolverProgress], None], Callable[[], None]]:
-    """Returns (report, close): what to call after each step and at the end. The line begins after PATIENCE."""
+    """Returns (report, close): what to call after each step and at the end; silent for PATIENCE."""
     lines: list[ProgressLine] = []
 
     def report(state: SolverProgress) -> None:
@@ -351,7 +351,7 @@ def progress_line(rho: float) -> tuple[Callable[[SolverProgress], None], Callabl
             done = (
                 f"step {state.steps}, gap {abs(state.gap):.1e}, flow {state.flow:.1e}, {state.seconds:.0f} s"
             )
-            lines[0].write(f"planning rho = {rho:g}: {done}, {state.seconds:.0f} s")
+            lines[0].write(f"planning rho = {rho:g}: {done}")
 
     def close() -> None:
         for line in lines:

@@ -19,8 +19,8 @@ OLDEST_TESTS = -W ignore::DeprecationWarning -k "not Taxi and not CliffWalking" 
 	tests/test_linear_program.py tests/test_weights.py tests/test_structure.py tests/test_files.py \
 	tests/test_cli.py tests/test_doctor.py tests/formats tests/planning/test_factorisation.py \
 	tests/planning/test_reference_values.py tests/exploring/test_simulator.py \
-	tests/exploring/test_survival.py tests/collecting/test_collect.py tests/adapters/test_minari_files.py \
-	tests/data/test_minari_audit.py tests/data/test_reading_data.py
+	tests/exploring/test_survival.py tests/collecting/test_collect.py tests/environments/test_minari_files.py \
+	tests/datasets/test_minari_audit.py tests/datasets/test_reading_data.py
 
 # What computes is repeated with the last bits of other processors, and what waits for other processes beside
 # other work: make test-kernels. Statistical tests are left out: other bits are other luck to them, and each says

@@ -15,6 +15,7 @@ from rhocover import cli
 from rhocover.cli.app import app
 from rhocover.cli.output import ELSEWHERE, IN_COMMAND, options_of, typed_text
 from rhocover.errors import Argument, Call, InvalidArgumentError, Setting
+from tiers import tiered
 
 COMMANDS = typer.main.get_command(app).commands
 LINES = {  # that work, with as little to do as possible
@@ -54,7 +55,7 @@ def cases() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("command", "option"), cases(), ids="".join)
+@pytest.mark.parametrize(("command", "option"), tiered(cases(), short=12), ids="".join)
 def test_an_error_about_an_option_names_what_can_be_typed(command, option, rhocover, tmp_path):
     Path(tmp_path, "steps.csv").write_text(STEPS)
     for value in JUNK:

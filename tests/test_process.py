@@ -89,6 +89,7 @@ def test_ctrl_c_is_not_lost_in_foreign_code(code):
     assert (result.returncode, result.stderr) == (INTERRUPTED, "interrupted\n")
 
 
+@pytest.mark.thorough
 def test_a_command_that_is_to_ignore_ctrl_c_does():
     code = (
         "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
@@ -162,6 +163,7 @@ def test_a_command_needs_no_stream(monkeypatch, kind, line):
         assert end.value.code == expected
 
 
+@pytest.mark.thorough
 def test_what_the_caller_closed_is_not_where_files_are_opened(tmp_path):
     """Else the first file that is opened gets the number of stderr, and what is printed there."""
     look = (
@@ -178,6 +180,7 @@ def test_what_the_caller_closed_is_not_where_files_are_opened(tmp_path):
     assert json.loads((tmp_path / "found" / "plan.json").read_text())["plans"]
 
 
+@pytest.mark.thorough
 def test_a_disk_that_is_full_is_told_and_a_reader_that_left_is_not():
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
@@ -208,6 +211,7 @@ output.say("\u03b7")
     assert result.stdout.endswith("?\n")
 
 
+@pytest.mark.thorough
 def test_a_name_of_bytes_that_are_no_letters_is_written_and_shown(tmp_path):
     name = os.fsdecode(b"data-\xff.csv")
     try:

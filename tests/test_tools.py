@@ -58,6 +58,7 @@ def test_classes_of_one_name_are_listed_with_their_files(modules):
     assert census.shared_class_names(modules) == ["Same: toy/used.py, toy/user.py"]
 
 
+@pytest.mark.thorough
 def test_the_census_ends_with_1_only_if_it_is_to_check(monkeypatch, capsys):
     monkeypatch.setattr(census, "MOST_FILES", 1)
     assert (census.main([]), census.main(["--check"])) == (0, 1)

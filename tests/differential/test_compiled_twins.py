@@ -149,6 +149,7 @@ def ledger() -> Ledger:
     return ledger
 
 
+@pytest.mark.thorough
 def test_compiled_and_plain_python_give_the_same_bits(ledger):
     assert ledger.differences == {}
 

@@ -555,6 +555,7 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path):
     assert 1 <= tensors["done"].sum() < 1000
 
 
+@pytest.mark.thorough
 def test_workers_end_when_their_parent_is_killed():
     code = (
         "import os, signal, multiprocessing, rhocover as rc\n"

@@ -117,6 +117,7 @@ def test_few_runs_are_allowed_more_than_four_standard_errors():
 # --- the table of Tarbouriech et al. ----------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_table_has_every_system_on_both_models(table):
     assert table.groups == ("Wheel(5)", "NoisyRiverSwim(12)")
     assert len(table.rows) == 10
@@ -130,6 +131,7 @@ def test_the_table_has_every_system_on_both_models(table):
     assert table.row("Wheel(5)", "MaxEnt").published == 1.0045e-3
 
 
+@pytest.mark.thorough
 def test_the_numbers_are_means_over_runs_of_the_public_api(table):
     errors_of_seeds = [
         rc.explore(
@@ -142,6 +144,7 @@ def test_the_numbers_are_means_over_runs_of_the_public_api(table):
     assert row.ours.standard_error == pytest.approx(abs(np.subtract(*errors_of_seeds)) / 2, rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_the_result_does_not_depend_on_the_number_of_workers():
     small = {"seeds": 2, "num_steps": 2000}
     one = reproduce(TABLE, **small, workers=1).summary()
@@ -177,6 +180,7 @@ def test_no_limit_is_below_that_of_the_objective_which_is_the_error(env):
     assert tarbouriech2020.asymptotic_error(env, "MaxEnt", 40_000) == pytest.approx(limit["MaxEnt"] / 2)
 
 
+@pytest.mark.thorough
 def test_the_limit_is_what_long_runs_of_the_uniform_policy_measure():
     """40 runs of 100,000 steps; five standard errors are exceeded with probability 1e-5 by chance, and the next
     term of the error is of order 1/(n d) = 1/1000 of it."""
@@ -211,6 +215,7 @@ def test_every_recorded_optimum_is_found_again():
     assert len(found.rows) == 14 + 3 * 4
 
 
+@pytest.mark.thorough
 def test_peers_have_a_row_for_each_system_on_both_models():
     calls: list[tuple[int, int]] = []
     found = reproduce(
@@ -237,6 +242,7 @@ def test_counts_of_episodes_are_added_up_over_their_steps():
 # --- what is returned, and what is refused ----------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_reproduction_prints_as_a_table_with_its_notes(statements, table):
     text = str(statements)
     assert text.count("[1]") == 1 + 3  # below the tables, and once in each
@@ -248,6 +254,7 @@ def test_a_reproduction_prints_as_a_table_with_its_notes(statements, table):
     assert any(line.startswith("FW-MODEST") and "±" in line and "0.0005091" in line for line in lines)
 
 
+@pytest.mark.thorough
 def test_a_summary_is_strict_json(statements, table):
     for found in (statements, table):
         read = json.loads(json.dumps(found.summary(), allow_nan=False))
@@ -274,6 +281,7 @@ def test_what_makes_no_sense_is_refused(name, arguments, words):
         reproduce(name, **arguments)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_that_fails_says_which_one_it_was(workers):
     several = [Job("wheel", "feedback", rho, 1000, 0, "l1_error") for rho in (1.0, -1.0)]

@@ -38,6 +38,7 @@ def test_a_rule_that_is_met_at_the_last_step_is_met():
     assert rc.explore(RIVER, 2, n, until=rc.EveryPair(10), seed=0).is_enough
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("explorer", ["algorithm1", "algorithm1_short", "algorithm1_adaptive"])
 def test_episodes_of_a_world_that_grew_can_be_stored(explorer, tmp_path):
     for seed in range(3):

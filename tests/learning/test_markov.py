@@ -53,6 +53,7 @@ def test_states_that_are_markov_are_said_not_to_be_less_often_than_stated():
     assert alarms <= 10
 
 
+@pytest.mark.thorough
 def test_the_bet_has_a_mean_of_one_at_most():
     """Markov's inequality needs no more. 1/p >= E, and E is at most 1 on average: by 4,000 fair coins.
 

@@ -211,6 +211,7 @@ sys.exit(pytest.main(["test_tiny.py", "-q", "-p", "no:cacheprovider"], plugins=[
 """
 
 
+@pytest.mark.thorough
 def test_a_mutant_is_killed_by_a_failure_or_a_hang_and_else_survives(tmp_path):
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / "__init__.py").touch()

@@ -80,6 +80,7 @@ def test_a_report_may_lie_among_the_results_and_goes_with_them(rhocover):
     assert "rhocover resume run" in Path("resumed.html").read_text("utf-8")
 
 
+@pytest.mark.thorough
 def test_a_comparison_has_its_page_drawn_again(rhocover):
     line = "compare river_swim --steps 200 --seeds 2 --workers 1 --out runs --report runs/page.html"
     assert rhocover(line).code == 0

@@ -142,6 +142,7 @@ def test_the_certified_bound_is_below_the_truth(end: float, several: bool) -> No
         assert bound > 0.3 * truth  # it says something
 
 
+@pytest.mark.thorough
 def test_with_very_many_counts_the_robust_lift_is_the_true_one() -> None:
     """10^10 visits of each pair, as often as they would be: the set is then a point, of width about 1e-4."""
     mdp, end, N = _full_model(3), 0.2, 10**10

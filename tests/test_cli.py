@@ -125,12 +125,12 @@ def test_weights_come_from_a_file(rhocover, ending):
 
 def test_random_weights_are_uniform_between_a_tenth_and_one_and_set_by_their_seed():
     mdp = rc.envs.garnet(num_states=100)
-    mu = parsing.read_weights("random:7", mdp)
+    mu = parsing.parse_weights("random:7", mdp)
     assert mu.min() < 0.11 < 0.99 < mu.max()
     assert mu.min() >= 0.1
     assert mu.max() <= 1
-    assert (mu == parsing.read_weights("random:7", mdp)).all()
-    assert (mu != parsing.read_weights("random:8", mdp)).any()
+    assert (mu == parsing.parse_weights("random:7", mdp)).all()
+    assert (mu != parsing.parse_weights("random:8", mdp)).any()
 
 
 def test_pairs_that_cannot_be_covered_are_refused_with_the_option_that_drops_them(rhocover, model):

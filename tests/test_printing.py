@@ -48,9 +48,9 @@ def test_tables_titles_texts_and_lines_obey_nothing(capsys, monkeypatch, order):
     name = f"a{order}b"
     table = output.empty_table(name, "visits")
     table.add_row(f"{name}\nfaked row", Text(name))
-    output.show(name, Text(name), table)
-    output.say(f"the report is in {name}")
-    output.tell(name)
+    output.print_result(name, Text(name), table)
+    output.print_message(f"the report is in {name}")
+    output.print_note(name)
     out, err = capsys.readouterr()
     assert is_harmless(out)
     assert is_harmless(err)
@@ -59,15 +59,15 @@ def test_tables_titles_texts_and_lines_obey_nothing(capsys, monkeypatch, order):
 
 def test_a_line_keeps_what_looks_like_a_colour(capsys):
     """It may be part of a name, and the name is to be found again."""
-    output.say("the report is in a\x1b[31m.html")
+    output.print_message("the report is in a\x1b[31m.html")
     assert capsys.readouterr().err == "the report is in a\\x1b[31m.html\n"
 
 
 def test_brackets_and_colons_are_letters(capsys):
     table = output.empty_table("a[/b]", "n")
     table.add_row("[red]x[/red] :smile:", "1")
-    output.show("[/c]", table)
-    output.say("error: [/d] :smile:")
+    output.print_result("[/c]", table)
+    output.print_message("error: [/d] :smile:")
     out, err = capsys.readouterr()
     assert all(words in out for words in ("[/c]", "a[/b]", "[red]x[/red] :smile:"))
     assert err == "error: [/d] :smile:\n"

@@ -229,14 +229,14 @@ def test_weights_that_claim_more_than_their_file_holds_are_refused(tmp_path: Pat
     path.write_bytes(npy((10**9, 2), "<f8", bytes(80)))
     model = rc.envs.river_swim(num_states=5)
     with pytest.raises(InvalidArgumentError, match=r"it claims shape \(1000000000, 2\) in \d+ bytes"):
-        parsing.read_weights(str(path), model)
+        parsing.parse_weights(str(path), model)
     os.truncate(path, 2**36)
     with pytest.raises(InvalidArgumentError, match="it claims 68719476736 bytes, of which"):
-        parsing.read_weights(str(path), model)
+        parsing.parse_weights(str(path), model)
 
 
 def test_weights_as_text_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsing, "MOST_CSV", 1000)
     (tmp_path / "mu.csv").write_text("1," * 1000)
     with pytest.raises(InvalidArgumentError, match="it has 2000 bytes, expected at most 1000"):
-        parsing.read_weights(str(tmp_path / "mu.csv"), rc.envs.river_swim(num_states=5))
+        parsing.parse_weights(str(tmp_path / "mu.csv"), rc.envs.river_swim(num_states=5))

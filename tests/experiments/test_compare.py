@@ -25,15 +25,7 @@ from rhocover.errors import (
 )
 from rhocover.experiments import finished_runs, question
 from rhocover.experiments.compare import read_question
-from rhocover.experiments.question import (
-    COLUMNS,
-    ENDS,
-    FACTS,
-    CompareSpec,
-    Failure,
-    error_of,
-    run_one,
-)
+from rhocover.experiments.question import COLUMNS, ENDS, FACTS, CompareSpec, Failure, error_of, run_one
 from rhocover.exploring.belief.learned import Learned
 from rhocover.files import load_tensors, save_tensors
 from rhocover.learning.rules import ErrorRule, StdRule

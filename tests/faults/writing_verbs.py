@@ -76,7 +76,7 @@ def settle() -> None:
     topped.page_of_top_up = lambda *_: "of a top-up"
     request: Any = importlib.import_module("rhocover.cli.plan")
     request.make_plan = functools.lru_cache(lambda mdp, rho, mu, **_: rc.plan(RIVER, rho))
-    request.read_model = lambda *_: (RIVER, {})
+    request.parse_model = lambda *_: (RIVER, {})
     for module in (request, importlib.import_module("rhocover.cli.demo")):
         for name in ("occupancy_picture", "ratio_picture", "frontier_picture"):
             setattr(module, name, lambda plans, title, path, **_: write_atomically(path, b"a picture"))
@@ -92,8 +92,8 @@ def _cache_demo() -> None:
     journey: Any = importlib.import_module("rhocover.cli.demo")
     scenes.solve = _once(scenes.solve, lambda scene: scene.title)
     journey.regret_picture = lambda found, path: write_atomically(path, b"a picture")
-    found = journey.expedition
-    journey.expedition = _once(lambda mdp: found(RIVER), lambda mdp: "")
+    found = journey.run_explorers
+    journey.run_explorers = _once(lambda mdp: found(RIVER), lambda mdp: "")
 
 
 def _once(make: Callable[[Any], Any], key: Callable[[Any], str]) -> Callable[[Any], Any]:

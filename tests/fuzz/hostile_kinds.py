@@ -28,7 +28,7 @@ from hostile_sets import SETS, whole_set
 from hostile_tables import TABLES, Make, steps
 
 import rhocover as rc
-from rhocover.cli.parsing import read_weights
+from rhocover.cli.parsing import parse_weights
 from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import RhocoverError
 from rhocover.experiments import Comparison
@@ -58,7 +58,7 @@ KINDS: dict[str, Kind] = {
     "run_in_its_place": Kind(hostile_sealed.run_in_its_place, lambda path: rc.resume(path)),
     "comparison": Kind(hostile_sealed.comparison_of, Comparison.load),
     "collection": Kind(hostile_sealed.collection, rc.audit),
-    "weights": Kind(hostile_sealed.weights, lambda path: read_weights(str(path), MODEL)),
+    "weights": Kind(hostile_sealed.weights, lambda path: parse_weights(str(path), MODEL)),
 }
 
 

@@ -24,7 +24,7 @@ import whole_files as whole
 
 import rhocover as rc
 from rhocover.cli import app
-from rhocover.cli.parsing import read_weights
+from rhocover.cli.parsing import parse_weights
 from rhocover.datasets import read_tally
 from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import CheckpointWarning, RhocoverError
@@ -290,7 +290,7 @@ def tables(work: Path) -> Iterator[Target]:
                      hostile=made[path.suffix] if name != "packed.parquet" else ())  # fmt: skip
     for name, payload in whole.weights(work / "weights").items():
         suffix = Path(name).suffix
-        yield Target(name, {name: payload}, name, lambda folder, n=name: read_weights(str(folder / n), whole.RIVER).tobytes(),
+        yield Target(name, {name: payload}, name, lambda folder, n=name: parse_weights(str(folder / n), whole.RIVER).tobytes(),
                      is_text=suffix == ".csv", peer=lambda folder, n=name: _weights(folder / n),
                      hostile=tuple(hostile.npy_files()) if suffix == ".npy" else tuple(hostile.csv_files("1,2")))  # fmt: skip
 

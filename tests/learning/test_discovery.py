@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import rhocover as rc
 from rhocover.errors import InvalidArgumentError
 from rhocover.learning import shortest_paths as solver
-from rhocover.learning.evidence import Journey, find_journey, is_due
+from rhocover.learning.evidence import DiscoveryTarget, find_discovery_target, is_due
 from rhocover.learning.shortest_paths import shortest_paths
 from tiers import tiered
 
@@ -42,7 +42,7 @@ def _value_iteration(p, Q, pair_state, sweeps=5_000):
 @pytest.mark.parametrize("seed", tiered(range(8)))
 def test_steps_are_the_fixed_point_of_value_iteration(seed):
     counts, pair_state = _random_counts(seed)
-    journey = find_journey(counts, pair_state, prior=0.3)
+    journey = find_discovery_target(counts, pair_state, prior=0.3)
     p, Q = _model(counts, counts.sum(axis=1) == 0, 0.3)
     expected = _value_iteration(p, Q, pair_state)  # at most 60 steps on average: 5,000 sweeps are exact
     np.testing.assert_allclose(journey.expected_steps, expected, rtol=1e-11)
@@ -51,7 +51,7 @@ def test_steps_are_the_fixed_point_of_value_iteration(seed):
 @pytest.mark.parametrize("seed", tiered(range(8)))
 def test_the_policy_attains_its_steps(seed):
     counts, pair_state = _random_counts(seed, num_states=12)
-    journey = find_journey(counts, pair_state, prior=0.1)
+    journey = find_discovery_target(counts, pair_state, prior=0.1)
     _, Q = _model(counts, counts.sum(axis=1) == 0, 0.1)
     taken = np.flatnonzero(journey.policy)
     assert np.array_equal(pair_state[taken], np.arange(12))  # one action a state
@@ -65,12 +65,12 @@ def test_many_states_are_solved_as_few_are(seed, prior, monkeypatch):
     counts, pair_state = _random_counts(seed, num_states=100)
     wanted = np.zeros(pair_state.size, bool)
     wanted[7] = True
-    dense = find_journey(counts, pair_state, wanted=wanted, prior=prior)
+    dense = find_discovery_target(counts, pair_state, wanted=wanted, prior=prior)
     monkeypatch.setattr(solver, "FEW", 0)
-    swept = find_journey(counts, pair_state, wanted=wanted, prior=prior)
+    swept = find_discovery_target(counts, pair_state, wanted=wanted, prior=prior)
     np.testing.assert_allclose(swept.expected_steps, dense.expected_steps, rtol=2 * solver.ENOUGH)
     monkeypatch.setattr(solver, "ROUNDS", 0)  # no sweeps, so factors
-    factorised = find_journey(counts, pair_state, wanted=wanted, prior=prior)
+    factorised = find_discovery_target(counts, pair_state, wanted=wanted, prior=prior)
     np.testing.assert_allclose(factorised.expected_steps, dense.expected_steps, rtol=1e-9)
 
 
@@ -100,7 +100,7 @@ def test_a_chance_of_one_in_a_million_million_loses_no_digits():
 def test_a_risk_of_never_arriving_costs_infinitely_many_steps():
     # state 0: pair 0 leads to 1 or to the trap 2; pair 1 stays. State 1 has the wanted pair. State 2 is a trap.
     counts = sp.csr_array(np.array([[0, 1, 1], [4, 0, 0], [0, 0, 0], [0, 0, 3]]))
-    journey = find_journey(counts, [0, 0, 1, 2], prior=0.0)
+    journey = find_discovery_target(counts, [0, 0, 1, 2], prior=0.0)
     assert journey.expected_steps.tolist() == [np.inf, 1.0, np.inf]
     assert journey.policy.tolist() == [1.0, 0.0, 1.0, 1.0]  # state 0 heads for it all the same
 
@@ -108,7 +108,7 @@ def test_a_risk_of_never_arriving_costs_infinitely_many_steps():
 def test_a_sure_way_is_taken_before_a_short_one_with_a_risk():
     # state 0: pair 0 arrives at the wanted state 3 or the trap 2; pair 1 goes by state 1
     counts = sp.csr_array(np.array([[0, 0, 1, 9], [0, 5, 0, 0], [0, 0, 0, 5], [0, 0, 5, 0], [0, 0, 0, 0]]))
-    journey = find_journey(counts, [0, 0, 1, 2, 3], prior=0.0)
+    journey = find_discovery_target(counts, [0, 0, 1, 2, 3], prior=0.0)
     assert journey.policy[:2].tolist() == [0.0, 1.0]
     assert journey.expected_steps.tolist() == [3.0, 2.0, np.inf, 1.0]
 
@@ -117,7 +117,7 @@ def test_a_sure_way_is_taken_before_a_short_one_with_a_risk():
 def test_no_action_is_taken_that_cannot_reach_when_another_can(seed):
     counts, pair_state = _random_counts(seed, num_states=20, num_actions=2, most=2)
     wanted = np.arange(40) == seed
-    journey = find_journey(counts, pair_state, wanted=wanted, prior=0.0)
+    journey = find_discovery_target(counts, pair_state, wanted=wanted, prior=0.0)
     P = counts.toarray() > 0
     can = np.zeros(20, bool)
     for _ in range(20):
@@ -131,8 +131,8 @@ def test_no_action_is_taken_that_cannot_reach_when_another_can(seed):
 
 def test_all_wanted_is_one_step_and_none_wanted_is_none():
     counts, pair_state = _random_counts(0)
-    everything = find_journey(counts, pair_state, wanted=np.ones(24, bool))
-    nothing = find_journey(counts, pair_state, wanted=np.zeros(24, bool))
+    everything = find_discovery_target(counts, pair_state, wanted=np.ones(24, bool))
+    nothing = find_discovery_target(counts, pair_state, wanted=np.zeros(24, bool))
     assert (everything.expected_steps == 1).all()
     assert np.isinf(nothing.expected_steps).all()
     np.testing.assert_allclose(nothing.policy, 1 / 3)
@@ -140,19 +140,19 @@ def test_all_wanted_is_one_step_and_none_wanted_is_none():
 
 def test_new_states_alone_are_sought_by_the_least_tried_pair():
     counts = sp.csr_array(np.array([[9], [2]]))
-    journey = find_journey(counts, [0, 0], new_states=True, prior=0.5)
+    journey = find_discovery_target(counts, [0, 0], new_states=True, prior=0.5)
     assert journey.policy.tolist() == [0.0, 1.0]
     np.testing.assert_allclose(journey.expected_steps, [5.0])  # 1/p = (N + k)/k
 
 
 def test_one_state_with_one_unvisited_pair_is_one_step():
-    journey = find_journey(sp.csr_array((1, 1), dtype=np.int64), [0])
+    journey = find_discovery_target(sp.csr_array((1, 1), dtype=np.int64), [0])
     assert journey.expected_steps.tolist() == [1.0]
     assert journey.policy.tolist() == [1.0]
 
 
 def test_a_state_without_pairs_is_new_itself():
-    journey = find_journey(sp.csr_array(np.array([[3, 1]])), [0], prior=0.0)
+    journey = find_discovery_target(sp.csr_array(np.array([[3, 1]])), [0], prior=0.0)
     assert journey.expected_steps.tolist() == [4.0, 0.0]
 
 
@@ -161,16 +161,19 @@ def test_a_state_without_pairs_is_new_itself():
 def test_a_warm_journey_changes_no_steps(seed, prior):
     counts, pair_state = _random_counts(seed, num_states=15)
     wanted = np.arange(45) % 11 == 0
-    cold = find_journey(counts, pair_state, wanted=wanted, prior=prior)
-    other = find_journey(counts, pair_state, wanted=np.roll(wanted, 5), prior=prior)
-    warm = find_journey(counts, pair_state, wanted=wanted, prior=prior, warm=other)
+    cold = find_discovery_target(counts, pair_state, wanted=wanted, prior=prior)
+    other = find_discovery_target(counts, pair_state, wanted=np.roll(wanted, 5), prior=prior)
+    warm = find_discovery_target(counts, pair_state, wanted=wanted, prior=prior, warm=other)
     np.testing.assert_allclose(warm.expected_steps, cold.expected_steps, rtol=1e-11)
 
 
 def test_a_warm_journey_may_know_fewer_states():
     counts, pair_state = _random_counts(3)
-    shorter = Journey(np.array([1.0, 0.0, 0.0]), np.array([1.0]))
-    cold, warm = find_journey(counts, pair_state), find_journey(counts, pair_state, warm=shorter)
+    shorter = DiscoveryTarget(np.array([1.0, 0.0, 0.0]), np.array([1.0]))
+    cold, warm = (
+        find_discovery_target(counts, pair_state),
+        find_discovery_target(counts, pair_state, warm=shorter),
+    )
     np.testing.assert_allclose(warm.expected_steps, cold.expected_steps, rtol=1e-11)
 
 
@@ -197,7 +200,7 @@ def _explore(mdp, seed: int, most: int) -> int:
             known, then = pairs, N[pairs].sum(axis=1)
             if met.all() and then.all():
                 return step
-            journey = find_journey(
+            journey = find_discovery_target(
                 sp.csr_array(N[pairs][:, met]), number[mdp.pair_state[pairs]], new_states=not met.all()
             )
         own = mdp.pair_state[known] == state
@@ -239,4 +242,4 @@ def test_everything_is_visited_within_a_few_times_the_steps_with_a_known_model(m
 def test_bad_input_is_refused_by_name(change, named):
     good = {"counts": sp.csr_array(np.array([[1], [0]])), "pair_state": [0, 0]}
     with pytest.raises(InvalidArgumentError, match=f"`{named}`"):
-        find_journey(**(good | change))
+        find_discovery_target(**(good | change))

@@ -28,8 +28,8 @@ from rhocover.datasets import read_tally
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError
 from rhocover.learning import (
     certify,
+    find_discovery_target,
     find_evidence,
-    find_journey,
     make_confidence,
     model_error,
     planning_regret,
@@ -306,7 +306,7 @@ def _learning() -> Iterator[Call]:
     yield _call("certify", certify, model=RIVER, coverage=rc.Coverage(2.0, np.ones(12)), counts=COUNTS, delta=0.1,
                 potential=None, max_rounds=1)  # fmt: skip
     yield _call("find_evidence", find_evidence, confidence=known, pair_state=RIVER.pair_state, state=0)
-    yield _call("find_journey", find_journey, counts=COUNTS, pair_state=RIVER.pair_state, wanted=np.ones(12, bool),
+    yield _call("find_discovery_target", find_discovery_target, counts=COUNTS, pair_state=RIVER.pair_state, wanted=np.ones(12, bool),
                 prior=0.1)  # fmt: skip
     yield _call("model_error", model_error, truth=RIVER, transitions=COUNTS, smoothing=0.0)
     yield _call(

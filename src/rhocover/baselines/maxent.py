@@ -32,12 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rhocover import checks
-from rhocover.baselines.frank_wolfe_play import (
-    FrankWolfePlay,
-    entropy_gradient,
-    oracle_now,
-    shares,
-)
+from rhocover.baselines.frank_wolfe_play import FrankWolfePlay, entropy_gradient, oracle_now, shares
 from rhocover.checks import FloatArray
 from rhocover.errors import unknown_name
 from rhocover.exploring.explorers import Block, State

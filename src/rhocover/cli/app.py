@@ -21,7 +21,7 @@ from rhocover.cli.demo import demo
 from rhocover.cli.doctor import doctor
 from rhocover.cli.envs import envs, explorers
 from rhocover.cli.explore import explore, resume
-from rhocover.cli.output import one_line, options_of, say, tell, typed_text
+from rhocover.cli.output import one_line, options_of, print_message, print_note, typed_text
 from rhocover.cli.plan import plan
 from rhocover.cli.reproduce import reproduce
 from rhocover.cli.top_up import top_up
@@ -53,7 +53,7 @@ for command in COMMANDS:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        tell(f"rhocover {__version__}")
+        print_note(f"rhocover {__version__}")
         raise typer.Exit()
 
 
@@ -98,7 +98,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except (RhocoverError, UsageError, OSError, MemoryError) as error:
-        say(f"error: {_message(error, _command(args))}", style="bold red")
+        print_message(f"error: {_message(error, _command(args))}", style="bold red")
         code = _code(error)
     except SystemExit as end:
         code = _left(end)
@@ -106,10 +106,12 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         raise
     except BaseException as error:  # of an environment: what ends a coroutine, or a class of its own
         said = one_line(shortened(error))
-        say(f"error: something that the command runs raised {type(error).__name__}: {said}", style="bold red")
+        print_message(
+            f"error: something that the command runs raised {type(error).__name__}: {said}", style="bold red"
+        )
         code = FAILED
     if code == INTERRUPTED:  # the parser, too, turns Ctrl-C into this code
-        say("interrupted")
+        print_message("interrupted")
     sys.exit(code)
 
 
@@ -117,7 +119,7 @@ def _left(end: SystemExit) -> int:
     """Returns what to exit with: no command of ours ends so, but environments and the parser may."""
     if isinstance(end.__context__, BrokenPipeError):  # the parser's way to say it
         return _hushed()
-    say(f"error: something that the command runs called exit({end.code!r}).", style="bold red")
+    print_message(f"error: something that the command runs called exit({end.code!r}).", style="bold red")
     return FAILED
 
 

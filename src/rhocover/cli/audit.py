@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rhocover.cli import options as o
-from rhocover.cli.output import json_text, print_json, say, show, waiting
-from rhocover.cli.outputs import Context, Report, check_free, check_report, typed, write_all, write_report
-from rhocover.cli.parsing import Place, close, read_place
+from rhocover.cli.output import json_text, print_json, print_message, print_result, waiting
+from rhocover.cli.outputs import (
+    Context,
+    Report,
+    check_free,
+    check_report,
+    format_command,
+    write_all,
+    write_report,
+)
+from rhocover.cli.parsing import Place, close, parse_place
 from rhocover.errors import InvalidArgumentError, RhocoverError
 
 if TYPE_CHECKING:
@@ -59,7 +67,7 @@ def audit(
     * `rhocover audit steps.csv --rho 2 --num-actions 4 --json`
     * `rhocover audit steps.csv --mu transition_std --thin 3 --out results`
     """
-    from rhocover.cli.parsing import read_actions, read_data_mu, read_states
+    from rhocover.cli.parsing import parse_actions, parse_data_mu, parse_states
     from rhocover.datasets.reading import find_data
 
     _check_demands(require_worst_ratio)
@@ -68,13 +76,13 @@ def audit(
     place = read_env(env, settings or [])
     model = place and place.make()
     asked = {
-        "rho": rho, "mu": read_data_mu(mu), "delta": delta, "best": best, "certificate": certificate,
+        "rho": rho, "mu": parse_data_mu(mu), "delta": delta, "best": best, "certificate": certificate,
         "num_states": num_states, "num_actions": num_actions, "met_only": met_only,
     }  # fmt: skip
     with waiting(f"counting {data}"):
         where = find_data(data)
         codes = read_codes(
-            where, read_states(states, None), read_actions(actions), is_known=model is not None
+            where, parse_states(states, None), parse_actions(actions), is_known=model is not None
         )
         found = _audit(where, asked | codes, model)
     demands = {"worst_ratio": require_worst_ratio, "complete": require_complete}
@@ -86,10 +94,10 @@ def audit(
     if json:
         print_json(document)
     else:
-        show(_table(found, thin, codes["states"] is not None and states is None))
+        print_result(_table(found, thin, codes["states"] is not None and states is None))
     if folder is not None:
-        say(f"wrote {len(write_all(folder, _files(found, document), force=force))} files to {out}")
-    write_report(page, lambda: _page(found, typed(context)), force=force)
+        print_message(f"wrote {len(write_all(folder, _files(found, document), force=force))} files to {out}")
+    write_report(page, lambda: _page(found, format_command(context)), force=force)
     check_demands(found, require_worst_ratio, require_complete)
 
 
@@ -104,7 +112,7 @@ def _check_demands(worst_ratio: float | None) -> None:
 def read_env(env: str | None, settings: list[str], max_episode_steps: int | None = None) -> Place | None:
     """Returns the environment that --env names; None if none is."""
     if env is not None:
-        return read_place(env, settings, None, max_episode_steps)
+        return parse_place(env, settings, None, max_episode_steps)
     if settings or max_episode_steps is not None:
         option = "--set" if settings else "--max-episode-steps"
         raise InvalidArgumentError(f"{option} goes with --env ENV: it is for the environment.")

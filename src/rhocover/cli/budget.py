@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rhocover.cli import options as o
-from rhocover.cli.output import print_json, show
+from rhocover.cli.output import print_json, print_result
 
 
 def budget(
@@ -28,9 +28,9 @@ def budget(
     """
     from rhocover import theory
     from rhocover._version import __version__
-    from rhocover.cli.parsing import read_model
+    from rhocover.cli.parsing import parse_model
 
-    mdp, parameters = read_model(env, settings or [])
+    mdp, parameters = parse_model(env, settings or [])
     arguments = {
         "visits": visits, "model_error": model_error, "delta": delta, "start": start, "restrict": restrict,
     }  # fmt: skip
@@ -39,4 +39,4 @@ def budget(
         words = {"environment": env, "set": parameters} | arguments
         print_json({"rhocover": __version__, "parameters": words, "budget": found.summary()})
     else:
-        show(str(found))
+        print_result(str(found))

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rhocover.cli import options as o
-from rhocover.cli.output import print_json, progress, say, show
-from rhocover.cli.outputs import Context, Report, check_report, claimed, typed, write_report
-from rhocover.cli.parsing import Place, close, read_place
+from rhocover.cli.output import print_json, print_message, print_result, progress
+from rhocover.cli.outputs import Context, Report, check_report, claim_files, format_command, write_report
+from rhocover.cli.parsing import Place, close, parse_place
 from rhocover.collecting.storage import SETTINGS, is_ours
 from rhocover.datasets.minari.folders import NAMESPACE, check_id, is_of_data_set
 from rhocover.errors import InvalidArgumentError
@@ -76,12 +76,12 @@ def collect(
     * `rhocover collect CliffWalking-v1 --model learned --num-envs 4 --rho 2 --steps 4000 --out data/cliff`
     """
     from rhocover.cli.parsing import (
-        read_actions,
-        read_data_mu,
-        read_doubt,
-        read_orders,
-        read_states,
-        read_until,
+        parse_actions,
+        parse_data_mu,
+        parse_delta,
+        parse_orders,
+        parse_states,
+        parse_until,
     )
 
     if resume and force:
@@ -89,21 +89,21 @@ def collect(
             "--resume goes on with what is in DIR, --force removes it. Pass one of them."
         )
     page, folder = check_report(report, force=force), locate(out)
-    place = read_place(env, settings or [], num_envs, max_episode_steps)
+    place = parse_place(env, settings or [], num_envs, max_episode_steps)
     until = {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}
     asked = {
         "explorer": explorer, "model": model, "schedule": schedule, "seed": seed, "dataset_id": dataset_id,
-        "step_timeout": step_timeout, "until": read_until(until, read_doubt(delta)),
-        "actions": read_actions(actions),
+        "step_timeout": step_timeout, "until": parse_until(until, parse_delta(delta)),
+        "actions": parse_actions(actions),
     }  # fmt: skip
-    [order], weights = read_orders([rho]), read_data_mu(mu)
+    [order], weights = parse_orders([rho]), parse_data_mu(mu)
     asked |= {"rho": order, "num_steps": num_steps, "mu": weights}
     world = place.make()
     try:
-        asked["states"] = read_states(states, place.make_one, seed)
+        asked["states"] = parse_states(states, place.make_one, seed)
         with (
             made_room(world, asked, folder, page, force=force) as held,
-            telling_to_resume(context, held),
+            hint_to_collect_on(context, held),
             progress(f"{explorer} in {env}") as bar,
         ):
             found = _collect(world, asked, held, resume, bar, repeated(context))
@@ -132,7 +132,7 @@ def made_room(
         return
     _check_begin(world, asked)
 
-    with claimed(out) as held:
+    with claim_files(out) as held:
         clear_collection(held, report)
         yield held
 
@@ -174,17 +174,17 @@ def _finish(found: Collection, words: dict[str, Any], json: bool, thin: int) -> 
     if json:
         print_json({"rhocover": __version__, "parameters": words, "collection": found.summary()})
     else:
-        show(collection_table(found, thin, _how_it_ended(found, words)))
-    say(f"the data set is in {found.path}, its datasheet is {found.page}")
+        print_result(collection_table(found, thin, _how_it_ended(found, words)))
+    print_message(f"the data set is in {found.path}, its datasheet is {found.page}")
 
 
 def _how_it_ended(found: Collection, words: dict[str, Any]) -> list[str]:
-    from rhocover.cli.parsing import read_until, stop_sentence
+    from rhocover.cli.parsing import format_stop, parse_until
 
-    until = read_until({name: words[name] for name in words if name.startswith("until_")}, words["delta"])
+    until = parse_until({name: words[name] for name in words if name.startswith("until_")}, words["delta"])
     is_met = found.run is not None and found.run.is_enough
     remarks = found.datasheet.get("remarks", [])
-    return [stop_sentence(until, found.num_steps, words["num_steps"], is_met=is_met), *remarks]
+    return [format_stop(until, found.num_steps, words["num_steps"], is_met=is_met), *remarks]
 
 
 def _page(found: Collection) -> Page:
@@ -195,18 +195,18 @@ def _page(found: Collection) -> Page:
 
 def repeated(context: Context) -> str:
     """Returns the command that repeats this one, for the datasheet: the same wherever DIR is."""
-    return f"{typed(context)} --out DIR"
+    return f"{format_command(context)} --out DIR"
 
 
 @contextmanager
-def telling_to_resume(context: Context, out: Location) -> Iterator[None]:
+def hint_to_collect_on(context: Context, out: Location) -> Iterator[None]:
     """Says on Ctrl-C how to go on, if there is something to go on with."""
     try:
         yield
     except KeyboardInterrupt:
         if (out.path / "collection.json").exists():
-            again = f"{typed(context)} --out {shlex.quote(out.shown)} --resume"
-            say(f"What was done is kept. Go on with: {again}")
+            again = f"{format_command(context)} --out {shlex.quote(out.shown)} --resume"
+            print_message(f"What was done is kept. Go on with: {again}")
         raise
 
 

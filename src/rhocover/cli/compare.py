@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from rhocover._version import __version__
 from rhocover.cli import options as o
-from rhocover.cli.output import json_text, print_json, progress, say, show
+from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
 from rhocover.cli.outputs import (
     Context,
     Report,
     Writer,
     can_write,
     check_report,
-    claimed,
+    claim_files,
     clear,
+    format_command,
     or_report,
-    typed,
     write_all,
     write_report,
 )
-from rhocover.cli.parsing import order_text, read_model, read_mu, read_orders
+from rhocover.cli.parsing import format_order, parse_model, parse_mu, parse_orders
 from rhocover.errors import InvalidArgumentError
 from rhocover.experiments import Comparison
 from rhocover.experiments import compare as compare_explorers
@@ -95,13 +95,13 @@ def compare(
     )  # fmt: skip
     if out is not None and force:
         check_question(**asked)  # nothing is removed for what could not be run
-    with claimed(out) if out is not None else nullcontext() as held:
+    with claim_files(out) if out is not None else nullcontext() as held:
         if held is not None and force:
             clear(held, or_report(is_ours, held, page))
-        with telling_to_repeat(held), progress("runs") as bar:
+        with hint_to_compare_on(held), progress("runs") as bar:
             found = run_comparison(asked, workers, held, bar)
         _finish(found, json, held)
-    write_report(page, lambda: _page(found, typed(context)), force=force)
+    write_report(page, lambda: _page(found, format_command(context)), force=force)
 
 
 def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
@@ -111,20 +111,20 @@ def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
         raise InvalidArgumentError("--redraw DIR runs nothing: it goes without ENV, --out and --force.")
     if not folder.is_dir():
         raise InvalidArgumentError.of("redraw", f": there is no folder {str(folder)!r}")
-    with claimed(folder) as held:
+    with claim_files(folder) as held:
         found = Comparison.load(folder)
         _finish(found, json, held)
     return found
 
 
 @contextmanager
-def telling_to_repeat(folder: Hold | None) -> Iterator[None]:
+def hint_to_compare_on(folder: Hold | None) -> Iterator[None]:
     """Says on Ctrl-C how to go on, if there is something to go on with."""
     try:
         yield
     except KeyboardInterrupt:
         if folder is not None:
-            say(f"What was done is kept in {folder.shown}. Go on with the same command.")
+            print_message(f"What was done is kept in {folder.shown}. Go on with the same command.")
         raise
 
 
@@ -141,10 +141,10 @@ def _finish(found: Comparison, json: bool, out: Hold | None) -> None:
     if json:
         print_json(comparison_document(found))
     else:
-        show(*comparison_tables(found))
+        print_result(*comparison_tables(found))
     if out is not None and can_write(out):
         write_all(out, comparison_files(found), force=True)
-        say(f"pictures, compare.json and the numbers behind them are in {out.shown}")
+        print_message(f"pictures, compare.json and the numbers behind them are in {out.shown}")
 
 
 # What `rhocover compare` was asked for: read from texts, run, and drawn.
@@ -160,14 +160,14 @@ def read_comparison(
     """Returns the arguments of `compare`; refuses what is wrong with the texts."""
     if settings and len(env) > 1:
         raise InvalidArgumentError("--set goes with one ENV: parameters differ from model to model.")
-    models = {_label(text): read_model(text, settings)[0] for text in env}
+    models = {_label(text): parse_model(text, settings)[0] for text in env}
     if len(models) < len(env):
         raise InvalidArgumentError(f"ENV must be given once each, got {' '.join(env)}.")
-    weights = {name: read_mu(mu, mdp, arguments["model"]) for name, mdp in models.items()}
+    weights = {name: parse_mu(mu, mdp, arguments["model"]) for name, mdp in models.items()}
     return {
         "envs": models,
         "explorers": list(explorer or EXPLORERS),
-        "rho": read_orders(rho or [2.0]),
+        "rho": parse_orders(rho or [2.0]),
         "mu": weights,
         **arguments,
     }
@@ -204,7 +204,7 @@ def comparison_files(found: Comparison) -> dict[str, Writer]:
     files: dict[str, Writer] = {DOCUMENT: partial(_write_document, found)}
     for env in found.envs:
         for rho in found.orders:
-            files |= cell_pictures(found, env, rho, f"{_file_name(env)}-rho-{order_text(rho)}.png")
+            files |= cell_pictures(found, env, rho, f"{_file_name(env)}-rho-{format_order(rho)}.png")
     return files
 
 

@@ -19,7 +19,7 @@ from typer import Option
 
 from rhocover import envs, weights
 from rhocover.checks import FloatArray
-from rhocover.cli.output import plan_table, show, tell
+from rhocover.cli.output import plan_table, print_note, print_result
 from rhocover.cli.outputs import Writer, check_free, write_all
 from rhocover.cli.plan import frontier_picture, occupancy_picture, ratio_picture
 from rhocover.experiments import Comparison, compare
@@ -57,16 +57,16 @@ def demo(
         out, [REGRET, *(name for scene in scenes for name in picture_files(scene))], force=force
     )
     files = {}
-    show(HOW_TO_READ, "")
+    print_result(HOW_TO_READ, "")
     for scene in scenes:
         plans = solve(scene)
-        show(plan_table(scene.title, in_table(plans)), "", scene.tell(plans), "")
+        print_result(plan_table(scene.title, in_table(plans)), "", scene.tell(plans), "")
         files |= picture_files(scene, plans)
-    found = expedition(scenes[0].mdp)
-    show(*comparison_tables(found), "", moral(found), "")
+    found = run_explorers(scenes[0].mdp)
+    print_result(*comparison_tables(found), "", moral(found), "")
     files[REGRET] = partial(regret_picture, found)
     written = write_all(folder, files, force=force)
-    tell("\n  ".join(["Pictures:", *map(printable, written)]))
+    print_note("\n  ".join(["Pictures:", *map(printable, written)]))
 
 
 # The two scenes of the demonstration: a model, weights, and what its numbers mean.
@@ -178,7 +178,7 @@ MORAL = (
 )
 
 
-def expedition(mdp: MDP) -> Comparison:
+def run_explorers(mdp: MDP) -> Comparison:
     """Returns the runs of four explorers, in this process: they take a second or two."""
     return compare({"river": mdp}, rho=RHO, num_steps=NUM_STEPS, seeds=SEEDS, workers=1)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from rhocover.cli.output import print_json, progress, say, show
+from rhocover.cli.output import print_json, print_message, print_result, progress
 from rhocover.errors import RhocoverError
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def doctor(
     from rhocover.diagnosis.diagnose import is_warm
 
     if self_test and not is_warm():
-        say("compiling for the first time: this takes up to a minute, once")
+        print_message("compiling for the first time: this takes up to a minute, once")
     with progress("trials") as report:
         found = diagnose(self_test=self_test, report=report)
-    print_json(found.summary()) if json else show(*_lines(found))
+    print_json(found.summary()) if json else print_result(*_lines(found))
     if not found.is_well:
         names = ", ".join(failure.name for failure in found.failures)
         raise RhocoverError(f"{len(found.failures)} of {len(found.findings)} things are not well: {names}.")

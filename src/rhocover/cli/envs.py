@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from typer import Argument, Option
 
-from rhocover.cli.output import empty_table, env_table, print_json, settings, show
+from rhocover.cli.output import empty_table, env_table, print_json, print_result, settings
 
 if TYPE_CHECKING:
     from rhocover.envs import EnvInfo
@@ -41,9 +41,9 @@ def envs(
         documents = [asdict(entry) | {"details": _details(entry.name)} for entry in entries]
         print_json(documents if name is None else documents[0])
     elif name is None:
-        show(env_table(entries), "Details of one: rhocover envs NAME")
+        print_result(env_table(entries), "Details of one: rhocover envs NAME")
     else:
-        show(_page(entries[0]))
+        print_result(_page(entries[0]))
 
 
 def _page(entry: EnvInfo) -> str:
@@ -98,9 +98,9 @@ def explorers(
     if json:
         print_json(entries if name is None else entries[0])
     elif name is None:
-        show(*_tables(entries), "Details of one: rhocover explorers NAME")
+        print_result(*_tables(entries), "Details of one: rhocover explorers NAME")
     else:
-        show(_explorer_page(entries[0]))
+        print_result(_explorer_page(entries[0]))
 
 
 def describe(name: str) -> dict[str, Any]:

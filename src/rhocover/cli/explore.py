@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rhocover._version import __version__
 from rhocover.checks import FloatArray
 from rhocover.cli import options as o
-from rhocover.cli.output import json_text, print_json, progress, say, show
+from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
 from rhocover.cli.outputs import (
     Context,
     Replace,
@@ -25,24 +25,24 @@ from rhocover.cli.outputs import (
     Writer,
     can_write,
     check_report,
-    claimed,
+    claim_files,
     clear,
+    format_command,
     or_report,
-    typed,
     write_all,
     write_report,
 )
 from rhocover.cli.parsing import (
     close,
-    read_actions,
-    read_data_mu,
-    read_doubt,
-    read_model,
-    read_mu,
-    read_orders,
-    read_place,
-    read_states,
-    read_until,
+    parse_actions,
+    parse_data_mu,
+    parse_delta,
+    parse_model,
+    parse_mu,
+    parse_orders,
+    parse_place,
+    parse_states,
+    parse_until,
 )
 from rhocover.cli.result_tables import Knowledge
 from rhocover.collecting.env_run import read_env_run
@@ -117,7 +117,7 @@ def explore(
     """
     from rhocover.cli.parsing import is_environment
 
-    asked = (read_outing if is_environment(env) else read_run)(
+    asked = (read_env_request if is_environment(env) else read_run)(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
          "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
@@ -127,13 +127,13 @@ def explore(
     page = check_report(report, force=force)
     if out is not None and force:
         asked.check()
-    with claimed(out) if out is not None else nullcontext() as held:
+    with claim_files(out) if out is not None else nullcontext() as held:
         if held is not None and force:
             clear(held, or_report(is_ours, held, page))
-        with telling_how_to_go_on(held), progress(f"{explorer} on {env}") as bar:
+        with hint_to_resume(held), progress(f"{explorer} on {env}") as bar:
             run = asked.run(held, bar)
         known = _finish(run, asked, json, held)
-    write_report(page, lambda: _page(run, known, typed(context)), force=force)
+    write_report(page, lambda: _page(run, known, format_command(context)), force=force)
 
 
 def resume(
@@ -155,12 +155,12 @@ def resume(
     from rhocover import exploring
 
     page = check_report(report, force=force)
-    asked = stored_expedition(folder, delta)
-    with claimed(folder) as held:
-        with telling_how_to_go_on(held), progress(f"going on with {folder}") as bar:
+    asked = stored_request(folder, delta)
+    with claim_files(folder) as held:
+        with hint_to_resume(held), progress(f"going on with {folder}") as bar:
             run = exploring.resume(held, report=bar)
         known = _finish(run, asked, json, held)
-    write_report(page, lambda: _page(run, known, typed(context)), force=force)
+    write_report(page, lambda: _page(run, known, format_command(context)), force=force)
 
 
 def _finish(run: Run, asked: ExploreRequest, json: bool, out: Hold | None) -> Knowledge:
@@ -172,10 +172,10 @@ def _finish(run: Run, asked: ExploreRequest, json: bool, out: Hold | None) -> Kn
     if json:
         print_json(document)
     else:
-        show(run_table(run, known, asked.settings.spec))
+        print_result(run_table(run, known, asked.settings.spec))
     if out is not None and can_write(out):
         write_all(out, run_files(run, asked, document), force=True)
-        say(f"pictures, explore.json and the run itself are in {out.shown}")
+        print_message(f"pictures, explore.json and the run itself are in {out.shown}")
     return known
 
 
@@ -186,13 +186,13 @@ def _page(run: Run, known: Knowledge, command: str) -> Page:
 
 
 @contextmanager
-def telling_how_to_go_on(folder: Hold | None) -> Iterator[None]:
+def hint_to_resume(folder: Hold | None) -> Iterator[None]:
     """Says on Ctrl-C how to go on, if there is something to go on with."""
     try:
         yield
     except KeyboardInterrupt:
         if folder is not None and (folder.path / "run.safetensors").exists():
-            say(f"What was done is kept. Go on with: rhocover resume {folder.shown}")
+            print_message(f"What was done is kept. Go on with: rhocover resume {folder.shown}")
         raise
 
 
@@ -238,12 +238,12 @@ def read_run(
     env: str, settings: Sequence[str], mu: str, arguments: dict[str, Any], until: dict[str, Any], delta: float
 ) -> ExploreRequest:
     """Returns what to do with its texts read; refuses what is wrong with them."""
-    [rho] = read_orders([arguments["rho"]])
+    [rho] = parse_orders([arguments["rho"]])
     arguments = _of_a_model(arguments)
-    mdp, parameters = read_model(env, settings)
-    weights = read_mu(mu, mdp, arguments["model"])
-    delta = read_doubt(delta)
-    given = {"mu": weights, "trace_points": TRACE_POINTS, "until": read_until(until, delta)}
+    mdp, parameters = parse_model(env, settings)
+    weights = parse_mu(mu, mdp, arguments["model"])
+    delta = parse_delta(delta)
+    given = {"mu": weights, "trace_points": TRACE_POINTS, "until": parse_until(until, delta)}
     read = read_model_run(mdp, read_spec(arguments | given | {"rho": rho}), arguments["num_chains"])
     words = {"environment": env, "set": parameters, "mu": mu, **arguments, **until, "delta": delta}
     return ExploreRequest(read, words, delta)
@@ -263,10 +263,10 @@ def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name not in own}
 
 
-def stored_expedition(folder: Path, delta: float | None) -> ExploreRequest:
+def stored_request(folder: Path, delta: float | None) -> ExploreRequest:
     """Returns what the run in a folder does."""
     settings = read_folder(folder)
-    delta = read_doubt(delta, settings.spec.until)
+    delta = parse_delta(delta, settings.spec.until)
     return ExploreRequest(settings, settings_document(settings) | {"delta": delta}, delta)
 
 
@@ -327,7 +327,7 @@ def _write_document(document: dict[str, Any], path: Path) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Outing(ExploreRequest):
+class EnvRequest(ExploreRequest):
     """A run in an environment; `given` are the keyword arguments of `explore`."""
 
     env: Any
@@ -347,21 +347,21 @@ class Outing(ExploreRequest):
             close(self.env)
 
 
-def read_outing(
+def read_env_request(
     env: str, settings: Sequence[str], mu: str, arguments: dict[str, Any], until: dict[str, Any], delta: float
-) -> Outing:
+) -> EnvRequest:
     """Returns what to do with its texts read; refuses what is wrong with them."""
-    [rho] = read_orders([arguments["rho"]])
-    place, delta = read_place(env, settings), read_doubt(delta)
+    [rho] = parse_orders([arguments["rho"]])
+    place, delta = parse_place(env, settings), parse_delta(delta)
     shown = {name: value for name, value in arguments.items() if name != "step_timeout"}
     words = {"environment": env, "set": place.arguments, "mu": mu, **shown, **until, "delta": delta}
     given = arguments | {
-        "rho": rho, "mu": read_data_mu(mu), "until": read_until(until, delta),
-        "states": read_states(arguments["states"], place.make_one, arguments["seed"]),
-        "actions": read_actions(arguments["actions"]),
+        "rho": rho, "mu": parse_data_mu(mu), "until": parse_until(until, delta),
+        "states": parse_states(arguments["states"], place.make_one, arguments["seed"]),
+        "actions": parse_actions(arguments["actions"]),
     }  # fmt: skip
     world = place.make()
     names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until")
     spec = read_spec({name: given[name] for name in names} | {"trace_points": TRACE_POINTS})
     read = read_env_run(world, spec, Encoding(given["states"], given["actions"]), given["step_timeout"])
-    return Outing(read, words, delta, world, given)
+    return EnvRequest(read, words, delta, world, given)

@@ -11,7 +11,7 @@ from typer import Argument, BadParameter, Option
 COVER, VISITS, SOLVE, RESULT = "What to cover", "Which visits count", "How to solve", "What to do with it"
 
 
-def number(text: Any) -> float:
+def parse_number(text: Any) -> float:
     """Returns the number that was typed, which may be inf; the parser's own message would not name it."""
     try:
         value = float(text)
@@ -22,7 +22,7 @@ def number(text: Any) -> float:
     return value
 
 
-def whole(text: Any) -> int:
+def parse_integer(text: Any) -> int:
     """Returns the whole number that was typed."""
     try:
         return int(text)
@@ -43,7 +43,7 @@ def weights_option(others: str = "", more: str = "") -> Any:
 
 def delta_option(help: str, panel: str) -> Any:
     """Returns the option --delta: how often a statement may be wrong."""
-    return Option("--delta", parser=number, metavar="D", help=help, rich_help_panel=panel)
+    return Option("--delta", parser=parse_number, metavar="D", help=help, rich_help_panel=panel)
 
 
 RANDOM = "random:SEED (uniform in 0.1 to 1), "
@@ -58,7 +58,7 @@ Env = Annotated[
 Rho = Annotated[
     list[float],
     Option(
-        parser=number,
+        parser=parse_number,
         metavar="R",
         help="How much the worst pair counts, from 0 to inf: 0 is maximum entropy, 1 relative entropy, "
         "2 average relative coverage, inf the worst pair. Repeatable: a row for each.",
@@ -73,7 +73,7 @@ Set = Annotated[
 Discount = Annotated[
     float | None,
     Option(
-        parser=number,
+        parser=parse_number,
         metavar="G",
         help="Count the visits of runs that go on with this probability, instead of long-run visits.",
         rich_help_panel=VISITS,
@@ -82,7 +82,7 @@ Discount = Annotated[
 Horizon = Annotated[
     int | None,
     Option(
-        parser=whole,
+        parser=parse_integer,
         metavar="H",
         help="Count the visits of episodes of this many steps.",
         rich_help_panel=VISITS,
@@ -91,7 +91,7 @@ Horizon = Annotated[
 Start = Annotated[
     int | None,
     Option(
-        parser=whole,
+        parser=parse_integer,
         metavar="S",
         help="First state of runs or episodes, if not the model's own.",
         rich_help_panel=VISITS,
@@ -100,7 +100,7 @@ Start = Annotated[
 Eta = Annotated[
     float,
     Option(
-        parser=number,
+        parser=parse_number,
         metavar="E",
         help="Give every pair at least 2 eta of the visits.",
         rich_help_panel=VISITS,
@@ -122,7 +122,7 @@ Method = Annotated[
 Tol = Annotated[
     float | None,
     Option(
-        parser=number,
+        parser=parse_number,
         metavar="T",
         help="The certified gap to reach. Left out: 1e-8 is aimed at, and up to 1e-6 is accepted.",
         rich_help_panel=SOLVE,
@@ -131,7 +131,7 @@ Tol = Annotated[
 TimeLimit = Annotated[
     float | None,
     Option(
-        parser=number,
+        parser=parse_number,
         metavar="SECONDS",
         help="Stop planning each rho after this time.",
         rich_help_panel=SOLVE,
@@ -139,7 +139,7 @@ TimeLimit = Annotated[
 ]
 MaxSteps = Annotated[
     int | None,
-    Option(parser=whole, metavar="N", help="Give up after this many steps.", rich_help_panel=SOLVE),
+    Option(parser=parse_integer, metavar="N", help="Give up after this many steps.", rich_help_panel=SOLVE),
 ]
 Json = Annotated[
     bool, Option("--json", help="Print one JSON document and nothing else.", rich_help_panel=RESULT)
@@ -182,7 +182,7 @@ Order = Annotated[
     float,
     Option(
         "--rho",
-        parser=number,
+        parser=parse_number,
         metavar="R",
         help="How much the worst pair counts, from 0 to inf.",
         rich_help_panel=COVER,
@@ -192,7 +192,7 @@ Orders = Annotated[
     list[float] | None,
     Option(
         "--rho",
-        parser=number,
+        parser=parse_number,
         metavar="R",
         help="How much the worst pair counts, from 0 to inf; 2 if not given. Repeatable.",
         rich_help_panel=COVER,
@@ -211,7 +211,8 @@ Model = Annotated[
     ),
 ]
 Steps = Annotated[
-    int, Option("--steps", parser=whole, metavar="N", help="How many steps to take.", rich_help_panel=RUN)
+    int,
+    Option("--steps", parser=parse_integer, metavar="N", help="How many steps to take.", rich_help_panel=RUN),
 ]
 Explorer = Annotated[str, Option(metavar="NAME", help=f"Who acts: {NAMES}.", rich_help_panel=RUN)]
 Explorers = Annotated[
@@ -233,25 +234,25 @@ Schedule = Annotated[
     ),
 ]
 Seed = Annotated[
-    int, Option(parser=whole, metavar="K", help="The seed of all randomness.", rich_help_panel=RUN)
+    int, Option(parser=parse_integer, metavar="K", help="The seed of all randomness.", rich_help_panel=RUN)
 ]
 StepTimeout = Annotated[
     float | None,
     Option(
-        parser=number,
+        parser=parse_number,
         metavar="SECONDS",
         help="How long one step or reset of an environment may take; for ever if not given.",
         rich_help_panel=RUN,
     ),
 ]
 Seeds = Annotated[
-    int, Option(parser=whole, metavar="K", help="How many seeds, from 0 on.", rich_help_panel=RUN)
+    int, Option(parser=parse_integer, metavar="K", help="How many seeds, from 0 on.", rich_help_panel=RUN)
 ]
 Chains = Annotated[
     int,
     Option(
         "--chains",
-        parser=whole,
+        parser=parse_integer,
         metavar="C",
         help="How many copies of ENV to act in at once; the steps are shared among them.",
         rich_help_panel=RUN,
@@ -260,7 +261,7 @@ Chains = Annotated[
 UntilVisits = Annotated[
     int | None,
     Option(
-        parser=whole,
+        parser=parse_integer,
         metavar="M",
         help="Stop when every pair with a weight was visited this often.",
         rich_help_panel=STOP,
@@ -269,7 +270,7 @@ UntilVisits = Annotated[
 UntilGap = Annotated[
     float | None,
     Option(
-        parser=number,
+        parser=parse_number,
         metavar="G",
         help="Stop when the divergence is certified to be at most this above the best, in nats.",
         rich_help_panel=STOP,
@@ -278,7 +279,7 @@ UntilGap = Annotated[
 UntilError = Annotated[
     float | None,
     Option(
-        parser=number,
+        parser=parse_number,
         metavar="E",
         help="Stop when the estimated rows of the model are certified to have at most this mean L1 error.",
         rich_help_panel=STOP,
@@ -288,7 +289,7 @@ StoredDoubt = Annotated[
     float | None,
     Option(
         "--delta",
-        parser=number,
+        parser=parse_number,
         metavar="D",
         help="How often a certificate that knows no model may be wrong; if not given, as in the run's "
         "stopping rule, or 0.05.",
@@ -298,13 +299,16 @@ StoredDoubt = Annotated[
 RunStart = Annotated[
     int | None,
     Option(
-        parser=whole, metavar="S", help="The first state, if not the model's own.", rich_help_panel=VISITS
+        parser=parse_integer,
+        metavar="S",
+        help="The first state, if not the model's own.",
+        rich_help_panel=VISITS,
     ),
 ]
 Workers = Annotated[
     int | None,
     Option(
-        parser=whole,
+        parser=parse_integer,
         metavar="K",
         help="How many processes; one for each core if not given. The result is the same.",
         rich_help_panel=RUN,
@@ -338,12 +342,12 @@ ForceRun = Annotated[
 ]
 Visits = Annotated[
     int | None,
-    Option(parser=whole, metavar="M", help="Visit every pair this often.", rich_help_panel=WISH),
+    Option(parser=parse_integer, metavar="M", help="Visit every pair this often.", rich_help_panel=WISH),
 ]
 ModelError = Annotated[
     float | None,
     Option(
-        parser=number,
+        parser=parse_number,
         metavar="E",
         help="Estimate every row of the model to this root mean square error.",
         rich_help_panel=WISH,
@@ -352,7 +356,7 @@ ModelError = Annotated[
 Delta = Annotated[
     float,
     Option(
-        parser=number,
+        parser=parse_number,
         metavar="D",
         help="How often the number of steps that is sure may be too small.",
         rich_help_panel=WISH,
@@ -365,9 +369,9 @@ Delta = Annotated[
 READ, DEMAND = "How to read it", "What is demanded"
 
 
-def natural(text: Any) -> int:
+def parse_count(text: Any) -> int:
     """Returns the whole number of 0 or more that was typed."""
-    if (value := whole(text)) < 0:
+    if (value := parse_integer(text)) < 0:
         raise BadParameter(f"expected 0 or more, got {text!r}.")
     return value
 
@@ -440,7 +444,7 @@ NumEnvs = Annotated[
     int | None,
     Option(
         "--num-envs",
-        parser=whole,
+        parser=parse_integer,
         metavar="C",
         help="Act in so many copies of ENV at once; the steps are shared among them.",
         rich_help_panel=RUN,
@@ -450,7 +454,7 @@ MaxEpisodeSteps = Annotated[
     int | None,
     Option(
         "--max-episode-steps",
-        parser=whole,
+        parser=parse_integer,
         metavar="N",
         help="Cut episodes after so many steps, if not where ENV itself does.",
         rich_help_panel=RUN,
@@ -488,7 +492,7 @@ ForceCollection = Annotated[
 NumStates = Annotated[
     int | None,
     Option(
-        parser=whole,
+        parser=parse_integer,
         metavar="S",
         help="States are 0 to S - 1: those that the data never met count as never tried, others are refused.",
         rich_help_panel=READ,
@@ -497,7 +501,7 @@ NumStates = Annotated[
 NumActions = Annotated[
     int | None,
     Option(
-        parser=whole,
+        parser=parse_integer,
         metavar="A",
         help="How many actions there are, also those that nobody took.",
         rich_help_panel=READ,
@@ -534,7 +538,7 @@ WorstRatio = Annotated[
     float | None,
     Option(
         "--require-worst-ratio",
-        parser=number,
+        parser=parse_number,
         metavar="R",
         help="End with exit code 4 if a pair has less than 1/R of its share.",
         rich_help_panel=DEMAND,
@@ -551,7 +555,7 @@ Complete = Annotated[
 Thin = Annotated[
     int,
     Option(
-        parser=natural,
+        parser=parse_count,
         metavar="K",
         help="How many of the thinnest pairs to show, 20 at most.",
         rich_help_panel=RESULT,

@@ -75,7 +75,7 @@ WIDEST = 400
 AT_ZERO = "At rho = 0 the divergence is KL(visits || weights)."
 
 
-def say(text: str, *, style: str = "") -> None:
+def print_message(text: str, *, style: str = "") -> None:
     """Prints one line on stderr; `style` colours its first word on a terminal."""
     line = Text(printable(" ".join(text.split())))
     line.stylize(style, 0, line.plain.find(" "))
@@ -83,7 +83,7 @@ def say(text: str, *, style: str = "") -> None:
         console(stderr=True).print(line, soft_wrap=True)
 
 
-def show(*parts: Any) -> None:
+def print_result(*parts: Any) -> None:
     """Prints tables and paragraphs on stdout, as wide as the terminal where that loses no numbers."""
     out, parts = console(), tuple(map(shown, parts))
     out.width = min(max(out.width, NARROW), PAGE)
@@ -92,7 +92,7 @@ def show(*parts: Any) -> None:
         out.print(part)
 
 
-def tell(text: str) -> None:
+def print_note(text: str) -> None:
     """Prints a text of several lines on stdout."""
     put(sys.stdout, f"{printable(text, keep=LINES)}\n")
 

@@ -24,7 +24,7 @@ from typer import Context, Option
 
 from rhocover import checks
 from rhocover.cli.options import RESULT
-from rhocover.cli.output import say
+from rhocover.cli.output import print_message
 from rhocover.errors import InvalidArgumentError
 from rhocover.files import naming_file
 from rhocover.folders import (
@@ -74,7 +74,7 @@ def check_files(folder: Path, names: Iterable[str], *, force: bool) -> None:
 
 
 @contextmanager
-def claimed(folder: Path | Location, *, patience: float = 0.0) -> Iterator[Hold]:
+def claim_files(folder: Path | Location, *, patience: float = 0.0) -> Iterator[Hold]:
     """Holds a folder while a command writes to it; makes it, and removes it if nothing was written."""
     place = locate(folder)
     if place.path.exists() and not place.path.is_dir():
@@ -98,7 +98,7 @@ def can_write(held: Hold) -> bool:
     """Returns whether a folder of results can be written to; says so if not."""
     if os.access(held.path, os.W_OK):
         return True
-    say(f"{held.shown} cannot be written to; the files in it are as they were")
+    print_message(f"{held.shown} cannot be written to; the files in it are as they were")
     return False
 
 
@@ -125,7 +125,7 @@ def _is_file_of(entry: Path, is_ours: Callable[[str], bool]) -> bool:
 
 def write_all(out: Path | Location, files: Mapping[str, Writer], *, force: bool) -> list[Path]:
     """Writes the files and returns their paths; a writer may decide to write nothing."""
-    with claimed(out, patience=PATIENCE) as held:
+    with claim_files(out, patience=PATIENCE) as held:
         folder = held.path
         with temporary_folder(folder / HIDDEN) as hidden:
             for name, write in files.items():
@@ -194,7 +194,7 @@ def write_report(place: Location | None, make: Callable[[], Page], *, force: boo
     check_report(place, force=force)  # again: others may have been faster
     remove_left(place.path.parent, is_called(place.path))
     write_page(page, place.path, overwrite=force)
-    say(f"the report is in {place.shown}")
+    print_message(f"the report is in {place.shown}")
 
 
 def or_report(
@@ -205,7 +205,7 @@ def or_report(
     return lambda name: name == mine or is_ours(name)
 
 
-def typed(context: Context) -> str:
+def format_command(context: Context) -> str:
     """Returns the command as it was typed, without what says where results go."""
     words = ["rhocover", context.info_name or ""]
     for parameter in context.command.params:

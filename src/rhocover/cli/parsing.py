@@ -23,7 +23,7 @@ import numpy as np
 
 from rhocover import checks, envs, weights
 from rhocover.checks import FloatArray
-from rhocover.cli.output import one_line, say
+from rhocover.cli.output import one_line, print_message
 from rhocover.coverage import Coverage, checked_weights
 from rhocover.errors import (
     InvalidArgumentError,
@@ -52,7 +52,7 @@ def is_environment(text: str) -> bool:
     return ID.fullmatch(text) is not None
 
 
-def read_arguments(settings: Sequence[str]) -> dict[str, Any]:
+def parse_arguments(settings: Sequence[str]) -> dict[str, Any]:
     """Returns `["map_name=8x8", "is_slippery=true"]` as values: JSON where it is JSON, else text."""
     result: dict[str, Any] = {}
     for text in settings:
@@ -104,14 +104,14 @@ class Place:
         return self.arguments | limit
 
 
-def read_place(
+def parse_place(
     name: str, settings: Sequence[str], num_envs: int | None = None, max_episode_steps: int | None = None
 ) -> Place:
     """Returns the environment that was typed; refuses what is wrong with the texts."""
     for value, option in ((num_envs, "num-envs"), (max_episode_steps, "max-episode-steps")):
         if value is not None and value < 1:
             raise InvalidArgumentError(f"--{option} must be at least 1, got {value}.")
-    return Place(name, read_arguments(settings), num_envs, max_episode_steps)
+    return Place(name, parse_arguments(settings), num_envs, max_episode_steps)
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def _explained(name: str) -> Iterator[None]:
                 f"{name} cannot be made with these arguments: {type(error).__name__}: {one_line(error)}"
             ) from error
     for text in dict.fromkeys(one_line(warning.message) for warning in caught):
-        say(f"warning: {text}", style="yellow")
+        print_message(f"warning: {text}", style="yellow")
 
 
 def _unknown(name: str) -> RhocoverError:
@@ -174,7 +174,9 @@ def close(world: Any) -> None:
         from rhocover.collecting.state_index import shown_as
 
         said = " ".join(shown_as(error, str).split())
-        say(f"warning: the environment could not be closed: {type(error).__name__}: {said}", style="yellow")
+        print_message(
+            f"warning: the environment could not be closed: {type(error).__name__}: {said}", style="yellow"
+        )
 
 
 # Texts into values: which model, which weights, which orders. Whatever is wrong is said by its option.
@@ -189,14 +191,14 @@ MOST_NPY = 2**30  # bytes of a table of weights: 2^26 pairs can be counted, of 8
 MOST_CSV = 2**27  # bytes: a number of two letters takes eight when it is read
 
 
-def read_model(env: str, settings: Sequence[str]) -> tuple[MDP, dict[str, Any]]:
+def parse_model(env: str, settings: Sequence[str]) -> tuple[MDP, dict[str, Any]]:
     """Returns the model and all its parameters.
 
     `env` is a name of the registry, a file that `MDP.save` wrote, or the id of a Gymnasium environment with a
     table of its transitions.
     """
     if is_environment(env) and env not in envs.names() and not Path(env).exists():
-        arguments = read_arguments(settings)
+        arguments = parse_arguments(settings)
         return MDP.from_gymnasium(Place(env, arguments).make_one()), arguments
     if env in envs.names() or not _is_path(env):
         parameters = envs.parameters(env) | envs.parse_parameters(env, settings)
@@ -219,21 +221,21 @@ def _make(env: str, parameters: dict[str, Any]) -> MDP:
         raise InvalidArgumentError(f"{env} cannot be built with these parameters: {error}.") from error
 
 
-def read_orders(texts: Sequence[float]) -> list[float]:
+def parse_orders(texts: Sequence[float]) -> list[float]:
     """Returns the values of rho, each in [0, inf] and given once."""
     orders = [Coverage(rho, np.ones(1)).rho + 0.0 for rho in texts]  # + 0.0 makes 0 of -0
     twice = [rho for k, rho in enumerate(orders) if rho in orders[:k]]
     if twice:
-        raise InvalidArgumentError(f"--rho {order_text(twice[0])} is given twice.")
+        raise InvalidArgumentError(f"--rho {format_order(twice[0])} is given twice.")
     return orders
 
 
-def order_text(rho: float) -> str:
+def format_order(rho: float) -> str:
     """Returns rho as it is typed, exactly: 2, 0.5, inf."""
     return repr(rho).removesuffix(".0")
 
 
-def read_weights(spec: str, mdp: MDP) -> FloatArray:
+def parse_weights(spec: str, mdp: MDP) -> FloatArray:
     """Returns the weights `[S, A]` that `--mu` describes."""
     if spec in WEIGHTS:
         return WEIGHTS[spec](mdp)
@@ -247,14 +249,14 @@ def read_weights(spec: str, mdp: MDP) -> FloatArray:
     raise unknown_name("weights for --mu", spec, [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"])
 
 
-def read_mu(spec: str, mdp: MDP, model: str) -> FloatArray | str | None:
+def parse_mu(spec: str, mdp: MDP, model: str) -> FloatArray | str | None:
     """Returns what `explore` takes for `--mu`: None for equal weights, weights, or the name of a rule.
 
     Weights that depend on the transitions are a rule where those are not known: it learns them.
     """
     if spec == "uniform":
         return None
-    return spec if model != KNOWN and spec in RULES else read_weights(spec, mdp)
+    return spec if model != KNOWN and spec in RULES else parse_weights(spec, mdp)
 
 
 def _random_weights(seed: str, mdp: MDP) -> FloatArray:
@@ -315,7 +317,7 @@ def _read_csv(path: Path) -> Any:
 STATES_SPEC = "bins:12,11, bins:12,11@-1.2:0.6,-0.07:0.07 or quantiles:12,11"
 
 
-def read_states(text: str | None, make_env: Callable[[], Any] | None, seed: int = 0) -> Any:
+def parse_states(text: str | None, make_env: Callable[[], Any] | None, seed: int = 0) -> Any:
     """Returns what `states` is in Python; quantiles are of a random rollout in an environment of its own."""
     if text is None:
         return None
@@ -345,7 +347,7 @@ def _fitted(bins: Any, env: Any, seed: int) -> Any:
         close(env)
 
 
-def read_actions(text: str | None) -> Any:
+def parse_actions(text: str | None) -> Any:
     """Returns what `actions` is in Python."""
     return None if text is None else _one_or_many(_whole_numbers(text, "--actions"))
 
@@ -375,7 +377,7 @@ def _bounds(text: str, spec: str) -> tuple[Any, Any]:
     return _one_or_many(lows), _one_or_many(highs)
 
 
-def read_data_mu(spec: str) -> Any:
+def parse_data_mu(spec: str) -> Any:
     """Returns what `mu` is in Python: None for equal weights, the name of a rule, or weights `[S, A]`."""
     from rhocover.errors import unknown_name
     from rhocover.learning.rules import RULES
@@ -394,13 +396,13 @@ DELTA = 0.05
 PREFIX = "until_"
 
 
-def read_doubt(delta: Any, until: Any = None) -> float:
+def parse_delta(delta: Any, until: Any = None) -> float:
     """Returns delta in (0, 1); if it is not given that of the stopping rule, or 0.05."""
     given = getattr(until, "delta", DELTA) if delta is None else delta
     return checks.probability(given, "delta", open_ends=True)
 
 
-def read_until(options: Mapping[str, Any], delta: float) -> Rule | None:
+def parse_until(options: Mapping[str, Any], delta: float) -> Rule | None:
     """Returns the stopping rule that was asked for, if any; refuses two of them."""
     given = {name: value for name, value in options.items() if value is not None}
     if len(given) > 1:
@@ -419,7 +421,7 @@ def _rule(name: str, value: Any, delta: float) -> Rule:
     return CertifiedGap(value, delta) if name == "gap" else SmallModelError(value, delta)
 
 
-def stop_sentence(until: Any, num_steps: int, budget: int, *, is_met: bool) -> str:
+def format_stop(until: Any, num_steps: int, budget: int, *, is_met: bool) -> str:
     """Returns whether a rule was met, and when; "" if there was none."""
     if until is None:
         return ""

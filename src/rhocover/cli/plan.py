@@ -13,18 +13,18 @@ import numpy as np
 from rhocover._version import __version__
 from rhocover.checks import FloatArray
 from rhocover.cli import options as o
-from rhocover.cli.output import json_text, plan_table, print_json, say, show
+from rhocover.cli.output import json_text, plan_table, print_json, print_message, print_result
 from rhocover.cli.outputs import (
     Context,
     Report,
     Writer,
     check_free,
     check_report,
-    typed,
+    format_command,
     write_all,
     write_report,
 )
-from rhocover.cli.parsing import order_text, read_model, read_orders, read_weights
+from rhocover.cli.parsing import format_order, parse_model, parse_orders, parse_weights
 from rhocover.errors import InvalidArgumentError, NotConvergedError
 from rhocover.files import write_atomically
 from rhocover.mdp import MDP
@@ -82,10 +82,12 @@ def plan(
     if json:
         print_json(request.document(plans))
     else:
-        show(plan_table(request.title, plans))
+        print_result(plan_table(request.title, plans))
     if folder is not None:
-        say(f"wrote {len(write_all(folder, plan_files(request, plans), force=force))} files to {out}")
-    write_report(page, lambda: _page(plans, discount, horizon, typed(context)), force=force)
+        print_message(
+            f"wrote {len(write_all(folder, plan_files(request, plans), force=force))} files to {out}"
+        )
+    write_report(page, lambda: _page(plans, discount, horizon, format_command(context)), force=force)
     _check_converged(plans)
 
 
@@ -101,7 +103,9 @@ def _check_converged(plans: Sequence[Plan]) -> None:
 
     for plan in plans:
         if plan.status is PlanStatus.NEARLY:
-            say(f"rho = {plan.rho:g}: {plan.status.value}. The plan is right to its gap, {plan.gap:.2g}.")
+            print_message(
+                f"rho = {plan.rho:g}: {plan.status.value}. The plan is right to its gap, {plan.gap:.2g}."
+            )
     missed = missed_plans(plans)
     if not missed:
         return
@@ -147,7 +151,7 @@ def frontier_picture(plans: Sequence[Plan], title: str, path: Path) -> None:
 
 def panel_name(plan: Plan) -> str:
     """Returns the subtitle of a map."""
-    return f"$\\rho$ = {order_text(plan.rho).replace('inf', '∞')}"
+    return f"$\\rho$ = {format_order(plan.rho).replace('inf', '∞')}"
 
 
 def visits(plan: Plan) -> FloatArray:
@@ -203,10 +207,10 @@ def read_request(
     env: str, settings: Sequence[str], rho: Sequence[float], mu: str, arguments: dict[str, Any]
 ) -> Request:
     """Returns the request with its texts read; refuses what is wrong with them."""
-    orders = read_orders(rho)
-    mdp, parameters = read_model(env, settings)
+    orders = parse_orders(rho)
+    mdp, parameters = parse_model(env, settings)
     words = {"environment": env, "set": parameters, "mu": mu}
-    return Request(mdp, orders, read_weights(mu, mdp), arguments, words)
+    return Request(mdp, orders, parse_weights(mu, mdp), arguments, words)
 
 
 def plan_files(request: Request, plans: Sequence[Plan] = ()) -> dict[str, Writer]:
@@ -214,7 +218,7 @@ def plan_files(request: Request, plans: Sequence[Plan] = ()) -> dict[str, Writer
     files: dict[str, Writer] = {}
     name = as_text(request.mdp.name or "the model")
     step = "" if request.arguments["horizon"] is None else ", worst step"
-    for k, text in enumerate(map(order_text, request.orders)):
+    for k, text in enumerate(map(format_order, request.orders)):
         mine = plans[k : k + 1]
         files |= {
             f"plan-rho-{text}.safetensors": partial(_write_plan, mine),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from rhocover.cli import options as o
-from rhocover.cli.output import json_text, print_json, progress, say, tell
+from rhocover.cli.output import json_text, print_json, print_message, print_note, progress
 from rhocover.cli.outputs import Writer, check_free, write_all
 from rhocover.errors import InvalidArgumentError, RhocoverError
 
@@ -27,7 +27,7 @@ Steps = Annotated[
     int | None,
     Option(
         "--steps",
-        parser=o.whole,
+        parser=o.parse_integer,
         metavar="N",
         help="How many steps each run takes, if not as many as were published.",
         rich_help_panel=o.RUN,
@@ -35,7 +35,12 @@ Steps = Annotated[
 ]
 Seeds = Annotated[
     int | None,
-    Option(parser=o.whole, metavar="K", help="How many seeds, from 0 on; 10 or 100.", rich_help_panel=o.RUN),
+    Option(
+        parser=o.parse_integer,
+        metavar="K",
+        help="How many seeds, from 0 on; 10 or 100.",
+        rich_help_panel=o.RUN,
+    ),
 ]
 Out = Annotated[
     Path | None,
@@ -72,9 +77,9 @@ def reproduce(
     if json:
         print_json(document(found))
     else:
-        tell(str(found))
+        print_note(str(found))
     if folder is not None:
-        say(f"wrote {len(write_all(folder, files(found), force=force))} files to {out}")
+        print_message(f"wrote {len(write_all(folder, files(found), force=force))} files to {out}")
     _check(found)
 
 

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rhocover.cli.output import empty_table, typed_text
-from rhocover.cli.parsing import stop_sentence
+from rhocover.cli.parsing import format_stop
 from rhocover.collecting.result import EnvironmentRun
 from rhocover.errors import Dialect, Part, Setting, format_text
 from rhocover.exploring import Run
@@ -158,7 +158,7 @@ def run_table(run: Run, known: Knowledge, asked: RunSpec) -> Group:
     title = f"{run.explorer} on {place} at rho = {run.rho:g}{model}: {steps:,} steps, seed {run.seed}"
     notes = [f"Coverage: {run.coverage_text}. Least visited: {pair}, {count:,} times."]
     notes += [LONG_RUN if run.is_comparable else PART, *run.remarks]
-    notes += [stop_sentence(asked.until, steps, asked.num_steps, is_met=run.is_enough)]
+    notes += [format_stop(asked.until, steps, asked.num_steps, is_met=run.is_enough)]
     notes += [*known.sentences(run), run.restriction]
     return Group(Text(title, "bold"), table, *known.tables(run), *(Text(note) for note in notes if note))
 

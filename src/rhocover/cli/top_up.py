@@ -13,9 +13,9 @@ from typer import Option
 
 from rhocover.cli import options as o
 from rhocover.cli.audit import read_codes, read_env
-from rhocover.cli.collect import made_room, repeated, telling_to_resume
-from rhocover.cli.output import print_json, progress, say, show, waiting
-from rhocover.cli.outputs import Context, Report, check_files, check_report, typed, write_report
+from rhocover.cli.collect import hint_to_collect_on, made_room, repeated
+from rhocover.cli.output import print_json, print_message, print_result, progress, waiting
+from rhocover.cli.outputs import Context, Report, check_files, check_report, format_command, write_report
 from rhocover.cli.parsing import Place, close
 from rhocover.collecting import TopUp
 from rhocover.errors import InvalidArgumentError
@@ -37,7 +37,9 @@ Knowledge = Annotated[
 ]
 Steps = Annotated[
     int,
-    Option("--steps", parser=o.whole, metavar="N", help="How many steps to add.", rich_help_panel=o.RUN),
+    Option(
+        "--steps", parser=o.parse_integer, metavar="N", help="How many steps to add.", rich_help_panel=o.RUN
+    ),
 ]
 
 
@@ -77,7 +79,7 @@ def top_up(
     * `rhocover top-up data/lake --steps 5000 --rho inf --env FrozenLake-v1 --out data/more`
     * `rhocover top-up steps.csv --steps 5000 --env FrozenLake-v1 --json`
     """
-    from rhocover.cli.parsing import read_actions, read_data_mu, read_states
+    from rhocover.cli.parsing import parse_actions, parse_data_mu, parse_states
     from rhocover.datasets.reading import find_data
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
@@ -85,13 +87,13 @@ def top_up(
     folder = None if out is None else locate(out)
     place = read_env(env, settings or [], max_episode_steps)
     asked = {
-        "num_steps": num_steps, "rho": rho, "mu": read_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
+        "num_steps": num_steps, "rho": rho, "mu": parse_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
         "model": model, "out": folder, "resume": resume, "step_timeout": step_timeout,
     }  # fmt: skip
     with waiting(f"counting {data}"):
         where = find_data(data)
-        asked |= read_codes(where, read_states(states, place and place.make_one, seed), read_actions(actions),
-                            is_known=False)  # fmt: skip
+        coded = parse_states(states, place and place.make_one, seed)
+        asked |= read_codes(where, coded, parse_actions(actions), is_known=False)
         counted = _counted(where, asked, num_states, _num_actions(num_actions, place))
     if place is None or folder is None:
         found = _planned(counted, place, asked)
@@ -99,7 +101,7 @@ def top_up(
         with (
             _open(place) as world,
             _made_room(world, asked, folder, page, force=force) as held,
-            telling_to_resume(context, held),
+            hint_to_collect_on(context, held),
             progress(f"adding to {data}") as bar,
         ):
             found = _collected(counted, world, asked | {"out": held}, bar, repeated(context))
@@ -109,7 +111,7 @@ def top_up(
         **{name: asked[name] for name in ("num_steps", "rho", "seed", "dataset_id", "model")},
     }  # fmt: skip
     _finish(found, words, json, thin, table, force)
-    write_report(page, lambda: _page(found, typed(context)), force=force)
+    write_report(page, lambda: _page(found, format_command(context)), force=force)
 
 
 def _check_goal(out: Path | None, *, resume: bool, force: bool, dataset_id: str | None) -> None:
@@ -188,12 +190,12 @@ def _finish(
     if json:
         print_json({"rhocover": __version__, "parameters": words, "top_up": found.summary()})
     else:
-        show(top_up_table(found, thin))
+        print_result(top_up_table(found, thin))
     if policy is not None:
         write_policy(found, policy, force=force)
-        say(f"the policy is in {policy.shown}")
+        print_message(f"the policy is in {policy.shown}")
     if found.collection is not None:
-        say(f"the new data is in {found.collection.path}, its datasheet is {found.collection.page}")
+        print_message(f"the new data is in {found.collection.path}, its datasheet is {found.collection.page}")
 
 
 def _page(found: TopUp, command: str) -> Page:

@@ -48,7 +48,7 @@ from rhocover.exploring.runs.spec import (
 )
 from rhocover.exploring.runs.stopping import CertifiedGap
 from rhocover.exploring.worlds import no_moves
-from rhocover.learning.rules import Rule, read_rule, weights_in_the_end
+from rhocover.learning.rules import Rule, final_weights, read_rule
 from rhocover.planning.problem import Objective
 
 FEW_KEYS = 100_000  # states that an explorer from a paper is told of beforehand
@@ -105,7 +105,7 @@ class EnvRun:
         if self.table is None:
             return None
         model, mu = self.table.model, self.spec.mu
-        mu = weights_in_the_end(self.rule, model) if self.rule is not None else mu
+        mu = final_weights(self.rule, model) if self.rule is not None else mu
         return make_problem(model, Objective(self.spec.rho, mu))
 
     def state_index(self) -> StateIndex:

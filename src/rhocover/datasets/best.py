@@ -63,7 +63,7 @@ from rhocover.exploring.belief.certificates import Certificate
 from rhocover.learning.confidence import make_confidence
 from rhocover.learning.estimate import Estimate
 from rhocover.learning.optimistic import certify, robust_bound
-from rhocover.learning.rules import evaluated, read_rule, weights_in_the_end
+from rhocover.learning.rules import evaluated, final_weights, read_rule
 from rhocover.mdp import MDP
 from rhocover.planning import Plan, plan
 from rhocover.planning.problem import average_structure
@@ -183,7 +183,7 @@ def _model_weights(model: MDP, mu: Any) -> FloatArray:
             average_structure(model, np.ones(model.num_pairs), restrict=True).kept.astype(float)
         )
     if isinstance(mu, str) or callable(mu):
-        return model.table(weights_in_the_end(read_rule(mu), model))
+        return model.table(final_weights(read_rule(mu), model))
     return model.table(checked_weights(model.per_pair(mu, "mu"), "mu"))
 
 

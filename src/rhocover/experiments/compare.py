@@ -20,7 +20,7 @@ from rhocover import checks, envs
 from rhocover.checks import FloatArray
 from rhocover.errors import Call, InvalidArgumentError, inside, parse_text
 from rhocover.experiments.comparison import Comparison, from_file
-from rhocover.experiments.finished_runs import Ledger
+from rhocover.experiments.finished_runs import FinishedRuns
 from rhocover.experiments.pool import run_items
 from rhocover.experiments.question import CompareSpec, Failure, Outcome, Place, error_of, run_one
 from rhocover.exploring.explorers.registry import CLASSES, explorer_name, make_explorer
@@ -34,7 +34,7 @@ from rhocover.mdp import MDP
 
 
 @dataclass(frozen=True, eq=False)
-class Answering:
+class RunTask:
     """Answers a question place by place."""
 
     question: CompareSpec
@@ -47,8 +47,8 @@ class Answering:
         return _from_plain, (self.question.plain(),)
 
 
-def _from_plain(plain: Mapping[str, Any]) -> Answering:
-    return Answering(CompareSpec.from_plain(plain))
+def _from_plain(plain: Mapping[str, Any]) -> RunTask:
+    return RunTask(CompareSpec.from_plain(plain))
 
 
 # The arguments of `compare` into a question; whatever is wrong is said before anything runs.
@@ -253,7 +253,7 @@ def compare(
         trace_points=trace_points,
     )  # fmt: skip
     workers = _read_workers(workers, question, out)
-    ledger = Ledger(question, out)
+    ledger = FinishedRuns(question, out)
     try:
         _run(question, ledger, workers, report)
     finally:
@@ -270,11 +270,11 @@ def check_question(
     return read_question(envs, explorers, rho, mu, seeds, schedule, arguments)
 
 
-def _run(question: CompareSpec, ledger: Ledger, workers: int, report: Any) -> None:
+def _run(question: CompareSpec, ledger: FinishedRuns, workers: int, report: Any) -> None:
     """Runs what is not done yet."""
     places = [place for place in question.places if not ledger.done[place]]
     total, workers = ledger.done.size, min(workers, len(places))
-    with closing(run_items(Answering(question), places, workers, caller="compare")) as answers:
+    with closing(run_items(RunTask(question), places, workers, caller="compare")) as answers:
         for k, outcome in answers:
             if isinstance(outcome, Failure):
                 raise error_of(outcome, question.describe(places[k]))

@@ -28,7 +28,7 @@ MOST_LETTERS = 200  # of what differs, in a message
 SECONDS = 2.0  # between two stores, so that many short runs are not spent on writing
 
 
-class Ledger:
+class FinishedRuns:
     """Results over the grid, and the folder they are stored in, if any."""
 
     def __init__(self, question: CompareSpec, folder: Any) -> None:

@@ -12,7 +12,7 @@ It knows nothing of explorers.
 
 from rhocover.learning.confidence import ConfidenceSet, make_confidence
 from rhocover.learning.estimate import Estimate, ModelError, model_error
-from rhocover.learning.evidence import Evidence, Journey, find_evidence, find_journey
+from rhocover.learning.evidence import DiscoveryTarget, Evidence, find_discovery_target, find_evidence
 from rhocover.learning.markov import MarkovTest, markov_test
 from rhocover.learning.optimistic import Guarantee, certify
 from rhocover.learning.reward_free import PlanningRegret, planning_regret
@@ -20,19 +20,19 @@ from rhocover.learning.rules import ErrorRule, StdRule, UniformRule
 
 __all__ = [
     "ConfidenceSet",
+    "DiscoveryTarget",
     "ErrorRule",
     "Estimate",
     "Evidence",
     "Guarantee",
-    "Journey",
     "MarkovTest",
     "ModelError",
     "PlanningRegret",
     "StdRule",
     "UniformRule",
     "certify",
+    "find_discovery_target",
     "find_evidence",
-    "find_journey",
     "make_confidence",
     "markov_test",
     "model_error",

@@ -75,7 +75,7 @@ PRIOR = 0.1  # k: how many visits the doubt about a pair is worth
 
 
 @dataclass(frozen=True, eq=False)
-class Journey:
+class DiscoveryTarget:
     """A way to something new: `policy` `[n]` takes one action a state; `expected_steps` `[S]`.
 
     Where something new may be reached but not for sure, the steps are infinite and the policy heads for it;
@@ -86,15 +86,15 @@ class Journey:
     expected_steps: FloatArray
 
 
-def find_journey(
+def find_discovery_target(
     counts: Matrix,
     pair_state: Any,
     *,
     wanted: Any = None,
     new_states: bool = False,
     prior: float = PRIOR,
-    warm: Journey | None = None,
-) -> Journey:
+    warm: DiscoveryTarget | None = None,
+) -> DiscoveryTarget:
     """Returns the policy that is expected to reach something new soonest.
 
     `counts` `[n, S]` says how often s' followed pair i; `pair_state` `[n]` is sorted. `wanted` `[n]` marks
@@ -113,7 +113,7 @@ def find_journey(
     )
     first = np.searchsorted(pair_state, np.arange(counts.shape[1] + 1))
     found = shortest_paths(onward, arrival, first, None if warm is None else _choice(warm, first))
-    return Journey(frozen(_policy(found.choice, pair_state, first)), frozen(found.steps))
+    return DiscoveryTarget(frozen(_policy(found.choice, pair_state, first)), frozen(found.steps))
 
 
 def is_due(visits: IntArray, visits_then: IntArray) -> bool:
@@ -177,7 +177,7 @@ def _arrival(visits: IntArray, wanted: BoolArray, prior: float) -> FloatArray:
     return np.where(wanted, 1.0, doubt)
 
 
-def _choice(warm: Journey, first: IntArray) -> IntArray:
+def _choice(warm: DiscoveryTarget, first: IntArray) -> IntArray:
     """Returns the pair that the warm journey takes in each state, -1 where it takes none for sure."""
     choice = np.full(first.size - 1, -1, np.int64)
     taken = np.flatnonzero(warm.policy[: first[-1]] == 1.0)

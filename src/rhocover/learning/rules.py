@@ -109,7 +109,7 @@ def evaluated(rule: Rule, estimate: Estimate) -> FloatArray:
     return checked_weights(weights, "mu")
 
 
-def weights_in_the_end(rule: Rule, mdp: MDP) -> FloatArray:
+def final_weights(rule: Rule, mdp: MDP) -> FloatArray:
     """Returns the weights that a rule tends to in this model, `[n]`: what a run is judged by.
 
     Rules of this library are evaluated with infinitely many visits; one of your own, which may not expect

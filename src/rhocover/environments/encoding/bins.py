@@ -33,14 +33,7 @@ from rhocover.environments.encoding.axes import (
     locate_many,
 )
 from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name, grid_layout
-from rhocover.errors import (
-    Argument,
-    Call,
-    InvalidArgumentError,
-    InvalidDataError,
-    inside,
-    parse_text,
-)
+from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
 from rhocover.layout import Layout, Ruler
 
 # The code of binned observations: which cell of a grid one lies in, by number, name and place.

@@ -26,7 +26,7 @@ import numpy as np
 from rhocover.exploring.belief.learned import LearnedModel
 from rhocover.exploring.explorers import Block, Explorer, State, begun
 from rhocover.exploring.worlds import LowestScore, Visits
-from rhocover.learning.evidence import find_journey
+from rhocover.learning.evidence import find_discovery_target
 
 LONGEST = 32  # steps between two looks at where something new may be
 SHARE = 64  # or t over this, if that is less
@@ -96,7 +96,7 @@ def discovery_block(belief: LearnedModel) -> Block:
     """Returns a block that goes for something new: in each state untried pairs first, then the way there."""
     known, n = belief.known, belief.frame.world.num_pairs
     estimate = known.estimate
-    target = find_journey(estimate.counts, estimate.pair_state, new_states=has_missing(belief))
+    target = find_discovery_target(estimate.counts, estimate.pair_state, new_states=has_missing(belief))
     untried = estimate.visits == 0
     way = (target.policy > 0) & ~untried
     base, scale = np.zeros(n), np.ones(n)

@@ -34,7 +34,7 @@ from rhocover.exploring.explorers.algorithm1 import Algorithm1
 from rhocover.exploring.explorers.registry import explorer_name, make_explorer
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.runs.stopping import CertifiedGap, Stop, check_stop
-from rhocover.learning.rules import Rule, read_rule, weights_in_the_end
+from rhocover.learning.rules import Rule, final_weights, read_rule
 from rhocover.mdp import MDP
 from rhocover.planning.problem import AVERAGE, Criterion, Objective
 
@@ -226,7 +226,7 @@ class ModelRun:
     def problem(self) -> Problem:
         """The problem to explore; a rule for the weights is evaluated on the model itself."""
         spec = self.spec
-        mu = spec.mu if spec.rule is None else weights_in_the_end(spec.rule, self.mdp)
+        mu = spec.mu if spec.rule is None else final_weights(spec.rule, self.mdp)
         return make_problem(self.mdp, Objective(spec.rho, mu), spec.criterion)
 
     def check_budget(self) -> None:

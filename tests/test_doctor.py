@@ -62,7 +62,7 @@ def wrong_order(monkeypatch):
 def boasting_certificate(monkeypatch):
     real = DIAGNOSING.plan
     monkeypatch.setattr(
-        diagnose, "plan", lambda *a, **k: dataclasses.replace(p := real(*a, **k), divergence=p.divergence + 0.01)
+        DIAGNOSING, "plan", lambda *a, **k: dataclasses.replace(p := real(*a, **k), divergence=p.divergence + 0.01)
         if "method" not in k else real(*a, **k)
     )  # fmt: skip
 
@@ -84,14 +84,14 @@ def no_sparse_solver(monkeypatch):
 def wrong_linear_program(monkeypatch):
     real = DIAGNOSING.best_response
     monkeypatch.setattr(
-        diagnose, "best_response", lambda members, reward, method: real(members, reward * (1 + 1e-6 * (method == "lp")), method=method)
+        DIAGNOSING, "best_response", lambda members, reward, method: real(members, reward * (1 + 1e-6 * (method == "lp")), method=method)
     )  # fmt: skip
 
 
 def loops_that_differ(monkeypatch):
     real = DIAGNOSING.plain_loops
     monkeypatch.setattr(
-        diagnose, "plain_loops", lambda: _with(real(), find=lambda cumulative, low, high, u: low)
+        DIAGNOSING, "plain_loops", lambda: _with(real(), find=lambda cumulative, low, high, u: low)
     )
 
 
@@ -107,7 +107,9 @@ def no_checkpoint(monkeypatch):
 def other_luck_after_resuming(monkeypatch):
     real = DIAGNOSING.resume
     monkeypatch.setattr(
-        diagnose, "resume", lambda out: dataclasses.replace(run := real(out), visits=run.visits[::-1].copy())
+        DIAGNOSING,
+        "resume",
+        lambda out: dataclasses.replace(run := real(out), visits=run.visits[::-1].copy()),
     )
 
 
@@ -122,7 +124,7 @@ def damage_not_noticed(monkeypatch):
 def steps_that_are_not_counted(monkeypatch):
     real = DIAGNOSING.explore
     monkeypatch.setattr(
-        diagnose, "explore", lambda env, rho, num_steps, **k: real(env, rho, num_steps - 1, **k)
+        DIAGNOSING, "explore", lambda env, rho, num_steps, **k: real(env, rho, num_steps - 1, **k)
     )
 
 

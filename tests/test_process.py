@@ -15,9 +15,9 @@ import pytest
 
 import rhocover as rc
 from patience import PATIENCE
-from rhocover import printing
 from rhocover.cli import main
 from rhocover.cli.app import INTERRUPTED
+from rhocover.planning import planner
 from tiers import tiered
 
 INSTANTS = 6  # of Ctrl-C while a command is loaded and run
@@ -141,7 +141,7 @@ STREAMS = {"absent": lambda: None, "closed": closed, "bare": Bare, "gone": Gone}
 @pytest.mark.parametrize("name", ["stdout", "stderr"])
 @pytest.mark.parametrize("kind", STREAMS)
 def test_a_plan_and_a_run_need_no_stream(monkeypatch, name, kind):
-    monkeypatch.setattr(printing, "PATIENCE", 0.0)
+    monkeypatch.setattr(planner, "PATIENCE", 0.0)
     monkeypatch.setattr(sys, name, STREAMS[kind]())
     assert rc.plan(rc.envs.river_swim(), 2.0).divergence == pytest.approx(0.293000580)
     assert rc.explore(rc.envs.river_swim(), 2.0, 100, seed=0).num_steps == 100
@@ -201,9 +201,9 @@ def test_a_letter_that_the_terminal_lacks_is_replaced(setting):
     code = r"""
 from rhocover.cli import output, process
 process._prepare()
-output.show("1 \xb1 2 \xb7 3", output.empty_table("\u221e"))
-output.tell("\u03b7")
-output.say("\u03b7")
+output.print_result("1 \xb1 2 \xb7 3", output.empty_table("\u221e"))
+output.print_note("\u03b7")
+output.print_message("\u03b7")
 """
     result = python(code, env=os.environ | setting)
     assert result.returncode == 0, result.stderr

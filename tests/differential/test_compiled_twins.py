@@ -173,7 +173,7 @@ def test_every_compiled_function_of_the_source_is_known_here():
 
 
 def _module(path: Path) -> str:
-    return ".".join(("rhocover", *path.relative_to(SOURCE).with_suffix("").parts))
+    return ".".join(("rhocover", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
 
 
 def test_a_difference_of_one_bit_is_found():

@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from copies import Ended, in_a_copy
-from environments import KINDS, Fault, World, fault_of
+from failing_environments import KINDS, Fault, World, fault_of
 from fault_runs import Files, contents
 from found import Found, Rng
 from watched_place import Place, watched_place

@@ -25,7 +25,7 @@ import deaths  # noqa: E402
 import environment_cases  # noqa: E402
 import odd_processes  # noqa: E402
 import races  # noqa: E402
-from environments import Fault, raising  # noqa: E402
+from failing_environments import Fault, raising  # noqa: E402
 from found import rng_of  # noqa: E402
 from surroundings import Surroundings  # noqa: E402
 from watched_place import watched_place  # noqa: E402

@@ -2,8 +2,8 @@
 
 One format for everything the library saves: a safetensors file whose metadata holds one JSON document
 (kind, format version, library version, SHA-256 of all of it). Nothing is ever unpickled. A file is
-written under a temporary name in the same folder (`temporary`), fsynced and renamed, so that a reader sees
-the old file or the new one and never a part of either. A folder that is held (`locks`) is not made again.
+written under a temporary name in the same folder (`folders`), fsynced and renamed, so that a reader sees
+the old file or the new one and never a part of either. A folder that is held (`folders`) is not made again.
 
 Tensors as the bytes of a safetensors file, put together here in one piece of memory.
 

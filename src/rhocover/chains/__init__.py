@@ -5,7 +5,7 @@ A chain is a row-stochastic matrix `chain[s, s_next]`, dense or sparse; it is ch
 graph.
 
 **Classes** (`classes`). A recurrent class is a closed strongly connected component. An end component of an
-MDP (`end_components`) is a set of pairs that never leads out of itself and connects its states; a pair can
+MDP (`classes`) is a set of pairs that never leads out of itself and connects its states; a pair can
 be visited for ever exactly when it lies in one. The maximal ones are found by cutting pairs that leave
 their strongly connected component (de Alfaro 1997), and the closed sets that cutting creates (`traps`).
 
@@ -13,12 +13,12 @@ their strongly connected component (de Alfaro 1997), and the closed sets that cu
 with F the rates between distinct states, state k is taken out of the chain by
 F[i, j] += F[i, k] F[k, j] / out_k, out_k = sum_j F[k, j]. Nothing is ever subtracted, so every entry keeps
 its *relative* accuracy, however weakly the parts of the chain are coupled (O'Cinneide 1993). Here the same
-elimination is multifrontal (`elimination`): nested dissection gives the order (`dissection`), each separator
+elimination is multifrontal (`stationary`): nested dissection gives the order, each separator
 is one dense front, and the work is matrix products of non-negative numbers. Where float64 has too little
 range `logarithms` take over, and `sweeps` where no small separators exist.
 
 **Gaps** (`gaps`). The absolute spectral gap and Paulin's pseudo-spectral gap (2015), from dense spectra or,
-for large chains, by iteration (`krylov`). Both are 0 for a periodic chain.
+for large chains, by iteration (`gaps`). Both are 0 for a periodic chain.
 
 Nothing here knows of weights or coverage.
 """

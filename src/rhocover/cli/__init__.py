@@ -1,6 +1,6 @@
 """The command line: the verbs of the Python API, in the same words.
 
-A command reads texts into values (`inputs`), calls the one function that has its name, and shows what
+A command reads texts into values (`parsing`), calls the one function that has its name, and shows what
 came back: a table or one JSON document on stdout, files in one folder (`outputs`), pictures (`pictures`).
 Nothing is computed here. Everything that is not the result goes to stderr.
 

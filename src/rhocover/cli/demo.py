@@ -3,7 +3,7 @@
 The two scenes of the demonstration: a model, weights, and what its numbers mean.
 
 The river is RiverSwim with equal weights: the current alone makes equal visits impossible. The letter is
-a slippery grid whose weights draw a rho: its cells weigh much, so the moves that lead off it are dear.
+a slippery grid whose weights draw a rho: its cells weigh much, so the moves that lead off it cost much.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def letter() -> DemoScene:
     ink = np.array([[mark == "#" for mark in row] for row in LETTER.split()])
     mdp = envs.grid_world(num_rows=ink.shape[0], num_columns=ink.shape[1], success=0.9)
     moral = (
-        "The weights draw a letter. At its rim the moves that lead off it are dear, because the way back "
+        "The weights draw a letter. At its rim the moves that lead off it cost much, because the way back "
         "counts little. Small rho saves there: at 0, one pair is left with 1/{first:.2f} of its share. Large "
         "rho pays for the way back, until at inf no pair gets less than 1/{last:.2f}."
     )

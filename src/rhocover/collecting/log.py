@@ -11,7 +11,7 @@ Steps are columns: `observations[k]` is what the environment showed after step k
 of an episode; resets say after which steps an episode began anew (0: before the first), with what observation
 and with which seed (-1: none). Observations of an array space are one column; those of Dict and Tuple spaces
 are one column for each of their parts, named by the way there: `observations/camera/_index_0` (see
-`adapters.minari_columns`).
+`datasets.minari.columns`).
 """
 
 from __future__ import annotations

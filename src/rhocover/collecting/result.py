@@ -4,7 +4,7 @@ Counts of transitions go on where an episode ends, with the next start, as the m
 on. The tally says what the environment did: ends are ends there.
 
 A run in a world that nobody has a model of is judged, once it is over, by the model that it saw: the
-empirical one of all its transitions (`data.observed`), on the part that can be visited for ever; the trace
+empirical one of all its transitions (`empirical_model`), on the part that can be visited for ever; the trace
 compares the counts at each of its steps with the best coverage of that model. It is an estimate of what was
 possible, made with all the data, and the same for every step: what was not met is not in it. So it is
 compared with visits only where these are about the same pairs: where each pair with a weight was visited, and

@@ -1,6 +1,6 @@
 """Which state of ours an observation is: by the states of a known model, or by an index that grows.
 
-Both number the keys of states (see `adapters.codes`) and count transitions. A `FixedStateIndex` knows all
+Both number the keys of states and count transitions. A `FixedStateIndex` knows all
 states of a model and refuses what its table rules out. A `GrowingStateIndex` gives numbers as states are met:
 state k has the pairs kA, ..., kA + A - 1, and numbers stay what they are. A `StateReader` leads from what an
 environment shows to the number of a state, and says what is wrong with it.

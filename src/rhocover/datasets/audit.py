@@ -2,7 +2,7 @@
 
 d_hat is the share of each state-action pair among the transitions, mubar what it should be. The figures are
 D_rho(mubar || d_hat) and the worst ratio max mubar/d_hat, beside those of the best policy: on the model that
-is given, or else on the one that the data shows (`observed`). Nothing about the behaviour that collected the
+is given, or else on the one that the data shows. Nothing about the behaviour that collected the
 data is needed or asked.
 
 How sure it is: the plug-in gap compares with the best of the observed model; the certificate holds with

@@ -34,7 +34,7 @@ MOST_LISTED = 2**16  # pairs: to name and to place so many takes a second, more 
 
 @dataclass(frozen=True)
 class Declared:
-    """The keys of all states; `code` (of `adapters.codes`) says their names and places, None for numbers."""
+    """The keys of all states; `code`, a StateCode, says their names and places, None for numbers."""
 
     keys: range
     code: Any = None
@@ -52,7 +52,7 @@ class Declared:
 
 
 def named_by(code: Any, tally: Tally) -> Tally:
-    """Returns a tally of the keys of a state code (of `adapters.codes`) with its names, places and states."""
+    """Returns a tally of the keys of a StateCode with its names, places and states."""
     declared = None
     if code.every_key is not None:  # without the user's function: names need none, and some cannot be pickled
         declared = Declared(code.every_key, replace(code, of=None) if hasattr(code, "axes") else code)
@@ -155,7 +155,7 @@ class Ids:
 class CodedStates:
     """Observations that a code of known keys reads."""
 
-    code: Any  # adapters.codes.StateCode with num_keys
+    code: Any  # a StateCode with num_keys
 
     @property
     def count(self) -> int | None:
@@ -176,7 +176,7 @@ class CodedStates:
 class ListedStates:
     """Observations that a function reads one by one; keys are numbered as they appear."""
 
-    code: Any  # adapters.codes.StateCode without num_keys
+    code: Any  # a StateCode without num_keys
     number_of: dict[Hashable, int] = field(default_factory=dict)
     count: int | None = None
 
@@ -198,5 +198,5 @@ def _keyed(tally: Tally, key: Callable[[Any], Hashable]) -> Tally:
 
 
 def make_state_numbers(code: Any) -> StateNumbers:
-    """Returns the numbering of a state code of `adapters.codes`."""
+    """Returns the numbering of a state code of `environments.encoding`."""
     return ListedStates(code) if code.num_keys is None else CodedStates(code)

@@ -253,12 +253,12 @@ def compare(
         trace_points=trace_points,
     )  # fmt: skip
     workers = _read_workers(workers, question, out)
-    ledger = FinishedRuns(question, out)
+    finished = FinishedRuns(question, out)
     try:
-        _run(question, ledger, workers, report)
+        _run(question, finished, workers, report)
     finally:
-        ledger.close()  # whatever ended it: what is finished is kept
-    return from_file(ledger.tensors, ledger.document, str(out))
+        finished.close()  # whatever ended it: what is finished is kept
+    return from_file(finished.tensors, finished.document, str(out))
 
 
 def check_question(
@@ -270,17 +270,17 @@ def check_question(
     return read_question(envs, explorers, rho, mu, seeds, schedule, arguments)
 
 
-def _run(question: CompareSpec, ledger: FinishedRuns, workers: int, report: Any) -> None:
+def _run(question: CompareSpec, finished: FinishedRuns, workers: int, report: Any) -> None:
     """Runs what is not done yet."""
-    places = [place for place in question.places if not ledger.done[place]]
-    total, workers = ledger.done.size, min(workers, len(places))
+    places = [place for place in question.places if not finished.done[place]]
+    total, workers = finished.done.size, min(workers, len(places))
     with closing(run_items(RunTask(question), places, workers, caller="compare")) as answers:
         for k, outcome in answers:
             if isinstance(outcome, Failure):
                 raise error_of(outcome, question.describe(places[k]))
-            ledger.fill(places[k], outcome)
+            finished.fill(places[k], outcome)
             if report is not None:
-                report(int(ledger.done.sum()), total)
+                report(int(finished.done.sum()), total)
 
 
 def _read_workers(workers: int | None, question: CompareSpec, out: Any) -> int:

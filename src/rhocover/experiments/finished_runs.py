@@ -3,7 +3,7 @@
 All results are arrays over the grid [envs, orders, explorers, seeds], and `done` says which places are
 filled. Together with the question they are one file, written whole or not at all: a comparison that is not
 finished and one that is differ in `done` only. A file is taken up again if it asks the same question. The
-folder is held (`locks`) until the ledger is closed, so that no second process writes over what this one
+folder is held (`folders`) until this is closed, so that no second process writes over what this one
 found; a comparison that is finished needs neither that nor a disk to write to.
 """
 

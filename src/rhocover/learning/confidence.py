@@ -21,7 +21,7 @@ of delta goes to each of
 
 Both hold together, so the smaller of their two maxima of p.v bounds the true one (the maximum over their
 intersection, smaller still, is not computed). By Pinsker's inequality a ball lies in an L1 ball. How the
-maxima are found is in `worst_rows`.
+maxima are found is in `solve_rows`.
 
 Knows nothing of planning, and nothing of structure: each row is learned from its own counts alone.
 
@@ -210,7 +210,7 @@ class ConfidenceSet:
 
     counts: Matrix  # csr_array int64 [n, S]: how often s' followed pair i, no stored zeros
     delta: float  # all rows are inside at all times with probability >= 1 - delta
-    form: IntArray | None = None  # [n], EITHER, INTERVAL or BALL of `worst_rows`; None is EITHER everywhere
+    form: IntArray | None = None  # [n], EITHER, INTERVAL or BALL ; None is EITHER everywhere
 
     @cached_property
     def visits(self) -> IntArray:

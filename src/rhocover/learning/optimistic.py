@@ -7,7 +7,7 @@ potential h, of whatever origin, the robust lift
 
 is below the true one. Occupancies d of the true model are non-negative and have <A'h, d> = 0, so <l, d> <= 0,
 and for every scale c >= 0 the prices y = 1 + c l have <y, d> <= 1. If y >= 0, also on pairs of no weight, the
-dual bound of a plan holds (`planning.certificate`: Hölder's inequality; Gibbs' at rho = 0, y of any sign):
+dual bound of a plan holds (`planning.program`: Hölder's inequality; Gibbs' at rho = 0, y of any sign):
 
     D* >= rho/(rho-1) log sum mubar y^((rho-1)/rho),    rho = 0: D* >= -log sum mubar exp(-c l).         (2)
 

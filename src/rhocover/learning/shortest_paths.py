@@ -9,7 +9,7 @@ finite exactly where some policy arrives for sure. Those states, and a first pol
 on the graph (`proper_policy`); policy iteration begun there stays proper and ends at the optimum.
 
 **Few states**: policy iteration, each policy evaluated by elimination without subtraction (as in
-`chains.elimination`), so every entry is right to a few roundings, also where arriving takes 1e12 steps.
+`chains.stationary`), so every entry is right to a few roundings, also where arriving takes 1e12 steps.
 **Many states**: sweeps in the order of the steps, so that news travels outwards in one sweep; if these are
 not enough, policy iteration with sparse factors. (Sweeps are slow where the chain mixes slowly, and there
 small sets of states separate it, so factors are small; where factors would be huge, sweeps are quick.)

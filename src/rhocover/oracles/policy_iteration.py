@@ -13,10 +13,10 @@ from one to the other, its bias is lost in rounding, and the iteration wanders a
   bias proves nothing. Then both are polished (`_polished`).
 
 A cold start begins with some sweeps of value iteration, a warm one with the last policy; it is repeated
-cold if a few iterations do not finish it. Models that mix fast are settled by sweeps alone (`sweeping`).
+cold if a few iterations do not finish it. Models that mix fast are settled by sweeps alone (`evaluation`).
 
 The model must be communicating (see `components` for those that are not). Discounted rewards need none
-of this (`discounted`), and with a horizon it is backward induction (`backward`).
+of this (`discounted`), and with a horizon it is backward induction.
 
 Policy improvement that looks further than one step.
 
@@ -32,7 +32,7 @@ Policy iteration for discounted rewards: runs that stop with probability `restar
 The values of a policy solve (I - (1 - restart) P) h = reward, whatever its classes; taking better entries
 makes no state worse, so no policy comes twice. Only differences of h are compared: a discounted value is
 a large constant and small differences, and the constant costs digits. Models that mix fast are settled by
-sweeps before any of this (`sweeping`).
+sweeps before any of this (`evaluation`).
 
 Backward induction: with a horizon one sweep from the last step to the first is exact.
 

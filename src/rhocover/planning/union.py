@@ -5,9 +5,9 @@ psi with psi an occupancy, so the union's shares are
 
     d = (1 - w) T/N + w psi,      w = m/(N + m),   psi in D.
 
-At a finite rho psi is found by `barrier`, at rho = inf by a linear program. Either way the best response of D
-certifies how far the result is from the best there is: no union earns more of a reward r than
-<r, before> + w max <r, psi>, with before = (1 - w) T/N.
+At a finite rho psi is found by Newton steps along a barrier, at rho = inf by a linear program. Either way
+the best response of D certifies how far the result is from the best there is: no union earns more of a
+reward r than <r, before> + w max <r, psi>, with before = (1 - w) T/N.
 
 The best addition to visits that are there, by Newton steps along a barrier.
 

@@ -1,7 +1,7 @@
 """Episodes out of an HDF5 file, a chunk at a time: in bulk where this library wrote them, else one by one.
 
 The HDF5 library takes about 60 microseconds to open and read a small dataset, five of them an episode. But an
-episode that was written from a template (`hdf5_records`) can be recognised: its bytes are the template's,
+episode that was written from a template (`hdf5_writing`) can be recognised: its bytes are the template's,
 but for the numbers, and the numbers agree with each other. A chunk of such episodes is read as records, and
 its data in a few long reads. One that differs in anything (Minari's own, or touched since) is read through
 h5py. Both ways give the same arrays; what is damaged is refused, and nothing is unpickled. An episode of

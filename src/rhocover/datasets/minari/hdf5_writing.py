@@ -24,7 +24,7 @@ numbers; the records of a thousand episodes are then filled by column, and their
     record = [group "episode_i"] [nested groups ...] [dataset header of each column ...]
 
 What is used of the format has neither checksums nor times, and every HDF5 since 1.8 (2008) reads it: version
-1 object headers, groups that hold their links, contiguous datasets (`hdf5_messages`). This module knows bytes
+1 object headers, groups that hold their links, contiguous datasets. This module knows bytes
 and columns, nothing of spaces or of Minari.
 
 The bytes of an HDF5 object header, put together from parts, with names for the numbers that vary.

@@ -1,6 +1,6 @@
 """What a Minari data set holds, read in chunks of bounded memory and checked on the way.
 
-HDF5 files are read by `hdf5_reading`, Arrow and Parquet folders by `arrow_episodes`. What
+HDF5 files are read by `hdf5_reading`, Arrow and Parquet folders by `arrow`. What
 the metadata says (episodes, steps) must be what is there. Spaces come from the metadata alone: where they are
 missing Minari would build the environment that the file names, which is running what a stranger chose.
 """

@@ -67,7 +67,7 @@ def _axis(edges: tuple[float, ...], ends: tuple[float | None, float | None], nam
 
 @dataclass(frozen=True)
 class BinCode(GridCode):
-    """Cells of the grid that `axes` span, numbered with the last axis running fastest (see `grid_keys`).
+    """Cells of the grid that `axes` span, numbered with the last axis running fastest (see `axes`).
 
     `of` is what of an observation the axes cut: None for all components, component numbers, or a function.
     """

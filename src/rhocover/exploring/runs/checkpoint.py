@@ -8,7 +8,7 @@
 
 Every file is written to a temporary name, synced and renamed, and carries a SHA-256 of all it says. A
 checkpoint also carries the digest of the settings, so that one of another run is told apart. The folder
-is held while a run writes to it (`locks`).
+is held while a run writes to it (`folders`).
 
 A damaged file is noticed by its checksum. Beyond that the numbers of a whole file must belong together,
 because compiled loops index with them and do not look:

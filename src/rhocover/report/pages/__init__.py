@@ -5,7 +5,7 @@ or two, below it the few numbers that count, each with its meaning in plain word
 paragraphs, pictures, tables, terms, code, and folds that open on demand. `page_html` turns the value into
 one file. Every text is plain text: what looks like markup in it is shown, not obeyed.
 
-Builders make pages of results: `page_plans`, `page_run`, `page_comparison`, `page_audit`. A new kind of
+Builders make pages of results: `plan`, `run`, `comparison`, `audit`. A new kind of
 page is a function that returns a `Page`; nothing else has to know of it.
 
 Numbers in words that need no explanation, and the few terms that do.

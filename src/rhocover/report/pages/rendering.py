@@ -5,7 +5,7 @@ even where a text tried to break it. The only script opens folded parts before t
 it the style sheet does the same. The same page gives the same bytes.
 
 For the keyboard: a link that skips the contents, headings in order, and every part that may be wider than
-the screen can be reached and scrolled. For paper: see `page_style`.
+the screen can be reached and scrolled. For paper: see `assets/page.css`.
 
 Figures inside a page: drawn as SVG in the text of the page, or as pixels where that would be too long.
 

@@ -119,6 +119,7 @@ def test_a_column_that_tries_everything_is_named_in_one_error_line(rhocover, tmp
     assert is_harmless(result.err)
 
 
+@pytest.mark.thorough
 def test_a_model_with_a_hostile_name_is_planned_drawn_and_printed(rhocover, tmp_path):
     hostile = "x\x1b[2J\u202e $\\frac$ 状"
     mdp = rc.MDP(rc.envs.river_swim().transitions.toarray().reshape(6, 2, 6), name=hostile)

@@ -238,6 +238,7 @@ def test_a_screen_that_matplotlib_does_not_know_is_not_needed(tmp_path):
     assert any((tmp_path / "found").glob("*.png"))
 
 
+@pytest.mark.thorough
 def test_a_warning_is_one_line_and_a_defect_commands_no_terminal():
     code = (
         "import warnings\nfrom rhocover.cli import main, plan as command\n"

@@ -78,7 +78,8 @@ def interrupted(
             ("a Dict", 100, [20]),
             ("rings", 7, [3, 12]),
             ("rings, same step", 100, [18]),
-        ]
+        ],
+        short=[("a Dict", 100, [20])],
     ),
 )
 def test_killed_at_any_moment_a_collection_goes_on_to_the_same_files(case, every, steps, tmp_path):

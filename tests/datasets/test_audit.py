@@ -23,6 +23,7 @@ from rhocover.planning import plan
 from rhocover.report.pages.audit import page_of_audit, visits_of_audit
 from rhocover.report.pages.rendering import page_html
 from small_models import random_model
+from tiers import tiered
 
 
 def tally_of(stream: Stream, num_actions: int | None = None) -> Tally:
@@ -130,7 +131,7 @@ def test_without_the_model_the_best_is_near_the_models(seen: Audit) -> None:
     )  # the last state was met 40 times
 
 
-@pytest.mark.parametrize(("end", "several"), [(0.0, False), (0.2, False), (0.2, True)])
+@pytest.mark.parametrize(("end", "several"), tiered([(0.0, False), (0.2, False), (0.2, True)]))
 def test_the_certified_bound_is_below_the_truth(end: float, several: bool) -> None:
     """6 data sets, each at delta = 2.5e-8: one of them fails with probability 1.5e-7 at most."""
     for seed in range(6):

@@ -154,6 +154,7 @@ def test_compiled_and_plain_python_give_the_same_bits(ledger):
     assert ledger.differences == {}
 
 
+@pytest.mark.thorough
 def test_every_compiled_function_was_compared_on_several_calls(ledger):
     assert {name: ledger.calls[name] for name in all_kernels() if ledger.calls[name] < 9} == {}
 

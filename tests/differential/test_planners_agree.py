@@ -87,6 +87,7 @@ def compare_with_cvxpy(case: Case, best: Plan, count: Counter[str]) -> None:
     count["CVXPY inaccurate"] += value > best.divergence + CVXPY_ACCURACY
 
 
+@pytest.mark.thorough
 def test_more_than_two_thousand_different_problems_are_compared():
     cases = [random_case(seed) for seed in range(NUM_CASES)]
     assert NUM_CASES >= 2000

@@ -13,13 +13,12 @@ from pathlib import Path
 import pytest
 from extensions import PAGES, cells, extension, name_of
 
-from tiers import tiered
-
 NOTEBOOKS = {name_of(path): path for path in PAGES if cells(path.read_text("utf-8"))}
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # files and folders that a reader leaves open
-@pytest.mark.parametrize("page", tiered(NOTEBOOKS))
+@pytest.mark.thorough
+@pytest.mark.parametrize("page", NOTEBOOKS)
 def test_every_cell_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = extension("tutorials").missing(page)
     if missing:

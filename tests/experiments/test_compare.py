@@ -83,6 +83,7 @@ def test_every_run_is_the_one_that_explore_makes(found):
         np.testing.assert_equal(found.fact(env, rho, "kappa_min"), run.trace.kappa_min)  # nan at inf
 
 
+@pytest.mark.thorough
 def test_two_processes_give_the_bits_of_one(found, tmp_path):
     reports = []
     other = rc.compare(

@@ -18,6 +18,7 @@ from exploring_models import problem_of
 
 import rhocover as rc
 from many_runs import Many, exponent, many_runs, mean_and_error, residual_form
+from tiers import tiered
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "exploring.md"
 STEPS = [1000, 10_000, 100_000]
@@ -108,7 +109,7 @@ def test_the_readme_says_what_the_table_says():
 
 
 @pytest.mark.parametrize(
-    ("explorer", "shares"), [("feedback", (0.5, 0.5, 0.5)), ("algorithm1", (0.1, 0.18, 0.33))]
+    ("explorer", "shares"), tiered([("algorithm1", (0.1, 0.18, 0.33)), ("feedback", (0.5, 0.5, 0.5))])
 )
 def test_the_suboptimality_is_negative_as_often_as_the_page_says(explorer, shares):
     """The share of 60 runs within 5 standard errors, those of the page's 400 included."""
@@ -117,6 +118,7 @@ def test_the_suboptimality_is_negative_as_often_as_the_page_says(explorer, share
     assert (np.abs(found - shares) <= ERRORS * error).all()
 
 
+@pytest.mark.thorough
 def test_the_regret_of_feedback_falls_twice_as_fast_as_its_bregman_part_and_four_times_as_fast_as_its_noise():
     """Exponents -2, -1 and -1/2: by 5 standard errors none of them is another's."""
     found = ours("feedback")
@@ -130,6 +132,7 @@ def test_the_regret_of_feedback_falls_twice_as_fast_as_its_bregman_part_and_four
         assert error < 0.05
 
 
+@pytest.mark.thorough
 def test_the_suboptimality_of_both_explorers_falls_faster_than_the_theorem_promises_for_one():
     """In the mean, by 5 standard errors: Algorithm 1 near t^(-3/4), feedback near 1/t; the theorem says t^(-1/3)."""
     for explorer in EXPLORERS:
@@ -137,6 +140,7 @@ def test_the_suboptimality_of_both_explorers_falls_faster_than_the_theorem_promi
         assert slope + ERRORS * error < -1 / 3
 
 
+@pytest.mark.thorough
 def test_no_explorer_has_a_suboptimality_without_the_noise_of_the_world():
     """Its root mean square is not below sigma/sqrt(t), which is all there is to feedback's."""
     sigma = problem().limits.sigma / np.sqrt(STEPS)

@@ -84,7 +84,7 @@ def test_the_error_is_a_certificate():
     found = shortest_paths(onward, arrival, first)
     taken = onward[found.choice].toarray()
     policy_steps = np.linalg.solve(np.eye(400) - taken, np.ones(400))
-    fewest = _value_iteration(arrival, onward.toarray(), mdp.pair_state, sweeps=10_000)
+    fewest = _value_iteration(arrival, onward, mdp.pair_state, sweeps=10_000)
     assert 0 < found.error <= solver.ENOUGH * 1.1
     assert (found.steps >= (1 - found.error) * policy_steps * (1 - 1e-9)).all()  # the solve's own rounding
     assert (found.steps <= (1 + found.error) * fewest * (1 + 1e-9)).all()

@@ -59,6 +59,7 @@ def uniform(mdp: MDP, rho: float) -> Coverage:
 # --- validity -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rho", tiered(RHOS, short=[2]))
 def test_the_bound_is_above_the_truth_no_more_often_than_promised(rho):
     """50 runs at delta = 0.2; a valid bound fails the test with probability 1e-6."""

@@ -90,6 +90,7 @@ def test_a_longer_run_begins_with_the_shorter_one(explorer):
 # --- comparisons ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_neither_workers_nor_the_order_of_the_question_change_a_comparison(tmp_path):
     asked = {"explorers": ["feedback", "tracking"], "num_steps": 200}
     one = rc.compare(["river_swim", "wheel"], seeds=[4, 1, 7], workers=1, **asked)

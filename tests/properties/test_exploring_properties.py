@@ -62,6 +62,7 @@ def test_a_seed_decides_everything(mdp, explorer, seed):
     assert one.last_states.tobytes() == two.last_states.tobytes()
 
 
+@pytest.mark.thorough
 @about("explore", "Learned")
 @few
 @given(

@@ -12,6 +12,8 @@ from read_pages import KINDS, Seen
 from chromium import measured, needs_browser, print_to, rendered, screenshot
 from rhocover.report.pages.visits import SHOWN
 
+pytestmark = pytest.mark.thorough  # every test starts a browser
+
 CONTRAST = """(() => {
   const parse = c => { const p = c.match(/[\\d.]+/g).map(Number); return p.length > 3 && p[3] === 0 ? null : p; };
   const light = c => c.slice(0, 3).map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)

@@ -66,6 +66,7 @@ def test_a_report_that_cannot_be_written_is_refused(rhocover, path, message):
     assert message in result.err
 
 
+@pytest.mark.thorough
 def test_a_report_may_lie_among_the_results_and_goes_with_them(rhocover):
     line = "explore river_swim --rho 2 --steps 200 --out run --report run/page.html"
     assert rhocover(line).code == 0

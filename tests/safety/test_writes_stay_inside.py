@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from rhocover.cli.app import app
-from tiers import tiered
 
 HERE = Path(__file__).parent
 COMPILED = re.compile(
@@ -73,7 +72,8 @@ def _is_beside(path: str, where: str) -> bool:
     return path == parent or re.fullmatch(hidden, path) is not None
 
 
-@pytest.mark.parametrize("kind", tiered(["verbs", "commands"]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["verbs", "commands"])
 def test_every_call_writes_below_the_place_it_was_given_and_nowhere_else(kind, tmp_path):
     """And begins no process, asks no network, and leaves nothing elsewhere that Python does not know of."""
     found, place = calls(kind, tmp_path)

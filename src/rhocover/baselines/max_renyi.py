@@ -41,13 +41,12 @@ from rhocover import checks
 from rhocover.baselines.state_marginal_matching import best_policy
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring.belief import Belief
-from rhocover.exploring.explorers import Block, State, initial_state
-from rhocover.exploring.worlds import SamplePolicy, Visits
+from rhocover.exploring.explorers import Block, CountsOnly, State
+from rhocover.exploring.worlds import SamplePolicy
 
 
 @dataclass(frozen=True)
-class MaxRenyi:
+class MaxRenyi(CountsOnly):
     """Frank-Wolfe in the world for H_alpha(d); `prior` is added to each pair's visits."""
 
     alpha: float = 0.5
@@ -67,17 +66,9 @@ class MaxRenyi:
         """The order of the coverage objective with the same optimum, at uniform weights."""
         return 1 - self.alpha
 
-    def init(self, belief: Belief) -> State:
-        """Returns the state before the first step."""
-        return initial_state(belief)
-
     def policy(self, state: State) -> Block:
         """Returns the best response to d^(alpha-1), for one episode."""
         return Block(SamplePolicy(best_policy(state.problem, self._reward(state))), self.episode_length)
-
-    def update(self, state: State, visits: Visits) -> State:
-        """Returns the state with the visits added."""
-        return state.after(visits)
 
     def _reward(self, state: State) -> FloatArray:
         """Returns d^(alpha-1) up to a factor, the largest entry 1, `[n]`."""

@@ -13,28 +13,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from rhocover.exploring.belief import Belief
-from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.explorers import Block, CountsOnly, State
 from rhocover.exploring.explorers.tracking import LONG
-from rhocover.exploring.worlds import SamplePolicy, Visits
+from rhocover.exploring.worlds import SamplePolicy
 
 
 @dataclass(frozen=True)
-class UniformRandom:
+class UniformRandom(CountsOnly):
     """Plays every action of a state equally often."""
 
     self_reliant: ClassVar[bool] = True
     keep_memory: ClassVar[bool] = True
     in_environments: ClassVar[bool] = True
 
-    def init(self, belief: Belief) -> State:
-        """Returns the state before the first step."""
-        return initial_state(belief)
-
     def policy(self, state: State) -> Block:
         """Returns the same block at any time; weights of one are normalised in each state."""
         return Block(SamplePolicy(np.ones(state.counts.size)), LONG, whole=True)
-
-    def update(self, state: State, visits: Visits) -> State:
-        """Returns the state with the visits added."""
-        return state.after(visits)

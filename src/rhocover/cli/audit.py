@@ -8,16 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rhocover.cli import options as o
+from rhocover.cli import outputs
 from rhocover.cli.output import json_text, print_json, print_message, print_result, waiting
-from rhocover.cli.outputs import (
-    Context,
-    Report,
-    check_free,
-    check_report,
-    format_command,
-    write_all,
-    write_report,
-)
 from rhocover.cli.parsing import Place, close, parse_place
 from rhocover.errors import InvalidArgumentError, RhocoverError
 
@@ -33,7 +25,7 @@ class RequirementError(RhocoverError):
 
 
 def audit(
-    context: Context,
+    context: outputs.Context,
     data: o.Data,
     rho: o.Order = 2.0,
     mu: o.DataWeights = "uniform",
@@ -52,7 +44,7 @@ def audit(
     thin: o.Thin = 5,
     json: o.Json = False,
     out: o.AuditOut = None,
-    report: Report = None,
+    report: outputs.Report = None,
     force: o.Force = False,
 ) -> None:
     """Says what a data set covers, how far that is from the best achievable, and what is thin in it.
@@ -71,8 +63,8 @@ def audit(
     from rhocover.datasets.reading import find_data
 
     _check_demands(require_worst_ratio)
-    page = check_report(report, force=force)
-    folder = None if out is None else check_free(out, [DOCUMENT, TABLES], force=force)
+    page = outputs.check_report(report, force=force)
+    folder = None if out is None else outputs.check_free(out, [DOCUMENT, TABLES], force=force)
     place = read_env(env, settings or [])
     model = place and place.make()
     asked = {
@@ -96,8 +88,10 @@ def audit(
     else:
         print_result(_table(found, thin, codes["states"] is not None and states is None))
     if folder is not None:
-        print_message(f"wrote {len(write_all(folder, _files(found, document), force=force))} files to {out}")
-    write_report(page, lambda: _page(found, format_command(context)), force=force)
+        print_message(
+            f"wrote {len(outputs.write_all(folder, _files(found, document), force=force))} files to {out}"
+        )
+    outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
     check_demands(found, require_worst_ratio, require_complete)
 
 

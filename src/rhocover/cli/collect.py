@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rhocover.cli import options as o
+from rhocover.cli import outputs
 from rhocover.cli.output import print_json, print_message, print_result, progress
-from rhocover.cli.outputs import Context, Report, check_report, claim_files, format_command, write_report
 from rhocover.cli.parsing import Place, close, parse_place
 from rhocover.collecting.storage import SETTINGS, is_ours
 from rhocover.datasets.minari.folders import NAMESPACE, check_id, is_of_data_set
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def collect(
-    context: Context,
+    context: outputs.Context,
     env: o.Environment,
     rho: o.Order,
     out: o.CollectOut,
@@ -56,7 +56,7 @@ def collect(
     dataset_id: o.DatasetId = None,
     thin: o.Thin = 5,
     json: o.Json = False,
-    report: Report = None,
+    report: outputs.Report = None,
     resume: o.Resume = False,
     force: o.ForceCollection = False,
 ) -> None:
@@ -88,7 +88,7 @@ def collect(
         raise InvalidArgumentError(
             "--resume goes on with what is in DIR, --force removes it. Pass one of them."
         )
-    page, folder = check_report(report, force=force), locate(out)
+    page, folder = outputs.check_report(report, force=force), locate(out)
     place = parse_place(env, settings or [], num_envs, max_episode_steps)
     until = {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}
     asked = {
@@ -111,7 +111,7 @@ def collect(
         close(world)
     words = _words(place, mu, states, actions, asked, until, delta)
     _finish(found, words, json, thin)
-    write_report(page, lambda: _page(found), force=force)
+    outputs.write_report(page, lambda: _page(found), force=force)
 
 
 def _collect(
@@ -132,7 +132,7 @@ def made_room(
         return
     _check_begin(world, asked)
 
-    with claim_files(out) as held:
+    with outputs.claim_files(out) as held:
         clear_collection(held, report)
         yield held
 
@@ -193,19 +193,19 @@ def _page(found: Collection) -> Page:
     return page_of_collection(found)
 
 
-def repeated(context: Context) -> str:
+def repeated(context: outputs.Context) -> str:
     """Returns the command that repeats this one, for the datasheet: the same wherever DIR is."""
-    return f"{format_command(context)} --out DIR"
+    return f"{outputs.format_command(context)} --out DIR"
 
 
 @contextmanager
-def hint_to_collect_on(context: Context, out: Location) -> Iterator[None]:
+def hint_to_collect_on(context: outputs.Context, out: Location) -> Iterator[None]:
     """Says on Ctrl-C how to go on, if there is something to go on with."""
     try:
         yield
     except KeyboardInterrupt:
         if (out.path / "collection.json").exists():
-            again = f"{format_command(context)} --out {shlex.quote(out.shown)} --resume"
+            again = f"{outputs.format_command(context)} --out {shlex.quote(out.shown)} --resume"
             print_message(f"What was done is kept. Go on with: {again}")
         raise
 

@@ -12,20 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rhocover._version import __version__
 from rhocover.cli import options as o
+from rhocover.cli import outputs
 from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
-from rhocover.cli.outputs import (
-    Context,
-    Report,
-    Writer,
-    can_write,
-    check_report,
-    claim_files,
-    clear,
-    format_command,
-    or_report,
-    write_all,
-    write_report,
-)
 from rhocover.cli.parsing import format_order, parse_model, parse_mu, parse_orders
 from rhocover.errors import InvalidArgumentError
 from rhocover.experiments import Comparison
@@ -42,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def compare(
-    context: Context,
+    context: outputs.Context,
     env: o.Envs = None,
     rho: o.Orders = None,
     explorer: o.Explorers = None,
@@ -61,7 +49,7 @@ def compare(
     json: o.Json = False,
     out: o.CompareOut = None,
     redraw: o.Redraw = None,
-    report: Report = None,
+    report: outputs.Report = None,
     force: o.ForceRun = False,
 ) -> None:
     """Runs several explorers with the same seeds and budgets, and shows what each of them reaches.
@@ -77,11 +65,11 @@ def compare(
     * `rhocover compare river_swim --model learned --steps 2000 --seeds 2`
     * `rhocover compare --redraw runs`
     """
-    page = check_report(report, force=force)
+    page = outputs.check_report(report, force=force)
     if redraw is not None:
         found = _redraw(redraw, bool(env) or out is not None or (force and report is None), json)
         again = shlex.join(["rhocover", "compare", "--redraw", str(redraw)])
-        write_report(page, lambda: _page(found, again), force=force)
+        outputs.write_report(page, lambda: _page(found, again), force=force)
         return
     from rhocover.experiments.compare import check_question
 
@@ -95,13 +83,13 @@ def compare(
     )  # fmt: skip
     if out is not None and force:
         check_question(**asked)  # nothing is removed for what could not be run
-    with claim_files(out) if out is not None else nullcontext() as held:
+    with outputs.claim_files(out) if out is not None else nullcontext() as held:
         if held is not None and force:
-            clear(held, or_report(is_ours, held, page))
+            outputs.clear(held, outputs.or_report(is_ours, held, page))
         with hint_to_compare_on(held), progress("runs") as bar:
             found = run_comparison(asked, workers, held, bar)
         _finish(found, json, held)
-    write_report(page, lambda: _page(found, format_command(context)), force=force)
+    outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
 
 
 def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
@@ -111,7 +99,7 @@ def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
         raise InvalidArgumentError("--redraw DIR runs nothing: it goes without ENV, --out and --force.")
     if not folder.is_dir():
         raise InvalidArgumentError.of("redraw", f": there is no folder {str(folder)!r}")
-    with claim_files(folder) as held:
+    with outputs.claim_files(folder) as held:
         found = Comparison.load(folder)
         _finish(found, json, held)
     return found
@@ -142,8 +130,8 @@ def _finish(found: Comparison, json: bool, out: Hold | None) -> None:
         print_json(comparison_document(found))
     else:
         print_result(*comparison_tables(found))
-    if out is not None and can_write(out):
-        write_all(out, comparison_files(found), force=True)
+    if out is not None and outputs.can_write(out):
+        outputs.write_all(out, comparison_files(found), force=True)
         print_message(f"pictures, compare.json and the numbers behind them are in {out.shown}")
 
 
@@ -199,16 +187,16 @@ def comparison_document(found: Comparison) -> dict[str, Any]:
     return {"rhocover": __version__, "parameters": dict(found.question), "rows": rows}
 
 
-def comparison_files(found: Comparison) -> dict[str, Writer]:
+def comparison_files(found: Comparison) -> dict[str, outputs.Writer]:
     """Returns the files to write by name: for each model and order three pictures, and the document."""
-    files: dict[str, Writer] = {DOCUMENT: partial(_write_document, found)}
+    files: dict[str, outputs.Writer] = {DOCUMENT: partial(_write_document, found)}
     for env in found.envs:
         for rho in found.orders:
             files |= cell_pictures(found, env, rho, f"{_file_name(env)}-rho-{format_order(rho)}.png")
     return files
 
 
-def cell_pictures(found: Comparison, env: str, rho: float, ending: str) -> dict[str, Writer]:
+def cell_pictures(found: Comparison, env: str, rho: float, ending: str) -> dict[str, outputs.Writer]:
     """Returns the pictures of one model and order by name."""
     figures = (
         partial(comparison_regret_figure, found, env, rho),

@@ -17,21 +17,8 @@ from typing import TYPE_CHECKING, Any
 from rhocover._version import __version__
 from rhocover.checks import FloatArray
 from rhocover.cli import options as o
+from rhocover.cli import outputs
 from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
-from rhocover.cli.outputs import (
-    Context,
-    Replace,
-    Report,
-    Writer,
-    can_write,
-    check_report,
-    claim_files,
-    clear,
-    format_command,
-    or_report,
-    write_all,
-    write_report,
-)
 from rhocover.cli.parsing import (
     close,
     parse_actions,
@@ -68,7 +55,7 @@ if TYPE_CHECKING:
 
 
 def explore(
-    context: Context,
+    context: outputs.Context,
     env: o.World,
     rho: o.Order,
     num_steps: o.Steps = 30_000,
@@ -92,7 +79,7 @@ def explore(
     delta: o.RunDelta = 0.05,
     json: o.Json = False,
     out: o.ExploreOut = None,
-    report: Report = None,
+    report: outputs.Report = None,
     force: o.ForceRun = False,
 ) -> None:
     """Acts in a model or an environment so that the visits themselves become the best coverage.
@@ -124,25 +111,25 @@ def explore(
          "restrict": restrict, "states": states, "actions": actions, "step_timeout": step_timeout},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
-    page = check_report(report, force=force)
+    page = outputs.check_report(report, force=force)
     if out is not None and force:
         asked.check()
-    with claim_files(out) if out is not None else nullcontext() as held:
+    with outputs.claim_files(out) if out is not None else nullcontext() as held:
         if held is not None and force:
-            clear(held, or_report(is_ours, held, page))
+            outputs.clear(held, outputs.or_report(is_ours, held, page))
         with hint_to_resume(held), progress(f"{explorer} on {env}") as bar:
             run = asked.run(held, bar)
         known = _finish(run, asked, json, held)
-    write_report(page, lambda: _page(run, known, format_command(context)), force=force)
+    outputs.write_report(page, lambda: _page(run, known, outputs.format_command(context)), force=force)
 
 
 def resume(
-    context: Context,
+    context: outputs.Context,
     folder: o.RunFolder,
     delta: o.StoredDoubt = None,
     json: o.Json = False,
-    report: Report = None,
-    force: Replace = False,
+    report: outputs.Report = None,
+    force: outputs.Replace = False,
 ) -> None:
     """Goes on with an interrupted run, as if it had never stopped.
 
@@ -154,13 +141,13 @@ def resume(
     """
     from rhocover import exploring
 
-    page = check_report(report, force=force)
+    page = outputs.check_report(report, force=force)
     asked = stored_request(folder, delta)
-    with claim_files(folder) as held:
+    with outputs.claim_files(folder) as held:
         with hint_to_resume(held), progress(f"going on with {folder}") as bar:
             run = exploring.resume(held, report=bar)
         known = _finish(run, asked, json, held)
-    write_report(page, lambda: _page(run, known, format_command(context)), force=force)
+    outputs.write_report(page, lambda: _page(run, known, outputs.format_command(context)), force=force)
 
 
 def _finish(run: Run, asked: ExploreRequest, json: bool, out: Hold | None) -> Knowledge:
@@ -173,8 +160,8 @@ def _finish(run: Run, asked: ExploreRequest, json: bool, out: Hold | None) -> Kn
         print_json(document)
     else:
         print_result(run_table(run, known, asked.settings.spec))
-    if out is not None and can_write(out):
-        write_all(out, run_files(run, asked, document), force=True)
+    if out is not None and outputs.can_write(out):
+        outputs.write_all(out, run_files(run, asked, document), force=True)
         print_message(f"pictures, explore.json and the run itself are in {out.shown}")
     return known
 
@@ -281,7 +268,7 @@ def is_ours(name: str) -> bool:
     return name in (*OURS, DOCUMENT, *PICTURES)
 
 
-def run_files(run: Run, asked: ExploreRequest, document: dict[str, Any]) -> dict[str, Writer]:
+def run_files(run: Run, asked: ExploreRequest, document: dict[str, Any]) -> dict[str, outputs.Writer]:
     """Returns the files to write by name; `document` is that of the run."""
     name = as_text(run.mdp.name or "the model")
     figures: dict[str, Callable[[], Figure]] = {
@@ -291,7 +278,7 @@ def run_files(run: Run, asked: ExploreRequest, document: dict[str, Any]) -> dict
     }
     if run.num_steps <= LONGEST_SNAPSHOTS:
         figures["snapshots.png"] = partial(_snapshots, run, asked.settings)
-    files: dict[str, Writer] = {DOCUMENT: partial(_write_document, document)}
+    files: dict[str, outputs.Writer] = {DOCUMENT: partial(_write_document, document)}
     return files | {picture: partial(_draw, make) for picture, make in figures.items()}
 
 

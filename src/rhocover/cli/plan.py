@@ -13,17 +13,8 @@ import numpy as np
 from rhocover._version import __version__
 from rhocover.checks import FloatArray
 from rhocover.cli import options as o
+from rhocover.cli import outputs
 from rhocover.cli.output import json_text, plan_table, print_json, print_message, print_result
-from rhocover.cli.outputs import (
-    Context,
-    Report,
-    Writer,
-    check_free,
-    check_report,
-    format_command,
-    write_all,
-    write_report,
-)
 from rhocover.cli.parsing import format_order, parse_model, parse_orders, parse_weights
 from rhocover.errors import InvalidArgumentError, NotConvergedError
 from rhocover.files import write_atomically
@@ -38,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    context: Context,
+    context: outputs.Context,
     env: o.Env,
     rho: o.Rho,
     mu: o.Mu = "uniform",
@@ -54,7 +45,7 @@ def plan(
     time_limit: o.TimeLimit = None,
     json: o.Json = False,
     out: o.Out = None,
-    report: Report = None,
+    report: outputs.Report = None,
     force: o.Force = False,
 ) -> None:
     """Finds the policy whose visits cover the weights best, and proves how good it is.
@@ -76,8 +67,8 @@ def plan(
         {"discount": discount, "horizon": horizon, "start": start, "eta": eta, "restrict": restrict,
          "method": method, "tol": tol, "max_steps": max_steps, "time_limit": time_limit},
     )  # fmt: skip
-    page = check_report(report, force=force)
-    folder = None if out is None else check_free(out, plan_files(request), force=force)
+    page = outputs.check_report(report, force=force)
+    folder = None if out is None else outputs.check_free(out, plan_files(request), force=force)
     plans = request.solve()
     if json:
         print_json(request.document(plans))
@@ -85,9 +76,11 @@ def plan(
         print_result(plan_table(request.title, plans))
     if folder is not None:
         print_message(
-            f"wrote {len(write_all(folder, plan_files(request, plans), force=force))} files to {out}"
+            f"wrote {len(outputs.write_all(folder, plan_files(request, plans), force=force))} files to {out}"
         )
-    write_report(page, lambda: _page(plans, discount, horizon, format_command(context)), force=force)
+    outputs.write_report(
+        page, lambda: _page(plans, discount, horizon, outputs.format_command(context)), force=force
+    )
     _check_converged(plans)
 
 
@@ -213,9 +206,9 @@ def read_request(
     return Request(mdp, orders, parse_weights(mu, mdp), arguments, words)
 
 
-def plan_files(request: Request, plans: Sequence[Plan] = ()) -> dict[str, Writer]:
+def plan_files(request: Request, plans: Sequence[Plan] = ()) -> dict[str, outputs.Writer]:
     """Returns the files to write by name; the names are known before there are plans."""
-    files: dict[str, Writer] = {}
+    files: dict[str, outputs.Writer] = {}
     name = as_text(request.mdp.name or "the model")
     step = "" if request.arguments["horizon"] is None else ", worst step"
     for k, text in enumerate(map(format_order, request.orders)):

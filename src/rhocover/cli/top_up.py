@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from rhocover.cli import options as o
+from rhocover.cli import outputs
 from rhocover.cli.audit import read_codes, read_env
 from rhocover.cli.collect import hint_to_collect_on, made_room, repeated
 from rhocover.cli.output import print_json, print_message, print_result, progress, waiting
-from rhocover.cli.outputs import Context, Report, check_files, check_report, format_command, write_report
 from rhocover.cli.parsing import Place, close
 from rhocover.collecting import TopUp
 from rhocover.errors import InvalidArgumentError
@@ -44,7 +44,7 @@ Steps = Annotated[
 
 
 def top_up(
-    context: Context,
+    context: outputs.Context,
     data: o.Data,
     num_steps: Steps,
     rho: o.Order = 2.0,
@@ -64,7 +64,7 @@ def top_up(
     json: o.Json = False,
     policy: o.Policy = None,
     out: o.MoreOut = None,
-    report: Report = None,
+    report: outputs.Report = None,
     resume: o.Resume = False,
     force: o.ForceCollection = False,
 ) -> None:
@@ -83,7 +83,7 @@ def top_up(
     from rhocover.datasets.reading import find_data
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
-    page, table = check_report(report, force=force), check_policy(policy, force=force)
+    page, table = outputs.check_report(report, force=force), check_policy(policy, force=force)
     folder = None if out is None else locate(out)
     place = read_env(env, settings or [], max_episode_steps)
     asked = {
@@ -111,7 +111,7 @@ def top_up(
         **{name: asked[name] for name in ("num_steps", "rho", "seed", "dataset_id", "model")},
     }  # fmt: skip
     _finish(found, words, json, thin, table, force)
-    write_report(page, lambda: _page(found, format_command(context)), force=force)
+    outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
 
 
 def _check_goal(out: Path | None, *, resume: bool, force: bool, dataset_id: str | None) -> None:
@@ -216,14 +216,14 @@ def check_policy(policy: Path | None, *, force: bool) -> Location | None:
     place, path = locate(policy, "policy", "file"), policy
     if path.suffix.lower() not in ENDINGS:
         raise InvalidArgumentError(f"--policy must end in {' or '.join(ENDINGS)}, got {str(path)!r}.")
-    check_files(path.parent, [path.name], force=force)
+    outputs.check_files(path.parent, [path.name], force=force)
     return place
 
 
 def write_policy(found: TopUp, place: Location, *, force: bool) -> None:
     """Writes the policy, whole or not at all: rows are states in the order of the data's keys."""
     path = place.path
-    check_files(path.parent, [path.name], force=force)  # again: others may have been faster
+    outputs.check_files(path.parent, [path.name], force=force)  # again: others may have been faster
     remove_left(path.parent, is_called(path))
     tally = found.before.tally
     names = [tally.state_name(state) for state in range(tally.num_states)]

@@ -23,8 +23,7 @@ from rhocover.experiments.reproducing.reproduction import (
     Report,
     ReproducedRow,
     Reproduction,
-    estimates,
-    run_jobs,
+    estimate_cells,
 )
 from rhocover.exploring.explorers.algorithm1 import Algorithm1, Constant, Quadratic
 from rhocover.exploring.explorers.feedback import Feedback
@@ -84,8 +83,7 @@ def peers_worst_ratio(
 ) -> Reproduction:
     """Returns the worst pair's shortfall for each system on two models."""
     cells = [(env, label) for env in ENVS for label in ENTRIES]
-    jobs = [make_job(env, label, num_steps, seed) for env, label in cells for seed in seeds]
-    found = dict(zip(cells, estimates(jobs, run_jobs(jobs, workers, report)), strict=True))
+    found = estimate_cells(cells, make_job, num_steps, seeds, workers, report)
     other = "" if num_steps == NUM_STEPS else f" {OTHER_BUDGET}"
     return Reproduction(
         name=NAME,

@@ -260,6 +260,19 @@ def run_jobs(jobs: Sequence[Job], workers: int | None, report: Report | None) ->
     return [found[k] for k in range(len(jobs))]
 
 
+def estimate_cells(
+    cells: Sequence[tuple[str, str]],
+    make_job: Callable[..., Job],
+    num_steps: int,
+    seeds: Sequence[int],
+    workers: int | None,
+    report: Report | None,
+) -> dict[tuple[str, str], MeanEstimate]:
+    """Returns mean and standard error over the seeds for each (model, label)."""
+    jobs = [make_job(*cell, num_steps, seed) for cell in cells for seed in seeds]
+    return dict(zip(cells, estimates(jobs, run_jobs(jobs, workers, report)), strict=True))
+
+
 def estimates(jobs: Sequence[Job], numbers: Sequence[FloatArray]) -> list[MeanEstimate]:
     """Returns mean and standard error over the seeds, for jobs that have one number and differ in seed.
 

@@ -40,8 +40,7 @@ from rhocover.experiments.reproducing.reproduction import (
     Report,
     ReproducedRow,
     Reproduction,
-    estimates,
-    run_jobs,
+    estimate_cells,
 )
 from rhocover.exploring.explorers.feedback import Feedback
 from rhocover.mdp import MDP
@@ -107,9 +106,8 @@ def tarbouriech2020(
 ) -> Reproduction:
     """Returns the errors of five explorers on two models beside the published ones."""
     cells = [(env, label) for env in ENVS for label in EXPLORERS]
-    jobs = [make_job(env, label, num_steps, seed) for env, label in cells for seed in seeds]
-    found = estimates(jobs, run_jobs(jobs, workers, report))
-    rows = tuple(make_row(*cell, ours, num_steps) for cell, ours in zip(cells, found, strict=True))
+    found = estimate_cells(cells, make_job, num_steps, seeds, workers, report)
+    rows = tuple(make_row(*cell, ours, num_steps) for cell, ours in found.items())
     other = "" if num_steps == NUM_STEPS else f" {OTHER_BUDGET}"
     return Reproduction(
         name=NAME,

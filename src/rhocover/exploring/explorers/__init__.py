@@ -75,6 +75,18 @@ class Explorer(Protocol):
         ...
 
 
+class CountsOnly:
+    """The `init` and `update` of an explorer that remembers nothing but the visits."""
+
+    def init(self, belief: Belief) -> State:
+        """Returns the state before the first step."""
+        return initial_state(belief)
+
+    def update(self, state: State, visits: Visits) -> State:
+        """Returns the state with the visits added."""
+        return state.after(visits)
+
+
 def renewed(explorer: Explorer, state: State) -> State:
     """Returns the state with its belief's new problem, over other pairs perhaps.
 

@@ -10,27 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rhocover.exploring.belief import Belief
-from rhocover.exploring.explorers import Block, State, initial_state
+from rhocover.exploring.explorers import Block, CountsOnly, State
 from rhocover.exploring.problem import positive_shares
-from rhocover.exploring.worlds import LowestScore, Visits
+from rhocover.exploring.worlds import LowestScore
 
 LONG = 1 << 24  # steps of a block: nothing changes between blocks
 
 
 @dataclass(frozen=True)
-class Tracking:
+class Tracking(CountsOnly):
     """Keeps the counts of a state's actions in proportion to the best plan."""
-
-    def init(self, belief: Belief) -> State:
-        """Returns the state before the first step."""
-        return initial_state(belief)
 
     def policy(self, state: State) -> Block:
         """Returns the rule with the counts so far as its base."""
         base, nothing = state.counts + state.problem.idle, np.zeros(state.counts.size)
         return Block(LowestScore(base, nothing, 1 / positive_shares(state.problem.d_star)), LONG)
-
-    def update(self, state: State, visits: Visits) -> State:
-        """Returns the state with the visits added."""
-        return state.after(visits)

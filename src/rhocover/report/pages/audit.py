@@ -19,26 +19,9 @@ from rhocover.datasets.tally import Tally
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.layout import Layout
 from rhocover.mdp import MDP
+from rhocover.report import pages
 from rhocover.report.figures.lines import curve_of
 from rhocover.report.figures.over_time import worst_ratio_figure
-from rhocover.report.pages import (
-    KeyNumber,
-    Page,
-    Picture,
-    Section,
-    Table,
-    Tone,
-    Verdict,
-    certified_words,
-    glossary_section,
-    order_words,
-    ratio_words,
-    section,
-    sections,
-    settings_section,
-    small_words,
-    weights_words,
-)
 from rhocover.report.pages.visits import PairShares, discovery_figure, least_section, visits_section
 
 NEAR = 1.1  # a worst ratio within this factor of the best plan's is as good as it gets
@@ -49,24 +32,25 @@ WORST = (
 )
 
 
-def page_of_audit(audit: Audit, *, command: str = "") -> Page:
+def page_of_audit(audit: Audit, *, command: str = "") -> pages.Page:
     """Returns the page of an audit."""
     seen = visits_of_audit(audit)
     shares = {"in the data": audit.occupancy}
     if audit.best_occupancy is not None:
         shares["best plan" if audit.is_best_of_all else "best of what was seen"] = audit.best_occupancy
-    return Page(
+    return pages.Page(
         "An audit of a data set",
-        f"{audit.tally.source}, rho = {order_words(audit.rho)}",
-        Verdict(audit.verdict, *_word(audit)),
+        f"{audit.tally.source}, rho = {pages.order_words(audit.rho)}",
+        pages.Verdict(audit.verdict, *_word(audit)),
         _numbers(audit),
-        sections(
+        pages.sections(
             visits_section("Where the visits went, and where they should be", seen, shares),
             least_section(seen),
             _time_section(audit),
             _doubt_section(audit),
-            settings_section(_entries(audit), command),
-            glossary_section("pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap",
+            pages.settings_section(_entries(audit), command),
+            pages.glossary_section(
+                "pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap",
                              "plan"),
         ),
     )  # fmt: skip
@@ -103,7 +87,7 @@ def canvas_of(tally: Tally, layout: Layout | None, kept: BoolArray) -> MDP:
     )  # fmt: skip
 
 
-def _word(audit: Audit) -> tuple[str, Tone]:
+def _word(audit: Audit) -> tuple[str, pages.Tone]:
     if not audit.is_complete:
         return "Coverage is incomplete", "poor"
     if audit.worst_ratio <= NEAR * audit.best_worst_ratio:
@@ -111,24 +95,24 @@ def _word(audit: Audit) -> tuple[str, Tone]:
     return "Covered, but unevenly", "fair"
 
 
-def _numbers(audit: Audit) -> tuple[KeyNumber, ...]:
-    covered = KeyNumber(
+def _numbers(audit: Audit) -> tuple[pages.KeyNumber, ...]:
+    covered = pages.KeyNumber(
         audit.coverage_text.removesuffix(" pairs"), "pairs covered", "Of those that matter, visited at all."
     )
-    steps = KeyNumber(f"{audit.tally.num_steps:,}", "steps", _episodes(audit.tally))
+    steps = pages.KeyNumber(f"{audit.tally.num_steps:,}", "steps", _episodes(audit.tally))
     if not audit.is_complete:
-        among = KeyNumber(
-            ratio_words(audit.visited_worst_ratio), "worst ratio of the visited",
+        among = pages.KeyNumber(
+            pages.ratio_words(audit.visited_worst_ratio), "worst ratio of the visited",
             "The factor by which the worst-served pair falls short, pairs without a visit left out.",
         )  # fmt: skip
         return covered, among, steps
-    worst, best = ratio_words(audit.worst_ratio), audit.best_worst_ratio
-    possible = "" if math.isnan(best) else f" The best plan: 1/{ratio_words(best)}."
+    worst, best = pages.ratio_words(audit.worst_ratio), audit.best_worst_ratio
+    possible = "" if math.isnan(best) else f" The best plan: 1/{pages.ratio_words(best)}."
     model = "of the model" if audit.is_exact else "in what the data shows"
     return (
         covered,
-        KeyNumber(worst, "worst ratio", f"The worst-served pair has 1/{worst} of its share.{possible}"),
-        KeyNumber(small_words(audit.gap), "gap to the best",
+        pages.KeyNumber(worst, "worst ratio", f"The worst-served pair has 1/{worst} of its share.{possible}"),
+        pages.KeyNumber(pages.small_words(audit.gap), "gap to the best",
                   f"Nats of divergence above the best policy {model}; {_good(audit.gap)}."),
         steps,
     )  # fmt: skip
@@ -143,7 +127,7 @@ def _episodes(tally: Tally) -> str:
     return f"{many}, {tally.num_truncated:,} of them cut short." if tally.num_truncated else f"{many}."
 
 
-def _time_section(audit: Audit) -> Section | None:
+def _time_section(audit: Audit) -> pages.Section | None:
     """Returns coverage as the data goes on, where it is known in which order that happened."""
     steps, visited, worst = _progress(audit)
     if len(steps) < FEWEST:
@@ -151,7 +135,7 @@ def _time_section(audit: Audit) -> Section | None:
     found = discovery_figure(steps, visited, audit.num_pairs)
     caption = "How many of the pairs that matter had been visited at all, as the data goes on."
     alt = f"A curve that ends at {audit.coverage_text}."
-    return section("Over time", Picture(found, caption, alt), _ratio_picture(audit, steps, worst))
+    return pages.section("Over time", pages.Picture(found, caption, alt), _ratio_picture(audit, steps, worst))
 
 
 def _progress(audit: Audit) -> tuple[IntArray, IntArray, FloatArray]:
@@ -178,18 +162,18 @@ def _stretches(tally: Tally) -> Iterator[IntArray]:
     yield tally.counts.ravel()
 
 
-def _ratio_picture(audit: Audit, steps: IntArray, worst: FloatArray) -> Picture | None:
+def _ratio_picture(audit: Audit, steps: IntArray, worst: FloatArray) -> pages.Picture | None:
     if not audit.is_complete:
         return None
     figure = worst_ratio_figure({"the data": curve_of(steps, worst)}, best=audit.best_worst_ratio)
-    end = ratio_words(audit.worst_ratio)
-    return Picture(figure, WORST, f"A curve that ends at a worst ratio of {end}.")
+    end = pages.ratio_words(audit.worst_ratio)
+    return pages.Picture(figure, WORST, f"A curve that ends at a worst ratio of {end}.")
 
 
-def _doubt_section(audit: Audit) -> Section:
+def _doubt_section(audit: Audit) -> pages.Section:
     jumps, certificate = audit.tally.num_jumps, audit.certificate
     seen = "The model was not given: the best policy is that of what the data shows."
-    return section(
+    return pages.section(
         "How sure this is",
         "" if audit.is_exact else seen,
         None if certificate is None else _gaps(certificate, audit.is_exact),
@@ -200,14 +184,15 @@ def _doubt_section(audit: Audit) -> Section:
     )
 
 
-def _gaps(certificate: Certificate, is_exact: bool) -> Table:
+def _gaps(certificate: Certificate, is_exact: bool) -> pages.Table:
     caption = "How far the divergence of the data is above that of the best policy."
     first = "computed from the model" if is_exact else "estimated"
     sure = "certain" if is_exact else f"certain with probability {1 - certificate.delta:g}"
     rows = (
-        (first, small_words(certificate.plug_in_gap)), (f"{sure}: at most", certified_words(certificate)),
+        (first, pages.small_words(certificate.plug_in_gap)),
+        (f"{sure}: at most", pages.certified_words(certificate)),
     )  # fmt: skip
-    return Table(caption, ("gap to the best", "nats"), rows)
+    return pages.Table(caption, ("gap to the best", "nats"), rows)
 
 
 def _condition(certificate: Certificate) -> str:
@@ -230,8 +215,8 @@ def _entries(audit: Audit) -> list[tuple[str, str]]:
     return [
         ("data", tally.source),
         ("states and actions", f"{_states(audit)} met, {tally.num_actions:,} actions"),
-        ("rho", order_words(audit.rho)),
-        ("weights mu", weights_words(audit.weights)),
+        ("rho", pages.order_words(audit.rho)),
+        ("weights mu", pages.weights_words(audit.weights)),
         ("best policy of", "the model that was given" if audit.is_exact else "the model that the data shows"),
         ("steps", f"{tally.num_steps:,}"),
     ]

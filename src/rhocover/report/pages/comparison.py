@@ -11,23 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rhocover.exploring.runs.result import regret_column
+from rhocover.report import pages
 from rhocover.report.figures.over_time import regret_figure, worst_ratio_figure
-from rhocover.report.pages import (
-    KeyNumber,
-    Page,
-    Picture,
-    Section,
-    Table,
-    Verdict,
-    glossary_section,
-    order_words,
-    plain_settings,
-    ratio_words,
-    section,
-    sections,
-    settings_section,
-    share_words,
-)
 
 if TYPE_CHECKING:
     from rhocover.experiments import Comparison
@@ -43,22 +28,22 @@ UNRANKED = "No explorer saw every pair in every run: none can be ranked."
 REGRET = "What better acting could have saved with the same luck: lower is better."
 
 
-def page_of_comparison(found: Comparison, *, command: str = "") -> Page:
+def page_of_comparison(found: Comparison, *, command: str = "") -> pages.Page:
     """Returns the page of a comparison, with a section for each model and rho."""
     rows = found.table()
     cells = [
         [row for row in rows if (row.env, row.rho) == cell]
         for cell in dict.fromkeys((row.env, row.rho) for row in rows)
     ]
-    return Page(
+    return pages.Page(
         "A comparison of explorers",
         f"{len(found.explorers)} explorers on {', '.join(found.envs)}",
         _verdict(cells, found),
         _numbers(cells, found),
-        sections(
+        pages.sections(
             *(_cell_section(cell, found, is_drawn=k < MOST_DRAWN) for k, cell in enumerate(cells)),
-            settings_section(_entries(found), command),
-            glossary_section("pair", "mu", "rho", "worst ratio", "regret", "limit", "plan", "seed"),
+            pages.settings_section(_entries(found), command),
+            pages.glossary_section("pair", "mu", "rho", "worst ratio", "regret", "limit", "plan", "seed"),
         ),
     )
 
@@ -75,18 +60,18 @@ def is_ahead(first: Row, second: Row) -> bool:
     return second.regret.mean - first.regret.mean > SURE * spread
 
 
-def _verdict(cells: Sequence[Sequence[Row]], found: Comparison) -> Verdict:
+def _verdict(cells: Sequence[Sequence[Row]], found: Comparison) -> pages.Verdict:
     ranked = [leaders(cell) for cell in cells]
     if not any(ranked):
-        return Verdict(UNRANKED, "No ranking", "poor")
+        return pages.Verdict(UNRANKED, "No ranking", "poor")
     names = [rows[0].explorer if rows else "nobody" for rows in ranked]
     clear = [len(rows) > 1 and is_ahead(*rows[:2]) for rows in ranked]
     is_one = len(set(names)) == 1
     word = f"{names[0]} leads" if is_one else "No single winner"
     tone = "good" if is_one and all(clear) else "fair"
     if len(cells) == 1:
-        return Verdict(_lead(cells[0]), word, tone)
-    return Verdict(f"{_wins(names)}. {_clarity(clear, len(found.seeds))}.", word, tone)
+        return pages.Verdict(_lead(cells[0]), word, tone)
+    return pages.Verdict(f"{_wins(names)}. {_clarity(clear, len(found.seeds))}.", word, tone)
 
 
 def _wins(names: Sequence[str]) -> str:
@@ -114,7 +99,7 @@ def _lead(rows: Sequence[Row]) -> str:
     if not ranked:
         return UNRANKED
     first = ranked[0]
-    worst, best = ratio_words(first.worst_ratio.mean), ratio_words(first.best_worst_ratio)
+    worst, best = pages.ratio_words(first.worst_ratio.mean), pages.ratio_words(first.best_worst_ratio)
     return (
         f"{first.explorer} has the least regret{_distance(ranked)}. Its worst-served pair has 1/{worst} of "
         f"its share, where the best plan gives 1/{best}."
@@ -130,39 +115,39 @@ def _distance(ranked: Sequence[Row]) -> str:
         return f", with a lead over {second.explorer} that chance explains as well"
     if first.regret.mean <= 0:
         return f": none that could be measured. {second.explorer} comes next"
-    factor = ratio_words(second.regret.mean / first.regret.mean)
+    factor = pages.ratio_words(second.regret.mean / first.regret.mean)
     return f", {factor} times less than {second.explorer}, which comes next"
 
 
-def _numbers(cells: Sequence[Sequence[Row]], found: Comparison) -> tuple[KeyNumber, ...]:
+def _numbers(cells: Sequence[Sequence[Row]], found: Comparison) -> tuple[pages.KeyNumber, ...]:
     rows = [row for cell in cells for row in cell]
     ranked = leaders(cells[0])
     lost = sum(row.num_incomplete for row in rows)
     total = len(rows) * len(found.seeds)
     numbers = [
-        KeyNumber(share_words(1 - lost / total), "runs with complete coverage",
+        pages.KeyNumber(pages.share_words(1 - lost / total), "runs with complete coverage",
                   f"{total - lost:,} of {total:,} runs visited every pair that matters."),
-        KeyNumber(f"{len(found.seeds):,}", "seeds", "Runs for each explorer, the same luck for all of them."),
-        KeyNumber(f"{found.num_steps:,}", "steps", "Actions taken in each run."),
+        pages.KeyNumber(f"{len(found.seeds):,}", "seeds", "Of each explorer, the same for all."),
+        pages.KeyNumber(f"{found.num_steps:,}", "steps", "Actions taken in each run."),
     ]  # fmt: skip
     if len(cells) == 1 and ranked:
-        worst = KeyNumber(
-            ratio_words(ranked[0].worst_ratio.mean), f"worst ratio of {ranked[0].explorer}",
-            f"The mean over the seeds; the best plan has {ratio_words(ranked[0].best_worst_ratio)}.",
+        worst = pages.KeyNumber(
+            pages.ratio_words(ranked[0].worst_ratio.mean), f"worst ratio of {ranked[0].explorer}",
+            f"The mean over the seeds; the best plan has {pages.ratio_words(ranked[0].best_worst_ratio)}.",
         )  # fmt: skip
         numbers.insert(0, worst)
     return tuple(numbers)
 
 
-def _cell_section(rows: Sequence[Row], found: Comparison, *, is_drawn: bool) -> Section:
+def _cell_section(rows: Sequence[Row], found: Comparison, *, is_drawn: bool) -> pages.Section:
     env, rho = rows[0].env, rows[0].rho
     pictures = (
         _pictures(rows, found) if is_drawn else [f"Pictures are drawn for the first {MOST_DRAWN} only."]
     )
-    return section(f"{env}, rho = {order_words(rho)}", _lead(rows), _table(rows), *pictures)
+    return pages.section(f"{env}, rho = {pages.order_words(rho)}", _lead(rows), _table(rows), *pictures)
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def _table(rows: Sequence[Row]) -> pages.Table:
     unit = "" if rows[0].regret_unit == "U" else ", nats"
     ranked = [*leaders(rows), *(row for row in rows if row not in leaders(rows))]
     body = [
@@ -176,7 +161,7 @@ def _table(rows: Sequence[Row]) -> Table:
         "every run there is no mean."
     )
     headings = ("explorer", "worst ratio", f"regret{unit}", "runs that saw every pair")
-    return Table(caption, headings, (*body, possible))
+    return pages.Table(caption, headings, (*body, possible))
 
 
 def _spread(estimate: MeanEstimate, form: str) -> str:
@@ -186,7 +171,7 @@ def _spread(estimate: MeanEstimate, form: str) -> str:
     return f"{estimate.mean:{form}}" + ("" if math.isnan(error) else f" ± {error:.1g}")
 
 
-def _pictures(rows: Sequence[Row], found: Comparison) -> list[Picture]:
+def _pictures(rows: Sequence[Row], found: Comparison) -> list[pages.Picture]:
     env, rho = rows[0].env, rows[0].rho
     column = regret_column(rho)
     in_nats = column != "regret"
@@ -199,20 +184,23 @@ def _pictures(rows: Sequence[Row], found: Comparison) -> list[Picture]:
         theorem_for=theorem[0] if theorem else None,
     )
     alt = f"over {found.num_steps:,} steps, a line for each explorer. The table has where they end."
-    return [Picture(worst, WORST, f"The worst ratio {alt}"), Picture(regret, REGRET, f"The regret {alt}")]
+    return [
+        pages.Picture(worst, WORST, f"The worst ratio {alt}"),
+        pages.Picture(regret, REGRET, f"The regret {alt}"),
+    ]
 
 
 def _entries(found: Comparison) -> list[tuple[str, str]]:
     first, *others = found.seeds
     documents = found.question["explorer_settings"]
     settings = (
-        f"{name}: {plain_settings((document or {}).get('settings'))}"
+        f"{name}: {pages.plain_settings((document or {}).get('settings'))}"
         for name, document in zip(found.explorers, documents, strict=True)
         if document and document.get("settings")
     )
     return [
         ("models", ", ".join(found.envs)),
-        ("rho", ", ".join(map(order_words, found.orders))),
+        ("rho", ", ".join(map(pages.order_words, found.orders))),
         ("explorers", ", ".join(found.explorers)),
         ("their settings", "; ".join(settings)),
         ("conditions", found.conditions),

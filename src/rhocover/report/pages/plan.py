@@ -13,25 +13,8 @@ import numpy as np
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.planning.planner import Plan, missed_plans
+from rhocover.report import pages
 from rhocover.report.figures import frontier_figure
-from rhocover.report.pages import (
-    KeyNumber,
-    Page,
-    Picture,
-    Section,
-    Table,
-    Verdict,
-    fraction_words,
-    glossary_section,
-    model_entries,
-    order_words,
-    ratio_words,
-    section,
-    sections,
-    settings_section,
-    small_words,
-    weights_words,
-)
 from rhocover.report.pages.visits import PairShares, least_section, visits_section
 
 MOST_MAPS = 5  # of plans; with what was asked for there are six
@@ -39,7 +22,7 @@ LEAST_FRONTIER = 3  # fewer points are not a curve
 MATCHED = 1.0005  # a worst ratio below this is 1.00 as it is written
 
 
-def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", command: str = "") -> Page:
+def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", command: str = "") -> pages.Page:
     """Returns the page of plans for one model; `visits` says which count, `command` how to get it again."""
     if not plans:
         raise InvalidArgumentError.of("plans", "must hold at least one plan", "none")
@@ -47,24 +30,24 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", com
     main = plans[-1]
     seen = visits_of_plan(main)
     name = main.mdp.name or "the model"
-    orders = ", ".join(order_words(plan.rho) for plan in plans)
-    shares = {f"rho = {order_words(plan.rho)}": plan.occupancy for plan in _mapped(plans)}
-    where = f" at rho = {order_words(main.rho)}" if len(plans) > 1 else ""
+    orders = ", ".join(pages.order_words(plan.rho) for plan in plans)
+    shares = {f"rho = {pages.order_words(plan.rho)}": plan.occupancy for plan in _mapped(plans)}
+    where = f" at rho = {pages.order_words(main.rho)}" if len(plans) > 1 else ""
     entries = [
-        *model_entries(main.mdp), ("rho", orders), ("weights mu", weights_words(main.weights)),
+        *pages.model_entries(main.mdp), ("rho", orders), ("weights mu", pages.weights_words(main.weights)),
         ("visits that count", visits), ("dropped", main.restriction), ("method", main.method),
     ]  # fmt: skip
-    return Page(
+    return pages.Page(
         "The best coverage that is possible",
         f"{name}, rho = {orders}",
         _verdict(plans, seen),
         _numbers(plans, seen),
-        sections(
+        pages.sections(
             visits_section("Where the visits go, and where they should be", seen, shares),
             least_section(seen, where),
             _frontier_section(plans),
-            settings_section(entries, command),
-            glossary_section(
+            pages.settings_section(entries, command),
+            pages.glossary_section(
                 "pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap", "plan"
             ),
         ),
@@ -84,35 +67,36 @@ def counted_visits(discount: float | None = None, horizon: int | None = None) ->
     return "long-run visits" if discount is None else f"visits discounted by {discount:g}"
 
 
-def _verdict(plans: Sequence[Plan], seen: PairShares) -> Verdict:
+def _verdict(plans: Sequence[Plan], seen: PairShares) -> pages.Verdict:
     main = plans[-1]
     if missed := missed_plans(plans):
         worst = missed[0]
-        return Verdict(
-            f"{len(missed)} of {len(plans)} plans missed the tolerance: at rho = {order_words(worst.rho)} "
-            f"{worst.status.value}. What was reached is shown, and is at most {small_words(worst.gap)} nats "
+        return pages.Verdict(
+            f"{len(missed)} of {len(plans)} plans missed the tolerance: at rho = "
+            f"{pages.order_words(worst.rho)} "
+            f"{worst.status.value}. What was reached is shown, and is at most "
+            f"{pages.small_words(worst.gap)} nats "
             "from the best.",
             "Not solved", "poor",
         )  # fmt: skip
     if main.worst_ratio < MATCHED:
-        return Verdict(
+        return pages.Verdict(
             "The visits can be exactly what was asked for: every pair gets its share.", "A match", "good"
         )
-    return Verdict(f"{_shortfall(plans, seen)} {_proof(plans)}", "Solved, with proof", "good")
+    return pages.Verdict(f"{_shortfall(plans, seen)} {_proof(plans)}", "Solved, with proof", "good")
 
 
 def _shortfall(plans: Sequence[Plan], seen: PairShares) -> str:
     first, main = plans[0], plans[-1]
     text = (
         "No way of acting gives every pair what was asked for. At rho = "
-        f"{order_words(main.rho)} the best one leaves {seen.least_covered} with "
-        f"{fraction_words(main.worst_ratio)}, and no pair with less"
+        f"{pages.order_words(main.rho)} the best one leaves {seen.least_covered} with "
+        f"{pages.fraction_words(main.worst_ratio)}, and no pair with less"
     )
     if len(plans) == 1 or first.worst_ratio < 1.005 * main.worst_ratio:
         return f"{text}."
-    return (
-        f"{text}; at rho = {order_words(first.rho)} the worst pair has {fraction_words(first.worst_ratio)}."
-    )
+    worst = pages.fraction_words(first.worst_ratio)
+    return f"{text}; at rho = {pages.order_words(first.rho)} the worst pair has {worst}."
 
 
 def _proof(plans: Sequence[Plan]) -> str:
@@ -121,23 +105,24 @@ def _proof(plans: Sequence[Plan]) -> str:
 
 
 def _at_most(gap: float) -> str:
-    return small_words(gap).removeprefix("< ")
+    return pages.small_words(gap).removeprefix("< ")
 
 
-def _numbers(plans: Sequence[Plan], seen: PairShares) -> tuple[KeyNumber, ...]:
+def _numbers(plans: Sequence[Plan], seen: PairShares) -> tuple[pages.KeyNumber, ...]:
     main = plans[-1]
     gap = max(plan.gap for plan in plans)
-    at = f" at rho = {order_words(main.rho)}" if len(plans) > 1 else ""
+    at = f" at rho = {pages.order_words(main.rho)}" if len(plans) > 1 else ""
     return (
-        KeyNumber(
-            ratio_words(main.worst_ratio), f"worst ratio{at}",
-            f"The worst-served pair gets 1/{ratio_words(main.worst_ratio)} of its share. 1 is all of it.",
+        pages.KeyNumber(
+            pages.ratio_words(main.worst_ratio), f"worst ratio{at}",
+            f"The worst-served pair gets 1/{pages.ratio_words(main.worst_ratio)} of its share. 1 is all "
+            "of it.",
         ),
-        KeyNumber(small_words(main.divergence), f"divergence{at}",
+        pages.KeyNumber(pages.small_words(main.divergence), f"divergence{at}",
                   "Distance from what was asked for to what is possible, in nats; 0 is a perfect match."),
-        KeyNumber(small_words(gap), "certified gap",
+        pages.KeyNumber(pages.small_words(gap), "certified gap",
                   "Proved: no policy has a smaller divergence by more than this many nats."),
-        KeyNumber(f"{len(seen.order):,}", "pairs", "State-action pairs that matter: they have a weight."),
+        pages.KeyNumber(f"{len(seen.order):,}", "pairs", "State-action pairs that have a weight."),
     )  # fmt: skip
 
 
@@ -147,15 +132,15 @@ def _mapped(plans: Sequence[Plan]) -> Sequence[Plan]:
     return [plans[k] for k in kept]
 
 
-def _frontier_section(plans: Sequence[Plan]) -> Section | None:
+def _frontier_section(plans: Sequence[Plan]) -> pages.Section | None:
     if len(plans) == 1:
         return None
     points = _points(plans)
     picture = None
     if len(points) >= LEAST_FRONTIER:
         rho, divergence, worst_ratio = points.T
-        picture = Picture(frontier_figure(rho, divergence, worst_ratio), FRONTIER, _frontier_alt(plans))
-    return section("What rho buys", picture, _table(plans))
+        picture = pages.Picture(frontier_figure(rho, divergence, worst_ratio), FRONTIER, _frontier_alt(plans))
+    return pages.section("What rho buys", picture, _table(plans))
 
 
 FRONTIER = (
@@ -167,9 +152,11 @@ FRONTIER = (
 def _frontier_alt(plans: Sequence[Plan]) -> str:
     first, last = plans[0], plans[-1]
     return (
-        f"Two curves against rho. From rho = {order_words(first.rho)} to {order_words(last.rho)} the worst "
-        f"ratio goes from {ratio_words(first.worst_ratio)} to {ratio_words(last.worst_ratio)}, and the "
-        f"divergence to {small_words(last.divergence)}. The table below has all values."
+        f"Two curves against rho. From rho = {pages.order_words(first.rho)} to "
+        f"{pages.order_words(last.rho)} the worst "
+        f"ratio goes from {pages.ratio_words(first.worst_ratio)} to "
+        f"{pages.ratio_words(last.worst_ratio)}, and the "
+        f"divergence to {pages.small_words(last.divergence)}. The table below has all values."
     )
 
 
@@ -179,12 +166,12 @@ def _points(plans: Sequence[Plan]) -> FloatArray:
     return np.array([point for point in found if np.isfinite(point[1:]).all()])
 
 
-def _table(plans: Sequence[Plan]) -> Table:
+def _table(plans: Sequence[Plan]) -> pages.Table:
     note = " At rho = 0 the divergence is measured from the visits to the weights." * (plans[0].rho == 0)
     rows = tuple(
-        (order_words(plan.rho), f"{plan.divergence:.6f}", f"{plan.gap:.1e}", f"{plan.worst_ratio:.4f}",
+        (pages.order_words(plan.rho), f"{plan.divergence:.6f}", f"{plan.gap:.1e}", f"{plan.worst_ratio:.4f}",
          plan.status.name.lower().replace("_", " "))
         for plan in plans
     )  # fmt: skip
     headings = ("rho", "divergence, nats", "certified gap", "worst ratio", "status")
-    return Table(f"The plans, one for each rho.{note}", headings, rows, words=(4,))
+    return pages.Table(f"The plans, one for each rho.{note}", headings, rows, words=(4,))

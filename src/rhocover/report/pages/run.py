@@ -15,28 +15,9 @@ from rhocover.exploring import Run
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.exploring.runs.result import regret_column
 from rhocover.learning.evidence import Evidence
+from rhocover.report import pages
 from rhocover.report.figures.lines import curves_of_runs
 from rhocover.report.figures.over_time import regret_figure, run_figure
-from rhocover.report.pages import (
-    KeyNumber,
-    Page,
-    Picture,
-    Section,
-    Table,
-    Verdict,
-    certified_words,
-    fraction_words,
-    glossary_section,
-    model_entries,
-    order_words,
-    plain_settings,
-    ratio_words,
-    section,
-    sections,
-    settings_section,
-    small_words,
-    weights_words,
-)
 from rhocover.report.pages.visits import PairShares, discovery_figure, least_section, visits_section
 
 CLOSE, NEAR = 0.01, 0.1  # nats: pairs fall about 1 and 10 percent shorter than they must
@@ -55,19 +36,19 @@ PROVED_OUTSIDE = (
 
 def page_of_run(
     run: Run, *, command: str = "", certificate: Certificate | None = None, evidence: Evidence | None = None
-) -> Page:
+) -> pages.Page:
     """Returns the page of a run; what its explorer knows is shown where it is given."""
     seen = visits_of_run(run)
     name = run.mdp.name or "the model"
     best = seen.best if run.is_comparable else None  # a plan for other pairs is not to be compared with
     seen = replace(seen, best=best)
     shares = {f"after {run.num_steps:,} steps": run.occupancy, "best plan": best}
-    return Page(
+    return pages.Page(
         "A run that explores",
-        f"{run.explorer} on {name}, rho = {order_words(run.rho)}",
+        f"{run.explorer} on {name}, rho = {pages.order_words(run.rho)}",
         verdict_of_run(run, seen),
         _numbers(run),
-        sections(
+        pages.sections(
             visits_section(
                 "Where the visits went, and where they should be", seen,
                 {key: table for key, table in shares.items() if table is not None},
@@ -75,9 +56,10 @@ def page_of_run(
             least_section(seen),
             _time_section(run),
             _knowledge_section(run, certificate, evidence),
-            section("What the figures do not mean", *run.remarks) if run.remarks else None,
-            settings_section(_entries(run), command),
-            glossary_section("pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap",
+            pages.section("What the figures do not mean", *run.remarks) if run.remarks else None,
+            pages.settings_section(_entries(run), command),
+            pages.glossary_section(
+                "pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap",
                              "regret", "limit", "plan", "seed"),
         ),
     )  # fmt: skip
@@ -90,12 +72,12 @@ def visits_of_run(run: Run) -> PairShares:
     return PairShares(run.mdp, target, run.occupancy, run.counts, best)
 
 
-def verdict_of_run(run: Run, seen: PairShares) -> Verdict:
+def verdict_of_run(run: Run, seen: PairShares) -> pages.Verdict:
     """Returns how good the visits are, in words."""
     if run.num_missing:
         missing, number = run.num_missing, run.trace.num_weighted
         were = "was" if missing == 1 else "were"
-        return Verdict(
+        return pages.Verdict(
             f"{missing:,} of the {number:,} pairs that matter {were} never visited. Until each of them has a "
             f"visit, there is no number for how close the visits are to the best.{_told(run)}",
             "Coverage is incomplete", "poor",
@@ -103,34 +85,35 @@ def verdict_of_run(run: Run, seen: PairShares) -> Verdict:
     if run.is_open or not run.is_comparable or not run.has_truth:
         return _as_far_as_seen(run)
     worst = (
-        f"The worst-served pair, {seen.least_covered}, has {fraction_words(run.worst_ratio)}; the best plan "
-        f"for this rho leaves its worst pair with {fraction_words(run.best.worst_ratio)}."
+        f"The worst-served pair, {seen.least_covered}, has {pages.fraction_words(run.worst_ratio)}; the "
+        "best plan "
+        f"for this rho leaves its worst pair with {pages.fraction_words(run.best.worst_ratio)}."
     )
     if run.gap <= CLOSE:
-        return Verdict(
+        return pages.Verdict(
             f"The visits are practically the best coverage that is possible. {worst}", "Covered", "good"
         )
     if run.gap <= NEAR:
-        return Verdict(
+        return pages.Verdict(
             f"The visits are close to the best coverage that is possible. {worst}", "Nearly there", "fair"
         )
-    return Verdict(
+    return pages.Verdict(
         f"Every pair was visited, but better coverage is possible. {worst} More steps, or another explorer, "
         "would bring the visits closer.",
         "Room for improvement", "fair",
     )  # fmt: skip
 
 
-def _as_far_as_seen(run: Run) -> Verdict:
+def _as_far_as_seen(run: Run) -> pages.Verdict:
     """Returns how good the visits are where nobody knows the model, and perhaps not even its states."""
     what = "of the states met so far " if run.is_open else ""
     others = " Whether there are other states is not known, so this is no complete coverage." * run.is_open
     best = ""
     if run.is_comparable:
-        excess = small_words(float(run.trace["excess"][-1]))
+        excess = pages.small_words(float(run.trace["excess"][-1]))
         best = f" By the model that was seen, the divergence is {excess} nats above the best."
     text = f"Every pair {what}was visited.{others}{best} Nothing is certified.{_told(run)}"
-    return Verdict(text, "Covered, as far as was seen" if run.is_open else "Covered", "fair")
+    return pages.Verdict(text, "Covered, as far as was seen" if run.is_open else "Covered", "fair")
 
 
 def _told(run: Run) -> str:
@@ -138,54 +121,61 @@ def _told(run: Run) -> str:
     return "" if run.has_truth else f" Covered: {run.coverage_text}."
 
 
-def _numbers(run: Run) -> tuple[KeyNumber, ...]:
+def _numbers(run: Run) -> tuple[pages.KeyNumber, ...]:
     number, visited = run.trace.num_weighted, int(run.trace["visited"][-1])
-    (pair, count), best = run.least_visited, ratio_words(run.best.worst_ratio)
-    steps = KeyNumber(f"{run.num_steps:,}", "steps", f"Actions taken. All chance comes from seed {run.seed}.")
+    (pair, count), best = run.least_visited, pages.ratio_words(run.best.worst_ratio)
+    steps = pages.KeyNumber(
+        f"{run.num_steps:,}", "steps", f"Actions taken. All chance comes from seed {run.seed}."
+    )
     if not run.has_truth:
         return *_seen_numbers(run), steps
     if not run.is_complete:
         return (
-            KeyNumber(f"{visited:,} of {number:,}", "pairs visited", "Of those that matter, at least once."),
-            KeyNumber(best, "worst ratio of the best plan",
+            pages.KeyNumber(f"{visited:,} of {number:,}", "pairs visited", "Of those with a weight."),
+            pages.KeyNumber(best, "worst ratio of the best plan",
                       f"What is possible in the long run: 1/{best} of its share for every pair, or more."),
             steps,
         )  # fmt: skip
     times = "once" if count == 1 else f"{count:,} times"
     return (
-        KeyNumber("complete", "coverage",
+        pages.KeyNumber("complete", "coverage",
                   f"Each of the {number:,} pairs that matter was visited, {pair} least: {times}."),
-        KeyNumber(ratio_words(run.worst_ratio), "worst ratio",
-                  f"The worst-served pair has 1/{ratio_words(run.worst_ratio)} of its share. The best plan: "
+        pages.KeyNumber(pages.ratio_words(run.worst_ratio), "worst ratio",
+                  f"The worst-served pair has 1/{pages.ratio_words(run.worst_ratio)} of its share. The "
+                  "best plan: "
                   f"1/{best}."),
-        KeyNumber(small_words(run.gap), "certified gap", PROVED if run.model == KNOWN else PROVED_OUTSIDE),
+        pages.KeyNumber(
+            pages.small_words(run.gap), "certified gap", PROVED if run.model == KNOWN else PROVED_OUTSIDE
+        ),
         steps,
     )  # fmt: skip
 
 
-def _seen_numbers(run: Run) -> tuple[KeyNumber, ...]:
+def _seen_numbers(run: Run) -> tuple[pages.KeyNumber, ...]:
     """Returns what was visited of what is known of, and the worst ratio: of all of it, or of a part."""
     number, visited = run.trace.num_weighted, run.trace.num_weighted - run.num_missing
     known = "Of the states met so far; there may be others." if run.is_open else "Of those that matter."
-    covered = KeyNumber(f"{visited:,} of {number:,}", "pairs visited", known)
+    covered = pages.KeyNumber(f"{visited:,} of {number:,}", "pairs visited", known)
     if run.num_missing:
         means = "The factor by which the worst-served pair falls short, pairs without a visit left out."
-        worst = ratio_words(run.visited_worst_ratio)
-        return covered, KeyNumber(worst, "worst ratio of the visited", means)
-    worst = ratio_words(run.worst_ratio)
-    best = f" The best plan of the model that was seen: 1/{ratio_words(run.best.worst_ratio)}."
+        worst = pages.ratio_words(run.visited_worst_ratio)
+        return covered, pages.KeyNumber(worst, "worst ratio of the visited", means)
+    worst = pages.ratio_words(run.worst_ratio)
+    best = f" The best plan of the model that was seen: 1/{pages.ratio_words(run.best.worst_ratio)}."
     means = f"The worst-served pair has 1/{worst} of its share.{best * run.is_comparable}"
-    return covered, KeyNumber(worst, "worst ratio", means)
+    return covered, pages.KeyNumber(worst, "worst ratio", means)
 
 
-def _time_section(run: Run) -> Section:
+def _time_section(run: Run) -> pages.Section:
     heading, trace = "Over time, against the limit", run.trace
     if run.num_missing or not run.is_comparable:
         figure = discovery_figure(trace["steps"], trace["visited"], trace.num_weighted)
         caption = "How many of the pairs that matter had been visited at all by each step."
         alt = f"A curve that rises to {int(trace['visited'][-1])} of {trace.num_weighted} pairs."
-        return section(heading, Picture(figure, caption, alt))
-    return section(heading, Picture(run_figure(run, " "), JOURNEY, _journey_alt(run)), _regret_picture(run))
+        return pages.section(heading, pages.Picture(figure, caption, alt))
+    return pages.section(
+        heading, pages.Picture(run_figure(run, " "), JOURNEY, _journey_alt(run)), _regret_picture(run)
+    )
 
 
 JOURNEY = (
@@ -198,13 +188,15 @@ JOURNEY = (
 def _journey_alt(run: Run) -> str:
     best, last = run.best, float(run.trace["suboptimality"][-1])
     return (
-        f"Three curves over {run.num_steps:,} steps. The divergence ends at {small_words(run.divergence)} "
-        f"(long-run best {small_words(best.divergence)}), the worst ratio at {ratio_words(run.worst_ratio)} "
-        f"(best plan {ratio_words(best.worst_ratio)}), the suboptimality at {small_words(last)}."
+        f"Three curves over {run.num_steps:,} steps. The divergence ends at "
+        f"{pages.small_words(run.divergence)} "
+        f"(long-run best {pages.small_words(best.divergence)}), the worst ratio at "
+        f"{pages.ratio_words(run.worst_ratio)} "
+        f"(best plan {pages.ratio_words(best.worst_ratio)}), the suboptimality at {pages.small_words(last)}."
     )
 
 
-def _regret_picture(run: Run) -> Picture | None:
+def _regret_picture(run: Run) -> pages.Picture | None:
     column = regret_column(run.rho)
     curves = curves_of_runs([run], column)
     values, limit = run.trace[column], run.trace.kappa_min
@@ -216,33 +208,36 @@ def _regret_picture(run: Run) -> Picture | None:
     caption = "Regret: what better acting could have saved with the same luck."
     if math.isfinite(limit):
         caption += " Below the dashed line it is smaller than what chance alone costs anyone."
-    alt = f"A falling curve of the regret over the steps, which ends at {small_words(float(values[-1]))}."
-    return Picture(figure, caption, alt)
+    alt = (
+        f"A falling curve of the regret over the steps, which ends at {pages.small_words(float(values[-1]))}."
+    )
+    return pages.Picture(figure, caption, alt)
 
 
 def _knowledge_section(
     run: Run, certificate: Certificate | None, evidence: Evidence | None
-) -> Section | None:
+) -> pages.Section | None:
     """Returns what the explorer knows of its own success, where the model had to be learned."""
     if run.model == KNOWN:
         return None
     whose = "true, from the model itself" if run.has_truth else "to the best of the model that was seen"
-    rows = [(whose, small_words(float(run.trace["excess"][-1])))]
+    rows = [(whose, pages.small_words(float(run.trace["excess"][-1])))]
     if certificate is not None:
         sure = f"certain with probability {1 - certificate.delta:g}: at most"
-        rows += [("estimated by the explorer", small_words(certificate.plug_in_gap)),
-                 (sure, certified_words(certificate))]  # fmt: skip
+        rows += [("estimated by the explorer", pages.small_words(certificate.plug_in_gap)),
+                 (sure, pages.certified_words(certificate))]  # fmt: skip
     caption = "How far the divergence is above that of the best, in nats: three views of the same visits."
     error = ""
     if run.has_truth:
         error = (
-            f"Its estimate of where an action leads is off by {small_words(run.model_error().l1_mean)} on "
+            "Its estimate of where an action leads is off by "
+            f"{pages.small_words(run.model_error().l1_mean)} on "
             "average (0 is exact, 2 is entirely wrong)."
         )
-    return section(
+    return pages.section(
         "What the explorer knows",
         "The explorer did not know the transitions. It had to estimate them from what it saw.",
-        Table(caption, ("gap to the best", "nats"), tuple(rows)),
+        pages.Table(caption, ("gap to the best", "nats"), tuple(rows)),
         error,
         str(evidence) if evidence is not None else "",
     )
@@ -251,9 +246,9 @@ def _knowledge_section(
 def _entries(run: Run) -> list[tuple[str, str]]:
     settings = run.explorer_settings if isinstance(run.explorer_settings, dict) else {}
     return [
-        *model_entries(run.mdp), ("rho", order_words(run.rho)),
-        ("weights mu", weights_words(run.coverage.mu)),
-        ("explorer", run.explorer), ("its settings", plain_settings(settings.get("settings"))),
+        *pages.model_entries(run.mdp), ("rho", pages.order_words(run.rho)),
+        ("weights mu", pages.weights_words(run.coverage.mu)),
+        ("explorer", run.explorer), ("its settings", pages.plain_settings(settings.get("settings"))),
         ("what it knew of the model", KNOWLEDGE.get(run.model, run.model)),
         ("steps", f"{run.num_steps:,}"), ("seed", str(run.seed)), ("dropped", run.restriction),
         ("stopped early", "yes, because its stopping rule was met" if run.is_enough else ""),

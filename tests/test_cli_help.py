@@ -98,7 +98,7 @@ def test_the_help_names_every_explorer_and_every_schedule():
     for option in (options.Explorer, options.Explorers):
         words = option.__metadata__[0].help
         assert all(re.search(rf"\b{name}\b", words) for name in explorer_names())
-        assert words.index("adaptive") < words.index("cited system") < words.index("maxent")
+        assert words.index("adaptive") < words.index("published method") < words.index("maxent")
     assert set(options.CITED) == set(plugins())
     model = options.Model.__metadata__[0].help
     assert all(re.search(rf"\b{name}\b", model) for name in MODELS)

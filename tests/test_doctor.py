@@ -48,7 +48,7 @@ def test_the_document_says_the_same_as_the_table(rhocover):
     assert (result.code, document["is_well"], document["self_test"]) == (0, True, [])
     shown = rhocover("doctor --no-self-test").out
     assert all(found["name"] in shown for part in ("machine", "packages") for found in document[part])
-    assert shown.rstrip().endswith("All is well.")
+    assert shown.rstrip().endswith("All checks passed.")
 
 
 # --- what is broken is noticed --------------------------------------------------------------------------

@@ -26,7 +26,7 @@ GROUPS = (  # in the order in which one writes what another reads
     ("doctor",),
 )
 LONG = {"reproduce tarbouriech2020-table1"}  # takes minutes; its command has tests of its own
-SAID = r"^(the data set|the new data|the policy|wrote \d+ files|pictures, .*) .*\n"  # where files are
+SAID = r"^(the data set|the new data|the policy|wrote \d+ files|figures, .*) .*\n"  # where files are
 
 
 def examples_of(command) -> list[str]:

@@ -430,7 +430,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --horizon 3", "Pass --restrict"),
         ("resume nowhere", "DIR 'nowhere' holds no run"),
         ("resume .", "holds no run: there is no run.safetensors in it"),
-        ("compare", "name at least one ENV, or --redraw DIR"),
+        ("compare", "expected at least one ENV, or --redraw DIR"),
         ("compare river_swim river_swim", "each ENV must be given only once"),
         ("compare river_swim wheel --set num_states=3", "--set needs exactly one ENV"),
         ("compare river_swim --explorer feedbak", "Did you mean 'feedback'"),

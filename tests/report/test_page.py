@@ -203,7 +203,7 @@ def test_numbers_are_written_for_people():
 
 
 def test_a_page_needs_a_title_and_a_verdict_and_few_numbers():
-    with pytest.raises(InvalidArgumentError, match="not empty"):
+    with pytest.raises(InvalidArgumentError, match="must not be empty"):
         Page("kind", "title", Verdict(" "))
     with pytest.raises(InvalidArgumentError, match="at most 6 entries, got 7"):
         Page("kind", "title", Verdict("good"), (KeyNumber("1", "a", "b"),) * 7)

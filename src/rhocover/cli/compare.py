@@ -55,7 +55,7 @@ def compare(
     """Runs several explorers with the same seeds and budgets, and shows what each of them reaches.
 
     There is one table for each model and rho. It shows the mean *regret* over the seeds, the number of steps
-    times the *Bregman* part of the suboptimality (the row "possible" is a lower bound for every explorer),
+    times the *Bregman* part of the suboptimality (on average, no explorer stays below the row "possible"),
     the *worst ratio*, each with its standard error, and the *exponent* with which the regret falls. If a seed
     did not visit every pair, the table says so instead. With a learned model, the *model error* replaces the
     exponent.

@@ -81,15 +81,15 @@ def explore(
     report: outputs.Report = None,
     force: o.ForceRun = False,
 ) -> None:
-    """Explores a model or an environment until the visit counts match the best coverage.
+    """Explores a model or an environment so that the visit counts approach the best coverage.
 
     The table compares what was reached with what is possible: the *divergence* from the weights to the
     visits, the *worst ratio* (one pair has 1/ratio of its share, and no pair has less), and the *regret*,
     which is what better actions could have saved under the same random outcomes. Until every pair with
     positive weight has been visited, these numbers do not exist, and the coverage is reported as incomplete.
 
-    With `--model learned` the explorer has to learn the transitions. Then the table also shows the gap that
-    it estimates and the gap that it can certify, beside the true gap to the best, and what it never reached.
+    With `--model learned` the explorer has to learn the transitions. Then the output also shows the
+    true gap to the best, the gap that it estimates, the gap that it can certify, and what it never reached.
 
     * `rhocover explore river_swim --rho 2`
     * `rhocover explore river_swim --rho 2 --steps 3000 --explorer algorithm1 --schedule quadratic:5`

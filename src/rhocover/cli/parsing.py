@@ -256,7 +256,8 @@ def parse_weights(spec: str, mdp: MDP) -> FloatArray:
         with naming(spec):
             table = checks.float_array(read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
             return checked_weights(table, "mu")
-    raise unknown_name("weights for --mu", spec, [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"])
+    known = [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"]
+    raise unknown_name("weights for --mu", spec, known, argument="mu")
 
 
 def parse_mu(spec: str, mdp: MDP, model: str) -> FloatArray | str | None:
@@ -399,7 +400,8 @@ def parse_data_mu(spec: str) -> Any:
         return None if spec == "uniform" else spec
     if Path(spec).suffix.lower() in (".npy", ".csv"):
         return read_array(Path(spec))
-    raise unknown_name("weights for --mu", spec, ["uniform", *RULES, "FILE.npy", "FILE.csv"])
+    known = ["uniform", *RULES, "FILE.npy", "FILE.csv"]
+    raise unknown_name("weights for --mu", spec, known, argument="mu")
 
 
 # Stopping rules: at most one of the `--until-` options, and one sentence about whether it was met.

@@ -132,6 +132,10 @@ def _finite_number(value: float) -> str:
 PART = "What is possible is not known, because the observed model covers only some of the pairs."
 LONG_RUN = "The column 'possible' refers to the long run: a short run can be better by chance."
 BREGMAN = "Bregman · steps"
+BREGMAN_NOTE = (
+    "Bregman · steps is the controllable part of the suboptimality, times the steps. On average, no explorer "
+    "stays below the possible value in the long run."
+)
 FORMS = ((".2e", ".0e"), (".4g", ".2g"), (".3f", ".3f"))  # of means and errors
 EXPONENT_FORM, ERROR_FORM = (".2f", ".2f"), (".3g", ".1g")
 
@@ -148,15 +152,15 @@ def run_table(run: Run, known: Knowledge, asked: RunSpec) -> Group:
     ]
     table = empty_table("", "reached", "possible")
     for name, reached, possible, form in rows:
-        beside = possible if run.is_comparable else math.nan
-        table.add_row(name, _number(reached, form), _number(beside, form))
+        best = possible if run.is_comparable else math.nan
+        table.add_row(name, _number(reached, form), _number(best, form))
     if run.num_missing:
         table.add_row("worst ratio, visited pairs", _number(run.visited_worst_ratio, ".4f"), "-")
     place = run.mdp.name or "the model"
     model = "" if run.model == KNOWN else f", model {run.model.replace('_', ' ')}"
     title = f"{run.explorer} on {place} at rho = {run.rho:g}{model}: {steps:,} steps, seed {run.seed}"
     notes = [f"Coverage: {run.coverage_text}. Least visited: {pair}, {count:,} times."]
-    notes += [LONG_RUN if run.is_comparable else PART, *run.remarks]
+    notes += [BREGMAN_NOTE, LONG_RUN if run.is_comparable else PART, *run.remarks]
     notes += [format_stop(asked.until, steps, asked.num_steps, is_met=run.is_enough)]
     notes += [*known.sentences(run), run.restriction]
     return Group(Text(title, "bold"), table, *known.tables(run), *(Text(note) for note in notes if note))
@@ -166,11 +170,12 @@ def _number(value: float, form: str) -> str:
     return "-" if math.isnan(value) else format(value, form)
 
 
-def comparison_tables(found: Comparison) -> list[Group]:
-    """Returns one table per model and order, with one row per explorer."""
+def comparison_tables(found: Comparison) -> list[Group | Text]:
+    """Returns one table per model and order, with one row per explorer, and a note on a column."""
     rows = found.table()
     cells = dict.fromkeys((row.env, row.rho) for row in rows)
-    return [_cell_table([row for row in rows if (row.env, row.rho) == cell], found) for cell in cells]
+    tables = (_cell_table([row for row in rows if (row.env, row.rho) == cell], found) for cell in cells)
+    return [*tables, Text(BREGMAN_NOTE)]
 
 
 def _cell_table(rows: Sequence[Row], found: Comparison) -> Group:
@@ -216,7 +221,7 @@ def _spread(estimate: MeanEstimate, form: str, error_form: str) -> str:
 # Tables of data sets: what is covered, what is possible, and which pairs are thin.
 
 DIVERGENCE, RATIO, VISITS, GAP = ".6f", ".4f", ",.0f", ".1e"
-LUCK = "The best refers to the long run: a short run can be better by chance."
+BY_CHANCE = "The best refers to the long run: a short run can be better by chance."
 OF_AUDIT = {"best": "--best", "certificate": "--certificate", "met_only": "--met-only", "mu": "--mu"}
 AS_STORED = "States and actions are encoded as in the datasheet of the data set."
 
@@ -240,7 +245,7 @@ def top_up_table(found: TopUp, num_thin: int, notes: Sequence[str] = ()) -> Grou
     """Returns the coverage before, predicted and after a top-up."""
     before, after, predicted = found.before, found.after, found.predicted
     is_there = after is not None
-    table = empty_table("", "before", "predicted", *["after"] * is_there, "all collected anew")
+    table = empty_table("", "before", "predicted", *["after"] * is_there, "all new")
     rows = [
         ("steps", before.num_steps, before.num_steps + found.num_steps, after and after.num_steps,
          before.num_steps + found.num_steps, VISITS),
@@ -295,15 +300,14 @@ def _below(
     )
     dialect = partial(_typed, command)
     certified = f"{_certified(found, dialect)}.{best}"
-    luck = LUCK if found.gap < 0 else ""
-    said = [
+    own = [
         verdict or found.verdict,
-        luck,
+        BY_CHANCE if found.gap < 0 else "",
         certified,
         f"{_capital(found.mixing.statement)}.",
         found.observed_note,
     ]
-    texts = [Text(format_text(note, dialect)) for note in [*said, *notes] if note]
+    texts = [Text(format_text(note, dialect)) for note in [*own, *notes] if note]
     return [*([_thin_table(found, num_thin)] if num_thin and found.thin else []), *texts]
 
 

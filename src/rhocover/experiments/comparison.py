@@ -310,13 +310,13 @@ def _find(kind: str, name: str, known: Sequence[str]) -> int:
 
 # Figures of a comparison for one model and one order: regret and worst ratio.
 
-TITLES = {"regret": "Regret", "bregman": "Bregman part of the regret"}
+TITLES = {"regret": "Regret", "bregman": "Bregman part of the suboptimality"}
 
 
 def comparison_regret_figure(
     comparison: Comparison, env: str, rho: float, *, part: Part = "regret", title: str = ""
 ) -> Figure:
-    """Returns regret, or its Bregman part, against steps for every explorer."""
+    """Returns regret, or the Bregman part of the suboptimality, against steps for every explorer."""
     theorem = [name for name in comparison.explorers if comparison.follows_theorem(name)]
     column = regret_column(rho) if part == "regret" else part
     in_nats = column == "pathwise_excess"

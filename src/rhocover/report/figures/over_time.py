@@ -1,7 +1,7 @@
 """Figures over time: regret, worst ratio, and one run in three panels.
 
-`regret_figure` draws the pathwise regret, or its Bregman part, against the steps. Both axes are logarithmic,
-so a power of t is a straight line. Two guides help to read them:
+`regret_figure` draws the pathwise regret, or the Bregman part of the suboptimality, against the steps. Both
+axes are logarithmic, so a power of t is a straight line. Two guides help to read them:
 
 - kappa_min/t. The Bregman part cannot stay below it on average. The pathwise regret can, because the noise of
   the environment is removed from it. kappa_min/t is the loss that this noise causes for every explorer, so
@@ -58,7 +58,7 @@ from rhocover.report.figures.lines import (
 )
 from rhocover.report.figures.maps import ratio_text
 
-# Pathwise regret, or its Bregman part, against steps.
+# Pathwise regret, or the Bregman part of the suboptimality, against steps.
 
 Part = Literal["regret", "bregman"]
 NAMES = {"regret": "pathwise regret", "bregman": "Bregman part"}

@@ -138,7 +138,8 @@ class Page:
 
     def __post_init__(self) -> None:
         if not self.title.strip() or not self.verdict.text.strip():
-            raise InvalidArgumentError("a page needs a `title` and a `verdict` that are not empty.")
+            empty = "verdict" if self.title.strip() else "title"
+            raise InvalidArgumentError.of(empty, "must not be empty")
         if len(self.numbers) > MOST_NUMBERS:
             raise InvalidArgumentError.of(
                 "numbers", f"must have at most {MOST_NUMBERS} entries", f"{len(self.numbers)}"

@@ -195,8 +195,8 @@ def test_what_nobody_knows_of_an_environment_is_not_told(rhocover):
     ("line", "words"),
     tiered(
         [
-            (f"{LAKE} --out old --force", "rhocover collect stores a run in an environment"),
-            (f"{LAKE} --out new", "rhocover collect stores a run in an environment"),
+            (f"{LAKE} --out old --force", "stored with its data, by rhocover collect"),
+            (f"{LAKE} --out new", "stored with its data, by rhocover collect"),
             (f"{LAKE} --horizon 5", "`--horizon` is for models"),
             (f"{LAKE} --chains 2", "`--chains` is for models"),
             ("river_swim --states bins:3", "`--states` and `--actions` are for environments"),

@@ -260,7 +260,7 @@ def test_commands_show_what_is_finished_on_a_disk_that_cannot_be_written_to(rhoc
             make_read_only(patch)
             shown = rhocover(again or line)
         assert (shown.code, shown.out) == (0, first.out), shown.err
-        assert "cannot be written to; the files in it are as they were" in shown.err
+        assert "cannot be written to; the files in it are unchanged" in shown.err
         assert contents(tmp_path) == before
 
 

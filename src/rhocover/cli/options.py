@@ -49,6 +49,11 @@ def delta_option(help: str, panel: str) -> Any:
     return Option("--delta", parser=parse_number, metavar="D", help=help, rich_help_panel=panel)
 
 
+def integer_option(name: str, metavar: str, help: str, panel: str) -> Any:
+    """Returns an option that takes a whole number."""
+    return Option(name, parser=parse_integer, metavar=metavar, help=help, rich_help_panel=panel)
+
+
 RANDOM = "random:SEED (uniform in 0.1 to 1), "
 Env = Annotated[
     str,

@@ -26,22 +26,11 @@ Name = Annotated[
 ]
 Steps = Annotated[
     int | None,
-    Option(
-        "--steps",
-        parser=o.parse_integer,
-        metavar="N",
-        help="The number of steps of each run; default: as published.",
-        rich_help_panel=o.RUN,
-    ),
+    o.integer_option("--steps", "N", "The number of steps of each run; default: as published.", o.RUN),
 ]
 Seeds = Annotated[
     int | None,
-    Option(
-        parser=o.parse_integer,
-        metavar="K",
-        help="The number of seeds: 0, 1, ..., K - 1; default: 10 or 100.",
-        rich_help_panel=o.RUN,
-    ),
+    o.integer_option("--seeds", "K", "The number of seeds: 0, 1, ..., K - 1; default: 10 or 100.", o.RUN),
 ]
 Out = Annotated[
     Path | None,

@@ -37,13 +37,7 @@ Knowledge = Annotated[
 ]
 Steps = Annotated[
     int,
-    Option(
-        "--steps",
-        parser=o.parse_integer,
-        metavar="N",
-        help="The number of steps to add.",
-        rich_help_panel=o.RUN,
-    ),
+    o.integer_option("--steps", "N", "The number of steps to add.", o.RUN),
 ]
 
 

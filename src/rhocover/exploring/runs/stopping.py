@@ -24,7 +24,7 @@ from rhocover import checks
 from rhocover.checks import BoolArray, IntArray
 from rhocover.documents import Family
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring.belief.certificates import certify_visits, whole
+from rhocover.exploring.belief.certificates import certify_visits, known_from
 from rhocover.exploring.belief.discovery import is_discovering
 from rhocover.exploring.belief.learned import LearnedModel
 from rhocover.exploring.problem import Problem
@@ -62,7 +62,7 @@ class RunSoFar:
         if not isinstance(self.belief, LearnedModel):
             assert self.problem is not None
             return self.problem.coverage.support
-        known, mu = whole(self.now, self.moves), self.now.frame.mu
+        known, mu = known_from(self.now, self.moves), self.now.frame.mu
         result = np.zeros(self.counts.size, bool)
         result[known.pairs] = True if mu is None else mu[known.pairs] > 0
         return result

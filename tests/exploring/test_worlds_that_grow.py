@@ -78,7 +78,7 @@ def test_no_rule_is_met_before_something_that_matters_was_met(until):
 
 @pytest.mark.parametrize("asked", [{"model": "from_scratch"}, {"model": "learned", "mu": "model_error"}])
 def test_a_certified_gap_needs_states_and_weights_that_are_known(asked):
-    with pytest.raises(InvalidArgumentError, match="needs weights and states that are known"):
+    with pytest.raises(InvalidArgumentError, match="needs known weights and states"):
         rc.explore(RIVER, 2, 1000, until=rc.CertifiedGap(0.1), **asked)
 
 

@@ -437,13 +437,13 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("compare river_swim --rho 2 --rho 2", "--rho 2 is given twice"),
         ("compare river_swim --redraw x", "goes without ENV"),
         ("compare --redraw x", "there is no folder 'x'"),
-        ("budget river_swim", "pass `--visits` or `--model-error`, one of the two, got neither"),
+        ("budget river_swim", "pass either `--visits` or `--model-error`, got neither"),
         ("budget river_swim --visits 3 --model-error 0.1", "got both"),
         ("budget river_swim --visits 0", "`--visits` must be at least 1"),
         ("budget river_swim --model-error 0", "`--model-error` must be in (0, inf)"),
         ("budget river_swim --visits 3 --delta 1", "`--delta` must be in (0, 1)"),
         ("budget river_swim --visits 3 --start 6", "`--start` must be a state in 0..5"),
-        ("budget grid_world --set success=1 --model-error 0.1", "pass --visits 1 in place of `--model-error`"),
+        ("budget grid_world --set success=1 --model-error 0.1", "pass --visits 1 instead of `--model-error`"),
     ]),
 )  # fmt: skip
 def test_bad_input_is_one_line_that_names_it_and_exit_2(rhocover, line, words):

@@ -14,10 +14,10 @@ Three things make it fast at every rho:
   would violate K d by as much as the curve bends. x compensates for the difference, within a factor of ten
   of its own step. Without this rho = 8 to 1000 take two to three times as many steps.
 
-**With a floor**, y = d - floor theta >= 0 has the multiplier z, y z = tau m.
-With e = z/y the eliminated system has W = w/(1 + w e) in place of w, and the mass multiplier alpha
-becomes an unknown. The differences of c, y and z are written so that nothing cancels when both products
-of a pair vanish: at the floor c and y are near 1e-10 while z is near 1.
+**With a floor**, y = d - floor theta >= 0 has the multiplier z, y z = tau m. With e = z/y the eliminated
+system has W = w/(1 + w e) in place of w, and the mass multiplier alpha becomes an unknown. The differences of
+c, y and z are written so that nothing cancels when both products of a pair vanish: at the floor c and y are
+near 1e-10 while z is near 1.
 
 **With a mass row and an inflow**, {K d = k0 theta, 1'd = theta}. Such sets contain the occupancies with a
 given flow residual: those of trajectories of finite length, whose in- and outflow of a state differ by

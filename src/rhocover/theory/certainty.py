@@ -26,10 +26,9 @@ upper bound whatever the solver did.
 **Expected visits.** With x_0 the start and P the policy's chain, x_t = x_0 P^t is the distribution at time t,
 and the expected visits are C_n = x_0 + ... + x_{n-1}. They grow like n times the long-run frequency plus an
 offset that depends on the start. The first n with C_n >= need (`first_time`) is found in two ways. Up to a
-few hundred states by doubling: with S_k =
-sum_{t < 2^k} P^t, C_{n + 2^k} = C_n + x_n S_k and x_{n + 2^k} = x_n P^(2^k), so n is found bit by bit,
-whatever its size. Larger chains are swept step by step; once x_n is within 1e-12 of the long-run
-frequency d, every further step adds d, and the rest is a division.
+few hundred states by doubling: with S_k = sum_{t < 2^k} P^t, C_{n + 2^k} = C_n + x_n S_k and
+x_{n + 2^k} = x_n P^(2^k), so n is found bit by bit, whatever its size. Larger chains are swept step by step;
+once x_n is within 1e-12 of the long-run frequency d, every further step adds d, and the rest is a division.
 """
 
 from __future__ import annotations

@@ -441,7 +441,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
         ({"envs": ["river_swim", "river_swim"]}, "'river_swim' twice. Pass a mapping"),
         ({"explorers": "feedbak"}, "Did you mean 'feedback'"),
         ({"explorers": ["feedback", "feedback"]}, "'feedback' twice"),
-        ({"explorers": [rc.Feedback]}, "call it"),
+        ({"explorers": [rc.Feedback]}, "write Feedback"),
         ({"num_steps": 0}, "`num_steps` must be at least 1"),
         ({"num_steps": 5}, "first episode of 10 steps, got 5"),
         ({"seeds": 0}, "`seeds` must be at least 1"),

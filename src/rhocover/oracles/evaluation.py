@@ -60,7 +60,7 @@ def best_entry(indptr, indices, data, begin, end, reward, keep, h):
 
 @compiled
 def best_values(indptr, indices, data, first, reward, keep, h, sweeps):
-    """Returns h after so many sweeps h <- max over the entries of a node of reward + keep (row @ h)."""
+    """Returns h after some sweeps h <- max over the entries of a node of reward + keep (row @ h)."""
     for _ in range(sweeps):
         after = np.empty_like(h)
         for s in range(first.size):
@@ -72,7 +72,7 @@ def best_values(indptr, indices, data, first, reward, keep, h, sweeps):
 
 @compiled
 def improved_values(indptr, indices, data, first, reward, keep, h, sweeps):
-    """Returns h after one sweep over all entries and so many over those that were best in it.
+    """Returns h after one sweep over all entries and some over those that were best in it.
 
     Also returns by how much more the first sweep changed one node than another.
     """
@@ -94,7 +94,7 @@ def improved_values(indptr, indices, data, first, reward, keep, h, sweeps):
 
 @compiled
 def moved_visits(indptr, indices, data, inflow, keep, x, sweeps):
-    """Returns x after so many sweeps x <- inflow + keep (x @ matrix), and how much moved in the last."""
+    """Returns x after some sweeps x <- inflow + keep (x @ matrix), and how much the last one changed."""
     last = x
     for _ in range(sweeps):
         after = inflow.copy()

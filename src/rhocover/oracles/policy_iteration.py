@@ -86,7 +86,7 @@ def first_look(choices: Choices, reward: FloatArray, keep: float) -> tuple[IntAr
 
 
 def swept(choices: Choices, reward: FloatArray, h: FloatArray, keep: float, sweeps: int) -> FloatArray:
-    """Returns the values `[S]` after so many sweeps."""
+    """Returns the values `[S]` after a number of sweeps."""
     P = choices.members.mdp.transitions
     return best_values(P.indptr, P.indices, P.data, choices.first, reward, keep, h, sweeps)
 

@@ -289,8 +289,9 @@ class PlanningProblem:
             coverage = Coverage(rho, kept_weights)
         if coverage.rho == 0 and not coverage.support.all():
             raise InvalidArgumentError(
-                "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited. "
-                "Give every pair some weight, or use a small rho such as 0.05."
+                "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited.",
+                argument="mu",
+                remedy="Give every pair some weight, or use a small rho such as 0.05.",
             )
         members.check_floor()
         rows = flow_rows(members)

@@ -153,7 +153,7 @@ def test_what_was_never_reached_is_told(rhocover):
     words = " ".join(rhocover(line).out.split())
     assert str(run.evidence(0.05)) in words
     assert "never met" in words
-    assert "Not every pair with a weight was visited: there is nothing to certify yet." in words
+    assert "Some pairs with a weight were never visited, so there is nothing to certify yet." in words
 
 
 def test_weights_of_a_rule_are_said_to_be_estimates(rhocover):
@@ -241,7 +241,7 @@ def test_an_existing_run_is_kept_unless_told_otherwise(rhocover):
     result = rhocover("explore wheel --rho 2 --steps 200 --out out")
     assert (result.code, result.out) == (2, "")
     assert result.is_one_error_line
-    assert "`--out` 'out' holds a run already. Go on with it: rhocover resume out" in result.err
+    assert "`--out` 'out' already holds a run. Continue it with rhocover resume out" in result.err
     assert rhocover("explore wheel --rho 2 --steps 0 --out out --force").code == 2
     assert rhocover("explore wheel --rho 2 --explorer rf_express --out out --force").code == 2  # no horizon
     assert Path("out/result.safetensors").read_bytes() == before
@@ -398,7 +398,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --explorer algorithm1 --schedule constant:0", "TAU of --schedule must be"),
         ("explore river_swim --rho 2 --explorer algorithm1 --schedule cubic:3", "quadratic"),
         ("explore river_swim --rho 2 --explorer algorithm1 --schedule power:3,99", "P of --schedule"),
-        ("explore river_swim --rho 2 --schedule quadratic:3", "`--schedule` goes with Algorithm 1"),
+        ("explore river_swim --rho 2 --schedule quadratic:3", "`--schedule` is for Algorithm 1 only"),
         ("explore river_swim --rho 2 --explorer feedbak", "Did you mean 'feedback'"),
         ("explore river_swim --rho 2 --explorer nobody", "algorithm1, algorithm1_adaptive"),
         ("explore river_swim --rho 2 --model lerned", "Did you mean 'learned'"),
@@ -413,7 +413,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --until-gap 0", "`--until-gap` must be positive and finite, got 0"),
         ("explore river_swim --rho 2 --until-error -1", "`--until-error` must be positive and finite, got -1"),
         ("explore river_swim --rho 2 --model learned --mu model_error --discount 0.9",
-         "`--mu` as a rule goes with runs without restarts. Leave `--discount` and `--horizon` out"),
+         "`--mu` can be a rule only in runs without restarts. Leave `--discount` and `--horizon` out"),
         ("explore river_swim --rho 2 --model learned --mu transition_std --horizon 9", "`--mu` as a rule"),
         ("explore river_swim --rho 2 --model learned --mu modelerror", "'model_error'"),
         ("explore river_swim --rho 2 --explorer ent_game",
@@ -441,13 +441,13 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("compare river_swim --rho 2 --rho 2", "--rho 2 is given twice"),
         ("compare river_swim --redraw x", "leave out ENV"),
         ("compare --redraw x", "there is no folder 'x'"),
-        ("budget river_swim", "pass `--visits` or `--model-error`, one of the two, got neither"),
+        ("budget river_swim", "pass either `--visits` or `--model-error`, got neither"),
         ("budget river_swim --visits 3 --model-error 0.1", "got both"),
         ("budget river_swim --visits 0", "`--visits` must be at least 1"),
         ("budget river_swim --model-error 0", "`--model-error` must be in (0, inf)"),
         ("budget river_swim --visits 3 --delta 1", "`--delta` must be in (0, 1)"),
         ("budget river_swim --visits 3 --start 6", "`--start` must be a state in 0..5"),
-        ("budget grid_world --set success=1 --model-error 0.1", "pass --visits 1 in place of `--model-error`"),
+        ("budget grid_world --set success=1 --model-error 0.1", "pass --visits 1 instead of `--model-error`"),
     ]),
 )  # fmt: skip
 def test_bad_input_is_one_line_that_names_it_and_exit_2(rhocover, line, words):

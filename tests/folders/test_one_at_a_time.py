@@ -211,7 +211,7 @@ def test_a_copy_of_the_process_writes_nothing_and_the_first_one_goes_on(tmp_path
     """The mutant has both of them write their checkpoints in turn."""
     out, err = forking(tmp_path / "out", "goes on").communicate(timeout=PATIENCE)
     assert out.startswith("True CheckpointError"), out + err
-    assert "is written by the process that this one is a copy of" in out
+    assert "is locked by the process that this one was forked from" in out
     assert out.count("Error") == 1
     assert (tmp_path / "out" / "result.safetensors").exists()
 

@@ -212,7 +212,7 @@ def test_with_an_environment_the_steps_are_taken_and_stored(rhocover):
     assert document["after"]["num_steps"] == 4000
     assert found.verdict in Path("more.html").read_text()
     refused = rhocover(line)
-    assert (refused.code, "holds a collection already" in refused.err) == (2, True)
+    assert (refused.code, "already contains a collection" in refused.err) == (2, True)
     assert rhocover(f"{line} --force --model nonsense").code == 2
     assert Path("more/datasheet.json").exists()
     shown = rhocover(f"{line} --force")

@@ -101,7 +101,7 @@ def test_what_cannot_be_collected_is_refused_in_one_line(rhocover, line, words):
         ("audit steps.csv --require-worst-ratio 0.5", "--require-worst-ratio must be 1 (a perfect match) or more"),
         ("audit steps.csv --require-worst-ratio inf", "and finite, got inf"),
         ("audit steps.csv --states quantiles:3", "needs an environment"),
-        ("audit lake --env CliffWalking-v1", "it is another environment's"),
+        ("audit lake --env CliffWalking-v1", "it belongs to another environment"),
         ("audit lake --states bins:3", "bins need a Box space"),
         ("top-up none.csv --steps 10", "there is no file 'none.csv'"),
         ("top-up steps.csv --steps 0", "`--steps` must be at least 1"),

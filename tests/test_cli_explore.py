@@ -417,7 +417,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --model learned --mu transition_std --horizon 9", "`--mu` as a rule"),
         ("explore river_swim --rho 2 --model learned --mu modelerror", "'model_error'"),
         ("explore river_swim --rho 2 --explorer ent_game",
-         "`--horizon` is needed: EntGame plays episodes of H steps, each from the start. Pass --horizon H"),
+         "`--horizon` is needed: EntGame plays episodes of H steps that begin at the start. Pass --horizon H"),
         ("explore river_swim --rho 2 --explorer generative_sampling", "generative_world(mdp)"),
         ("compare river_swim --model lerned", "Did you mean 'learned'"),
         ("compare river_swim --model learned --mu model_error --discount 0.9", "`--mu` as a rule"),

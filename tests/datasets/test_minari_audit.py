@@ -100,7 +100,7 @@ def test_a_datasheet_says_how_states_were_made(tmp_path: Path) -> None:
     mine = read_tally(tmp_path / "own")
     assert mine.keys == read_tally(tmp_path / "own", states=Bins((12, 11))).keys
     assert read_tally(tmp_path / "own", states=lambda x: 0).num_states == 1
-    with pytest.raises(InvalidDataError, match="the code of states is damaged or of another space"):
+    with pytest.raises(InvalidDataError, match="the state code is damaged or belongs to another space"):
         read_tally(tmp_path / "wrong")
 
 
@@ -143,7 +143,7 @@ def test_data_of_another_environment_is_refused_by_its_spaces(tmp_path: Path) ->
     path = written(env, collect(env, 3), tmp_path / "lake")
     assert audit(path, model=env).is_exact
     with pytest.raises(
-        InvalidDataError, match=r"observation space Discrete\(16\), `model` has Discrete\(64\)"
+        InvalidDataError, match=r"observation space Discrete\(16\), but `model` has Discrete\(64\)"
     ):
         audit(path, model=gym.make("FrozenLake-v1", map_name="8x8"))
     with pytest.raises(InvalidDataError, match="`num_actions` is 3"):

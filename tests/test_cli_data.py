@@ -46,17 +46,10 @@ from tiers import tiered
         (f"{LAKE} --rho 2 --until-visits 0", "`--until-visits` must be at least 1"),
         (f"{LAKE} --rho 2 --until-visits 1 --until-gap 1", "cannot be combined"),
         (f"{LAKE} --rho 2 --delta 1", "`--delta` must be in (0, 1)"),
-<<<<<<< HEAD
-        (f"{LAKE} --rho 2 --actions 3 --model learned", "`--actions` is for spaces of real numbers (Box)"),
-        (f"{LAKE} --rho 2 --states bins:3 --model learned", "bins cut the numbers of a Box space"),
-        (f"{LAKE} --rho 2 --resume", "`--resume`: 'o' holds no collection. Leave --resume out"),
-        (f"{LAKE} --rho 2 --resume --force", "Pass only one of them"),
-=======
         (f"{LAKE} --rho 2 --actions 3 --model learned", "`--actions` is only for Box spaces"),
         (f"{LAKE} --rho 2 --states bins:3 --model learned", "bins need a Box space"),
         (f"{LAKE} --rho 2 --resume", "`--resume`: there is no collection in 'o'. Leave --resume out"),
-        (f"{LAKE} --rho 2 --resume --force", "Pass one of them"),
->>>>>>> prose-b
+        (f"{LAKE} --rho 2 --resume --force", "Pass only one of them"),
         (f"{LAKE} --rho 2 --report page.txt", "--report must name a file that ends in .html"),
         ("MountainCar-v0 --rho 2", "It can be learned during the run: --model learned"),
         ("MountainCar-v0 --rho 2 --model learned", "pass `--states`, such as bins:8 for 8 bins per dimension, or quantiles:8."),
@@ -112,30 +105,17 @@ def test_what_cannot_be_collected_is_refused_in_one_line(rhocover, line, words):
         ("audit lake --states bins:3", "bins need a Box space"),
         ("top-up none.csv --steps 10", "there is no file 'none.csv'"),
         ("top-up steps.csv --steps 0", "`--steps` must be at least 1"),
-<<<<<<< HEAD
-        ("top-up steps.csv --steps 10 --out o", "`--out` is for new data, which needs `--env`"),
+        ("top-up steps.csv --steps 10 --out o", "`--out` is the folder for new data, which need an environment as `--env`"),
         ("top-up steps.csv --steps 10 --resume", "--resume needs --out DIR"),
         ("top-up steps.csv --steps 10 --id a-v0", "--id needs --out DIR"),
         ("top-up steps.csv --steps 10 --set a=1", "--set needs --env ENV"),
         ("top-up steps.csv --steps 10 --max-episode-steps 9", "--max-episode-steps needs --env ENV"),
-=======
-        ("top-up steps.csv --steps 10 --out o", "`--out` is the folder for new data, which need an environment as `--env`"),
-        ("top-up steps.csv --steps 10 --resume", "--resume goes with --out DIR"),
-        ("top-up steps.csv --steps 10 --id a-v0", "--id goes with --out DIR"),
-        ("top-up steps.csv --steps 10 --set a=1", "--set goes with --env ENV"),
-        ("top-up steps.csv --steps 10 --max-episode-steps 9", "--max-episode-steps goes with --env ENV"),
->>>>>>> prose-b
         ("top-up steps.csv --steps 10 --policy p.txt", "--policy must end in .csv or .safetensors"),
         ("top-up steps.csv --steps 10 --env CliffWalking-v1", "`--env`"),
         ("top-up steps.csv --steps 10 --env CartPole-v1", "Is it data of another environment?"),
         ("top-up steps.csv --steps 10 --env Taxi-v4 --out o", "another environment"),
-<<<<<<< HEAD
         ("top-up steps.csv --steps 10 --env FrozenLake-v1 --out o --resume --force", "Pass only one of them"),
-        ("top-up steps.csv --steps 10 --env FrozenLake-v1 --out o --resume", "holds no collection"),
-=======
-        ("top-up steps.csv --steps 10 --env FrozenLake-v1 --out o --resume --force", "Pass one of them"),
         ("top-up steps.csv --steps 10 --env FrozenLake-v1 --out o --resume", "there is no collection in"),
->>>>>>> prose-b
     ]),
 )  # fmt: skip
 def test_data_that_cannot_be_used_is_refused_in_one_line(rhocover, line, words):
@@ -215,8 +195,8 @@ def test_what_nobody_knows_of_an_environment_is_not_told(rhocover):
     ("line", "words"),
     tiered(
         [
-            (f"{LAKE} --out old --force", "stored with its data, by rhocover collect"),
-            (f"{LAKE} --out new", "stored with its data, by rhocover collect"),
+            (f"{LAKE} --out old --force", "use rhocover collect"),
+            (f"{LAKE} --out new", "use rhocover collect"),
             (f"{LAKE} --horizon 5", "`--horizon` is only for models"),
             (f"{LAKE} --chains 2", "`--chains` is only for models"),
             ("river_swim --states bins:3", "`--states` and `--actions` are for environments"),

@@ -322,7 +322,7 @@ class EnvRequest(ExploreRequest):
     def check(self) -> None:
         """Raises, because a run in an environment is not stored in a folder."""
         raise InvalidArgumentError.of(
-            "out", "is for models: a run in an environment is stored with its data, by rhocover collect"
+            "out", "is only for models: to store a run in an environment with its data, use rhocover collect"
         )
 
     def run(self, out: Hold | None, report: ReportProgress) -> Run:

@@ -59,7 +59,7 @@ def test_an_existing_file_is_refused_before_anything_runs(rhocover, monkeypatch)
         ("reference-value", "Did you mean 'reference-values'"),
         ("reference-value --out results", "Did you mean 'reference-values'"),
         ("../secret --out results", "unknown reproduction"),
-        ("reference-values --seeds 2", "leave `--seeds` and `--steps` out"),
+        ("reference-values --seeds 2", "leave out `--seeds` and `--steps`"),
         ("tarbouriech2020-table1 --steps 10", "`--steps` must be at least 1000, got 10"),
         ("tarbouriech2020-table1 --seeds none", "expected a whole number, got 'none'"),
         ("tarbouriech2020-table1 --workers 0", "`--workers` must be at least 1"),

@@ -232,7 +232,7 @@ def test_an_observation_of_another_shape_is_refused(wrong) -> None:
 def test_components_that_an_observation_lacks_are_not_made_up() -> None:
     code = read_state_code(Bins(3, of=(0, 2)), CUBE)
     for call, observation in ((code.key, np.zeros(2)), (code.keys, np.zeros((4, 2)))):
-        with pytest.raises(OutsideSpaceError, match="2 numbers"):
+        with pytest.raises(OutsideSpaceError, match="0 to 1"):
             call(observation)
 
 

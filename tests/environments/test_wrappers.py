@@ -463,7 +463,11 @@ def test_an_observation_space_without_a_code_is_refused_with_the_way_out():
 
 
 def test_a_callback_without_stable_baselines3_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "stable_baselines3", None)
+    for name in (
+        "stable_baselines3",
+        *(name for name in sys.modules if name.startswith("stable_baselines3.")),
+    ):
+        monkeypatch.setitem(sys.modules, name, None)
     _callback_class.cache_clear()
     with pytest.raises(MissingExtraError, match=r"pip install 'rhocover\[sb3\]'"):
         CoverageCallback()

@@ -380,23 +380,23 @@ def _audited(path: Path) -> Any:
 
 def _resumed(folder: Path) -> Any:
     """Returns what resuming says, without pictures."""
-    from rhocover.cli import explore
+    from rhocover.cli import outputs
 
-    before, explore.write_all = explore.write_all, lambda *_, **__: []
+    before, outputs.write_all = outputs.write_all, lambda *_, **__: []
     try:
         return command("resume", str(folder), "--json")["run"]
     finally:
-        explore.write_all = before
+        outputs.write_all = before
 
 
 def _redrawn(folder: Path) -> Any:
-    from rhocover.cli import compare
+    from rhocover.cli import outputs
 
-    before, compare.write_all = compare.write_all, lambda *_, **__: []
+    before, outputs.write_all = outputs.write_all, lambda *_, **__: []
     try:
         return command("compare", "--redraw", str(folder), "--json")["rows"]
     finally:
-        compare.write_all = before
+        outputs.write_all = before
 
 
 def _forced(folder: Path) -> Any:

@@ -174,8 +174,10 @@ def _picked(observation: Any, of: tuple[int, ...]) -> Any:
 def _columns(array: NDArray[Any], of: tuple[int, ...]) -> NDArray[Any]:
     """Returns the chosen components of many observations, `[T, len(of)]`; raises if there are too few."""
     if array.shape[1] <= max(of):
-        raise OutsideSpaceError(
-            f"{WHAT} has {array.shape[1]} numbers, but the bins use component {max(of)} (counted from 0)."
+        raise OutsideSpaceError.of(
+            "of",
+            f"must hold numbers of components, 0 to {array.shape[1] - 1} in these observations",
+            f"{max(of)}",
         )
     return array[:, list(of)]
 

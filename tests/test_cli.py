@@ -395,6 +395,7 @@ def test_a_defect_is_not_hidden(monkeypatch):
         app.main(["plan", "river_swim", "--rho", "2"])
 
 
+@pytest.mark.thorough
 def test_the_signal_of_ctrl_c_exits_with_130():
     code = (
         "import os, signal, time\n"
@@ -481,6 +482,7 @@ def test_the_version_is_printed_also_by_python_m():
     assert result.stdout == f"rhocover {rc.__version__}\n"
 
 
+@pytest.mark.thorough
 def test_a_usage_error_leaves_stdout_alone_and_reaches_the_shell():
     line = [sys.executable, "-m", "rhocover", "plan", "river_swim", "--json"]
     result = subprocess.run(line, capture_output=True, text=True)

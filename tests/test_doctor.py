@@ -299,6 +299,7 @@ def test_compiled_code_that_is_not_kept_is_a_note_with_the_way_out(monkeypatch):
     assert not DIAGNOSING.is_warm()
 
 
+@pytest.mark.thorough
 def test_no_compiler_at_all_is_a_note():
     code = (
         "from rhocover.diagnosis.diagnose import *; print(is_warm(), compiled_folder(cache_folder()).status)"
@@ -311,6 +312,7 @@ def test_no_compiler_at_all_is_a_note():
 # --- where nothing can be loaded ------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_without_a_package_the_command_line_says_which_in_one_line():
     """Blocked for the import system and for the metadata, as where it was never installed."""
     code = (

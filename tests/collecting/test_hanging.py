@@ -29,7 +29,10 @@ from tiers import tiered
 HERE = Path(__file__).parent
 TESTS = HERE.parent
 SOON = 0.3  # seconds that an honest step of a ring never takes, however busy the machine
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has neither these signals nor this clock")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(os.name == "nt", reason="Windows has neither these signals nor this clock"),
+]
 
 
 def whole(how: str) -> object:

@@ -380,6 +380,7 @@ def test_a_verdict_where_states_are_unknown_is_of_those_met(tmp_path):
     assert whole.datasheet["scope"]["text"] == "complete (21 of 21 pairs; 7 of 7 states met)"
 
 
+@pytest.mark.thorough
 def test_what_is_said_of_memory_survives_an_interruption_to_the_bit(tmp_path):
     def stop(done, total):
         if done > total / 2:

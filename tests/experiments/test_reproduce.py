@@ -47,6 +47,7 @@ def test_every_statement_of_the_paper_holds_on_every_model(statements):
     assert any(label.startswith("Theorem 1") for label in labels)
 
 
+@pytest.mark.thorough
 def test_identities_agree_to_rounding(statements):
     """Sums of at most 60 positive terms: each side is off by some 1e-15 of itself, powers of 8 by ten times that."""
     exact = [
@@ -58,6 +59,7 @@ def test_identities_agree_to_rounding(statements):
         assert abs(row.difference) <= 5e-14 * max(1.0, abs(row.published)), row.label
 
 
+@pytest.mark.thorough
 def test_the_factor_that_the_paper_lost_would_be_noticed(statements):
     for scene in scenes():
         row = statements.row(scene.title, "Lemma 2 (E3): U_2 = -M E_mubar[mu/d]")
@@ -66,6 +68,7 @@ def test_the_factor_that_the_paper_lost_would_be_noticed(statements):
         assert "factor M" in row.note
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scene", scenes(), ids=lambda scene: scene.env)
 def test_worst_ratios_fall_to_the_value_of_the_linear_program(statements, scene):
     labels = [f"Lemma 4: worst ratio of the plan at {rho} -> minimax" for rho in (8, 32, 128, 1000)]

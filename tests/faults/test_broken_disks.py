@@ -19,7 +19,10 @@ from writing_verbs import VERBS
 
 from tiers import tiered
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="copies of a process are POSIX's")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(os.name != "posix", reason="copies of a process are POSIX's"),
+]
 
 HERE = Path(__file__).parent
 

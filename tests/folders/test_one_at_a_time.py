@@ -19,6 +19,8 @@ from rhocover.errors import CheckpointError, InvalidArgumentError
 from rhocover.files import load_tensors
 from tiers import tiered
 
+pytestmark = pytest.mark.thorough  # every test starts processes
+
 LINES = {  # a command, and one that makes what is in its folder first
     "explore river_swim --rho 2 --steps 200 --out out --force": "explore river_swim --rho 1 --steps 100 --out out",
     "compare river_swim --steps 60 --seeds 1 --explorer tracking --workers 1 --out out --force":

@@ -40,6 +40,7 @@ def damaged_files(group: str, rounds: float) -> int:
     return sum(target["count"] for target in found)
 
 
+@pytest.mark.thorough
 def test_a_few_damaged_files_of_every_sealed_kind_are_refused_by_name_or_read_rightly():
     assert damaged_files("sealed", 0.02) >= 100
 

@@ -13,6 +13,8 @@ from property_tools import about, few, many, models, positive_orders, seeds, wei
 import rhocover as rc
 from rhocover.files import load_tensors
 
+pytestmark = pytest.mark.thorough  # every test makes many runs
+
 EXPLORERS = {
     "Feedback": rc.Feedback(),
     "Tracking": rc.Tracking(),

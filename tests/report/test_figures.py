@@ -504,6 +504,7 @@ def test_no_figure_stays_open(tmp_path):
     assert pyplot.get_fignums() == []
 
 
+@pytest.mark.thorough
 def test_drawing_needs_neither_pyplot_nor_a_display():
     code = "import sys, rhocover.report.figures; sys.exit('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,6 +10,8 @@ import pytest
 
 import rhocover as rc
 
+pytestmark = pytest.mark.thorough  # every test runs a command twice
+
 LINES = {
     "plan": "plan river_swim --set num_states=5 --rho 0.5 --rho inf --mu random:3",
     "explore": "explore river_swim --rho 2 --steps 300 --model learned --seed 4",

@@ -342,7 +342,7 @@ def test_a_function_that_fails_is_named():
 
 @pytest.mark.parametrize("value", [1.5, None, [1], {1}, b"x", np.array([1]), (1, [2])], ids=repr)
 def test_a_function_that_gives_no_key_is_refused(value):
-    with pytest.raises(RhocoverError, match="must give a whole number, a text or a tuple"):
+    with pytest.raises(RhocoverError, match="must return an integer, a string or a tuple"):
         rc.explore(Ring(), 2.0, 200, states=lambda o: value, **LEARNED)
 
 
@@ -414,7 +414,7 @@ def test_what_is_no_environment_is_refused(env, tmp_path):
 
 def test_spaces_that_no_code_knows_are_refused(tmp_path):
     graph = spaces.Graph(spaces.Discrete(2), None)
-    with pytest.raises(InvalidArgumentError, match="no finite states: pass `states`"):
+    with pytest.raises(InvalidArgumentError, match="is not finite: pass `states`"):
         rc.explore(ring(space=graph), 2.0, 100, **LEARNED)
     text = ring(lambda s, t: "abcdefg"[s], spaces.Text(1))
     assert rc.explore(text, 2.0, 100, states=lambda o: o, **LEARNED).num_steps == 100
@@ -464,7 +464,7 @@ def test_warnings_of_an_environment_are_left_alone(tmp_path):
 
 
 def test_a_failed_collection_says_what_it_holds_and_nothing_more(tmp_path):
-    with pytest.raises(EnvironmentFailedError, match="What was seen before is kept"):
+    with pytest.raises(EnvironmentFailedError, match="The steps before are kept"):
         rc.collect(Failing(Ring(), 50), 2.0, 100, out=tmp_path / "out", **LEARNED)
     assert set(contents(tmp_path / "out")) == {"collection.json", "log-000000.safetensors"}
     assert stored_steps(tmp_path / "out") == 49
@@ -507,7 +507,8 @@ class AnsweringCopies(gym.vector.VectorWrapper):
 @pytest.mark.parametrize("value", [10**400, -(10**400), "1.5"], ids=["large", "negative", "a text"])
 def test_a_reward_that_no_float_holds_is_refused(kind, value, tmp_path):
     with pytest.raises(
-        EnvironmentFailedError, match=r"gave the reward (one of 1329 bits|'1.5'), expected a number"
+        EnvironmentFailedError,
+        match=r"returned (an integer of 1329 bits|'1.5') as a reward, expected a number",
     ):
         rc.collect(kind(1, value), 2.0, 80, out=tmp_path / "out", **LEARNED)
     assert 0 < stored_steps(tmp_path / "out") <= 30
@@ -515,7 +516,7 @@ def test_a_reward_that_no_float_holds_is_refused(kind, value, tmp_path):
 
 @pytest.mark.parametrize("value", [None, "False", 3])
 def test_an_end_of_a_copy_that_is_neither_true_nor_false_is_refused(value, tmp_path):
-    with pytest.raises(EnvironmentFailedError, match=r"gave terminated = .*expected True or False"):
+    with pytest.raises(EnvironmentFailedError, match=r"returned terminated = .*expected True or False"):
         rc.collect(AnsweringCopies(2, value), 2.0, 80, out=tmp_path / "out", **LEARNED)
     assert 0 < stored_steps(tmp_path / "out") <= 30
 
@@ -529,7 +530,7 @@ def test_an_end_of_a_copy_that_is_neither_true_nor_false_is_refused(value, tmp_p
 def test_an_end_that_is_neither_true_nor_false_is_refused(place, value, tmp_path):
     """The text "False" is true for Python, and None is false."""
     name = {2: "terminated", 3: "truncated"}[place]
-    with pytest.raises(EnvironmentFailedError, match=f"gave {name} = .*expected True or False"):
+    with pytest.raises(EnvironmentFailedError, match=f"returned {name} = .*expected True or False"):
         rc.collect(Answering(place, value), 2.0, 80, out=tmp_path / "out", **LEARNED)
     assert 0 < stored_steps(tmp_path / "out") < 30
 
@@ -546,7 +547,7 @@ def test_what_is_as_good_as_false_is_false(value, tmp_path):
 @pytest.mark.parametrize("in_reset", tiered([False, True]))
 def test_an_environment_that_exits_has_failed_and_what_was_collected_is_kept(error, in_reset, tmp_path):
     env = Failing(Ring(), 30, in_reset=in_reset, error=error)
-    with pytest.raises(EnvironmentFailedError, match=f"{type(error).__name__}.*What was seen before is kept"):
+    with pytest.raises(EnvironmentFailedError, match=f"{type(error).__name__}.*The steps before are kept"):
         rc.collect(env, 2.0, 80, out=tmp_path / "out", **LEARNED)
     assert stored_steps(tmp_path / "out") >= 29
     rc.collect(Ring(), 2.0, 80, out=tmp_path / "out", resume=True, **LEARNED)

@@ -236,8 +236,8 @@ def test_a_step_that_takes_too_long_fails_and_all_before_it_is_kept(how, tmp_pat
     with pytest.raises(EnvironmentFailedError) as caught:
         collect(env, tmp_path / "out", step_timeout=SOON)
     message = str(caught.value)
-    assert "did not come back within 0.3 s (`step_timeout`) after" in message
-    assert "What was seen before is kept" in message
+    assert "did not return within 0.3 s (`step_timeout`) after" in message
+    assert "The steps before are kept" in message
     num_steps = int(message.split("after ")[1].split()[0])
     assert num_steps >= AT - 1
     assert goes_on_to_the_same(how, tmp_path / "out", tmp_path)
@@ -263,7 +263,7 @@ def test_going_on_may_take_longer_than_one_step(tmp_path, monkeypatch):
 
 
 def test_explore_and_random_rollouts_and_top_ups_have_the_same_limit(tmp_path, capsys):
-    late = pytest.raises(EnvironmentFailedError, match=r"did not come back within 0.3 s \(`step_timeout`\)")
+    late = pytest.raises(EnvironmentFailedError, match=r"did not return within 0.3 s \(`step_timeout`\)")
     with late:
         rc.explore(hanging("sleep"), 2.0, NUM_STEPS, model="learned", step_timeout=SOON)
     collect(limited(6), tmp_path / "old")
@@ -360,5 +360,5 @@ def test_the_command_line_refuses_a_limit_that_is_none(unclosable, tmp_path, cap
     assert command("explore", unclosable, *told) == 2
     assert command("explore", "river_swim", "--rho", 2, "--step-timeout", 1) == 2
     said = capsys.readouterr().err
-    assert "`--step-timeout` must be seconds, above 0" in said
+    assert "`--step-timeout` must be a number of seconds above 0" in said
     assert "`--step-timeout` is for environments" in said

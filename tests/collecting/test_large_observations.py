@@ -236,7 +236,7 @@ def test_where_memory_ends_the_process_does_not(tmp_path):
     else:
         assert kind == "EnvironmentFailedError"
         assert "MemoryError: Unable to allocate" in said
-        assert "What was seen before is kept" in said
+        assert "The steps before are kept" in said
 
 
 def test_memory_that_ends_while_steps_are_stored_is_said_with_what_is_kept(tmp_path, monkeypatch):

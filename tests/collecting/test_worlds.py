@@ -288,7 +288,7 @@ def test_weights_of_another_shape_are_refused():
         rc.explore(Ring(), 2.0, 100, mu=np.ones((6, 3)), model="learned")
     with pytest.raises(InvalidArgumentError, match=r"`mu`.*non-negative"):
         rc.explore(Ring(), 2.0, 100, mu=-np.ones((7, 3)), model="learned")
-    with pytest.raises(InvalidArgumentError, match="`mu` as an array needs states that are numbered"):
+    with pytest.raises(InvalidArgumentError, match="`mu` as an array needs numbered states"):
         rc.explore(Ring(), 2.0, 100, mu=np.ones((7, 3)), states=int, model="learned")
 
 
@@ -431,7 +431,7 @@ def test_an_environment_without_a_table_points_to_learning():
     for env, states in ((gym.make("MountainCar-v0"), None), (Ring(), None)):
         with pytest.raises(InvalidArgumentError, match=r'no table.*model="learned"'):
             rc.explore(env, 2.0, 100, states=states)
-    with pytest.raises(InvalidArgumentError, match=r'seen through `states` has no table.*model="learned"'):
+    with pytest.raises(InvalidArgumentError, match=r'encoded by `states` has no table.*model="learned"'):
         rc.explore(gym.make("FrozenLake-v1"), 2.0, 100, states=int)
 
 

@@ -100,7 +100,7 @@ def test_a_datasheet_says_how_states_were_made(tmp_path: Path) -> None:
     mine = read_tally(tmp_path / "own")
     assert mine.keys == read_tally(tmp_path / "own", states=Bins((12, 11))).keys
     assert read_tally(tmp_path / "own", states=lambda x: 0).num_states == 1
-    with pytest.raises(InvalidDataError, match="the code of states is damaged or of another space"):
+    with pytest.raises(InvalidDataError, match="the state code is damaged or belongs to another space"):
         read_tally(tmp_path / "wrong")
 
 

@@ -259,7 +259,7 @@ def test_a_function_that_gives_something_else_is_refused_at_once(value) -> None:
     def rounded(observation):
         return value
 
-    with pytest.raises(InvalidArgumentError, match=r"rounded.*whole number, a text or a tuple"):
+    with pytest.raises(InvalidArgumentError, match=r"rounded.*an integer, a string or a tuple"):
         read_state_code(rounded, CUBE).key(np.zeros(3))
 
 
@@ -378,9 +378,9 @@ def test_the_document_of_another_space_is_refused() -> None:
     ("states", "space", "message"),
     [
         (None, BOX, r"pass `states`, rc\.Bins\(8\)"),
-        (None, spaces.Dict(a=BOX), "a function of an observation"),
-        (None, spaces.Text(3), "a function of an observation"),
-        (None, "Discrete(3)", "`space` must be a space of Gymnasium"),
+        (None, spaces.Dict(a=BOX), "a function from an observation"),
+        (None, spaces.Text(3), "a function from an observation"),
+        (None, "Discrete(3)", "`space` must be a Gymnasium space"),
         (Bins(3), spaces.Discrete(9), "Box space"),
         (Bins(3), spaces.Box(-INF, INF, (2,)), "dimension 0 has no finite `low`"),
         (Bins(3, low=0, high=[1, None]), spaces.Box(-INF, INF, (2,)), "dimension 1 has no finite `high`"),
@@ -395,9 +395,9 @@ def test_the_document_of_another_space_is_refused() -> None:
         (Bins(2, of=3), CUBE, "`of` must hold component numbers from 0 to 2, got 3"),
         (Bins(2, of="xy"), CUBE, "`of` must be component numbers or a function"),
         (Bins(2, names=("a",)), CUBE, "`names` must be 3 labels"),
-        (Bins(10**7), CUBE, "at most 1048576 a dimension"),
+        (Bins(10**7), CUBE, "at most 1048576 per dimension"),
         (QuantileBins(3), CUBE, r"\.fit\(observations\)"),
-        (QuantileBins(3).fit([[1.0, 2.0]]), CUBE, "cuts 2 numbers, the observation space has 3"),
+        (QuantileBins(3).fit([[1.0, 2.0]]), CUBE, "bins 2 numbers, but the observation space has 3"),
         ("bins", CUBE, "`states` must be None"),
         (3, CUBE, "`states` must be None"),
     ],
@@ -497,9 +497,9 @@ def test_an_environment_cannot_write_into_the_actions() -> None:
     ("actions", "space", "message"),
     [
         (None, spaces.Box(-1.0, 1.0, (1,)), "pass `actions`"),
-        (3, spaces.Discrete(4), "`actions` is for spaces of real numbers"),
+        (3, spaces.Discrete(4), "`actions` is only for Box spaces"),
         (None, spaces.Dict(a=spaces.Discrete(2)), "cannot be numbered"),
-        (None, 4, "`space` must be a space of Gymnasium"),
+        (None, 4, "`space` must be a Gymnasium space"),
         (0, spaces.Box(-1.0, 1.0, (1,)), "`actions`"),
         (2.5, spaces.Box(-1.0, 1.0, (1,)), "`actions` must be a number of levels"),
         ((2, 2), spaces.Box(-1.0, 1.0, (3,)), "`actions` must be a number of levels, 3 of them"),
@@ -511,7 +511,7 @@ def test_an_environment_cannot_write_into_the_actions() -> None:
         ([[2.0]], spaces.Box(-1.0, 1.0, (1,)), "x0 = 2, expected -1 to 1"),
         ([[0.0, 0.0]], spaces.Box(-1.0, 1.0, (1,)), "`actions` must have shape"),
         ([[NAN]], spaces.Box(-1.0, 1.0, (1,)), "`actions` must be finite"),
-        (np.zeros((0, 1)), spaces.Box(-1.0, 1.0, (1,)), "one or more"),
+        (np.zeros((0, 1)), spaces.Box(-1.0, 1.0, (1,)), "at least one action"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_numbered_is_refused_with_the_way_out(actions, space, message) -> None:
@@ -557,7 +557,7 @@ def test_an_environment_that_fails_in_the_random_rollout_is_named() -> None:
 
     with pytest.raises(EnvironmentFailedError, match=r"Broken failed.*the motor is hot"):
         random_rollout(Broken(), 10, 0)
-    with pytest.raises(InvalidArgumentError, match="`env` must be an environment"):
+    with pytest.raises(InvalidArgumentError, match="`env` must be a Gymnasium environment"):
         random_rollout("MountainCar-v0", 10, 0)
     with pytest.raises(InvalidArgumentError, match="`num_steps`"):
         random_rollout(Broken(), 0, 0)

@@ -198,7 +198,7 @@ def test_nested_columns_must_be_nested_as_their_space(tmp_path):
         (spaces.Text(5), "`observations` is Text; expected Discrete"),
         (spaces.Dict(a=spaces.Sequence(spaces.Discrete(2))), "`observations/a` is Sequence"),
         (spaces.Dict({"a/b": spaces.Discrete(2)}), "the key 'a/b' that HDF5 cannot hold"),
-        ("Discrete", "`observation_space` must be a space of Gymnasium"),
+        ("Discrete", "`observation_space` must be a Gymnasium space"),
     ],
 )
 def test_a_space_that_is_no_array_of_numbers_is_refused(tmp_path, space, words):

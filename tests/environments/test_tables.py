@@ -165,8 +165,8 @@ def test_what_no_run_visits_for_ever_is_dropped_and_said() -> None:
     found = read_table(Tabled(table, [1.0, 0.0, 0.0], num_states=3, num_actions=2))
     assert found.states.tolist() == [1, 2]
     assert found.model.num_pairs == 3
-    assert "1 cannot be visited for ever: 0." in found.note
-    assert "lead out of these for ever are left out, 1: (1, 1)" in found.note
+    assert "1 cannot be visited in the long run: 0." in found.note
+    assert "may leave these states for good: 1 pair, (1, 1)" in found.note
 
 
 def test_a_hole_that_nobody_can_fall_into_is_out_of_reach_rather_than_an_end() -> None:
@@ -226,8 +226,8 @@ def test_an_environment_without_a_table_points_to_learning(name) -> None:
     ("env", "message"),
     [
         ("FrozenLake-v1", r"gymnasium\.make\('FrozenLake-v1'\)"),
-        (None, "`env` must be an environment"),
-        (rc.envs.river_swim(), "`env` must be an environment"),
+        (None, "`env` must be a Gymnasium environment"),
+        (rc.envs.river_swim(), "`env` must be a Gymnasium environment"),
     ],
 )
 def test_what_is_no_environment_is_refused(env, message) -> None:

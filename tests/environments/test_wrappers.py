@@ -440,7 +440,7 @@ def test_bad_arguments_are_refused(arguments, message):
 def test_what_is_no_single_environment_is_refused(wrapper):
     with pytest.raises(InvalidArgumentError, match=r"`env` must be a gymnasium\.Env, got int"):
         wrapper(3)
-    with pytest.raises(InvalidArgumentError, match="wrapper of the same name with `Vector`"):
+    with pytest.raises(InvalidArgumentError, match="wrapper whose name ends in `Vector`"):
         wrapper(gym.vector.SyncVectorEnv([limited]))
 
 

@@ -38,7 +38,7 @@ MOST_LETTERS = 2000  # of a message
 ABOUT_MORE = (  # of whole files with other contents: what does not go with them is named instead
     "is needed: the run was made with",
     "can never be visited again once left",
-    "the environment showed something that is no state",
+    "the environment returned an observation that is not a state",
     "the collection cannot go on",
     "the environment raised",
 )

@@ -1,4 +1,4 @@
-"""Acting in environments: explore them, collect data sets from them, top them up."""
+"""Runs in environments: explore them, collect data sets, and top up existing data sets."""
 
 from rhocover.collecting.collect import collect
 from rhocover.collecting.datasheet import Collection

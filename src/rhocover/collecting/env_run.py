@@ -1,7 +1,7 @@
-"""What a run in an environment is about: who acts, what is known, which state is which. Checked at the door.
+"""The settings of a run in an environment, checked: explorer, encoding, what is known of the model.
 
-With a table the model is known and everything is as in `explore` on a model: the environment only takes the
-steps. Without one, states join as they are met.
+If the environment has a table of its transitions and the model is taken as known, a run is the same as
+`explore` on a model, except that the environment takes the steps. Otherwise states are added as they are met.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from rhocover.exploring.worlds import no_moves
 from rhocover.learning.rules import Rule, final_weights, read_rule
 from rhocover.planning.problem import Objective
 
-FEW_KEYS = 100_000  # states that an explorer from a paper is told of beforehand
-MOST_ROLLOUT = 2**31  # bytes of a rollout's observations, each number as a float64
+FEW_KEYS = 100_000  # states that a published explorer gets before its first step, at most
+MOST_ROLLOUT = 2**31  # bytes of the observations of a rollout, each number as a float64
 FROM_TABLE = Call("explore MDP.from_gymnasium(env)", "take a model from rhocover envs")
 
 
 @dataclass(frozen=True, eq=False)
 class EnvRun:
-    """A run in an environment: everything that decides what it does."""
+    """A run in an environment: everything that determines its steps."""
 
     env: Any
     is_vector: bool
@@ -66,9 +66,9 @@ class EnvRun:
     states: StateCode
     actions: ActionCode
     table: TabularModel | None  # None: the dynamics are learned
-    weights: FloatArray | None  # of keys that are numbers, [keys, A]; None: uniform or a rule
+    weights: FloatArray | None  # for keys that are numbers, [keys, A]; None: uniform, or given by a rule
     step_timeout: float | None = None  # seconds for one step or reset
-    earlier: Tally | None = None  # data that the explorer has seen before its first step, by their keys
+    earlier: Tally | None = None  # data from before the explorer's first step, by key
 
     @cached_property
     def _alarm(self) -> Alarm | None:
@@ -76,32 +76,32 @@ class EnvRun:
 
     @property
     def acting(self) -> Any:
-        """The environment to act in: its own, or one whose calls are timed while `timing` lasts."""
+        """The environment to act in; with a time limit, a wrapper that times its calls inside `timing`."""
         return self.env if self._alarm is None else Timed(self.env, self._alarm)
 
     @property
     def timing(self) -> AbstractContextManager[Any]:
-        """What has to be open while the environment is called."""
+        """The context in which the environment must be called."""
         return nullcontext() if self._alarm is None else self._alarm
 
     @property
     def space(self) -> Any:
-        """The space of one copy's observations."""
+        """The observation space of one copy."""
         return self.env.single_observation_space if self.is_vector else self.env.observation_space
 
     @property
     def action_space(self) -> Any:
-        """The space of one copy's actions."""
+        """The action space of one copy."""
         return self.env.single_action_space if self.is_vector else self.env.action_space
 
     @property
     def rule(self) -> Rule | None:
-        """The rule that says the weights, if one does."""
+        """The rule that computes the weights, if there is one."""
         return self.spec.rule
 
     @cached_property
     def problem(self) -> Problem | None:
-        """The true problem, where the model is known."""
+        """The true problem if the model is known, otherwise None."""
         if self.table is None:
             return None
         model, mu = self.table.model, self.spec.mu
@@ -109,26 +109,26 @@ class EnvRun:
         return make_problem(model, Objective(self.spec.rho, mu))
 
     def state_index(self) -> StateIndex:
-        """Returns the numbers of states before the first step."""
+        """Returns the state index before the first step."""
         if self.table is not None and self.problem is not None:
             keys = self.table.states[self.problem.question.states].tolist()
             return FixedStateIndex(self.problem.mdp, keys)
         weigh = self._weigh if self.weights is not None else None
         index = GrowingStateIndex(self.actions.num_actions, weigh, self.name)
-        for key in self.told_states or ():
+        for key in self.given_states or ():
             index.add(key)
         return index
 
     @property
-    def told_states(self) -> range | None:
-        """The states that an explorer from a paper is told of beforehand; None where it is told of none."""
+    def given_states(self) -> range | None:
+        """The states that a published explorer knows before its first step; None if it knows none."""
         keys = self.states.every_key
-        is_told = is_self_reliant(self.spec.explorer) and keys is not None and len(keys) <= FEW_KEYS
-        return keys if is_told else None
+        is_given = is_self_reliant(self.spec.explorer) and keys is not None and len(keys) <= FEW_KEYS
+        return keys if is_given else None
 
     @property
     def name(self) -> str:
-        """What the environment is called."""
+        """The environment's name."""
         spec = getattr(self.env, "spec", None)
         return type(self.env.unwrapped).__name__ if spec is None else spec.id
 
@@ -139,7 +139,7 @@ class EnvRun:
         return self.weights[keys.index(key)]  # type: ignore[arg-type]
 
     def belief(self, states: StateIndex) -> Belief:
-        """Returns what is known before the first step."""
+        """Returns the belief before the first step."""
         if self.problem is not None:
             return KnownModel(self.problem)
         index, spec = states.index, self.spec
@@ -149,14 +149,14 @@ class EnvRun:
 
 
 def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any = None) -> EnvRun:
-    """Returns what a run in an environment does; refuses what is wrong, by the caller's own names."""
+    """Returns the checked settings of a run in an environment; errors use the caller's argument names."""
     is_vector = _is_vector(env)
-    look_at(env)
+    check_attributes(env)
     seconds = None if step_timeout is None else read_step_timeout(step_timeout)
     space = env.single_observation_space if is_vector else env.observation_space
     table, mu = _table(env, is_vector, spec.model, encoding.states), spec.mu
     spec = (spec if table is not None else spec.with_mu(None)).checked()
-    Coverage(spec.rho, np.ones(1))  # refuses an order that is none, before anything is written
+    Coverage(spec.rho, np.ones(1))  # raises if rho is not an order, before anything is written
     states = encoding.states
     if isinstance(states, QuantileBins):
         states = _fitted(states, env, is_vector, spec.seed, seconds)
@@ -169,7 +169,7 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
         raise InvalidArgumentError(
             (
                 CERTIFIED_GAP,
-                " needs states that are all known: in an environment there may always be others.",
+                " needs a model whose states are all known; an environment may have more than those met.",
             ),
             argument="until",
             remedy=OTHER_RULES,
@@ -183,7 +183,7 @@ def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int, seconds: f
     if is_vector:
         raise InvalidArgumentError.of(
             "states=QuantileBins(...)",
-            "takes its edges from a run in a single environment",
+            "takes its edges from a rollout in a single environment, not a vector of them",
             remedy="Fit it first: "
             "bins.fit(rhocover.environments.encoding.random_rollout(env, 10_000, seed=0)).",
         )
@@ -191,11 +191,11 @@ def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int, seconds: f
     if size > MOST_ROLLOUT:
         raise InvalidArgumentError.of(
             "states=QuantileBins(...)",
-            f"would hold {size / 1e9:.3g} GB of observations of a rollout of {bins.rollout_steps} steps, at "
-            f"most {MOST_ROLLOUT / 1e9:.3g} GB",
+            f"would keep {size / 1e9:.3g} GB of observations from a rollout of {bins.rollout_steps} steps; "
+            f"the limit is {MOST_ROLLOUT / 1e9:.3g} GB",
             remedy=parse_text(
-                "Shorten it (rollout_steps=...), or name what matters of an observation by a function as "
-                "`states`."
+                "Shorten the rollout (rollout_steps=...), or pass `states` as a function that returns the "
+                "part of an observation that matters."
             ),
         )
     if seconds is None:
@@ -206,7 +206,7 @@ def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int, seconds: f
 
 
 def _is_vector(env: Any) -> bool:
-    """Whether an environment has many copies; refuses what is no environment."""
+    """Whether `env` is a vector environment; raises if it is not an environment."""
     import gymnasium as gym
 
     if isinstance(env, gym.vector.VectorEnv):
@@ -221,31 +221,31 @@ def _is_vector(env: Any) -> bool:
     return False
 
 
-def look_at(env: Any) -> None:
-    """Refuses an environment that raises when it is asked what it is, or has a spec that is none."""
+def check_attributes(env: Any) -> None:
+    """Raises if reading the environment's spaces or spec fails, or if its spec is not an EnvSpec."""
     spaces = ("observation_space", "action_space")
     for name in (*spaces, *(f"single_{space}" for space in spaces), "spec", "unwrapped"):
         try:
             getattr(env, name, None)
         except Exception as error:
             raise EnvironmentFailedError(
-                f"the environment raised when its `{name}` was asked for: {type(error).__name__}: "
-                f"{shown_as(error, str)}. Mend the environment."
+                f"the environment raised an error when its `{name}` was read: {type(error).__name__}: "
+                f"{shown_as(error, str)}. Fix the environment."
             ) from error
     spec = getattr(env, "spec", None)
     if spec is not None and not hasattr(spec, "id"):
         raise EnvironmentFailedError(
-            f"the environment's `spec` must be a Gymnasium EnvSpec or None, got {type(spec).__name__}. Make "
-            "it None."
+            f"the environment's `spec` must be a Gymnasium EnvSpec or None, got {type(spec).__name__}. Set "
+            "it to None."
         )
 
 
 def _table(env: Any, is_vector: bool, model: Any, states: Any) -> TabularModel | None:
-    """Returns the table of a known model; None where the dynamics are to be learned."""
+    """Returns the table of a known model; None if the dynamics are to be learned."""
     if not isinstance(model, str) or model != KNOWN:
         return None
     if is_vector or states is not None:
-        what = "a vector environment" if is_vector else parse_text("an environment seen through `states`")
+        what = "a vector environment" if is_vector else parse_text("an environment encoded by `states`")
         raise InvalidArgumentError(
             join_texts(what, "has no table of its transitions."), argument="model", remedy=PASS_LEARNED
         )
@@ -253,7 +253,8 @@ def _table(env: Any, is_vector: bool, model: Any, states: Any) -> TabularModel |
     start = table.model.start
     if start is None or abs(float(start.sum()) - 1) > 1e-9 or _leaves_out_a_start(env, table):
         raise InvalidArgumentError(
-            "the environment's start cannot be visited for ever, so a model of what can be does not have it.",
+            "the environment's start cannot be visited in the long run, so the known model, which has only "
+            "such states, does not contain it.",
             argument="model",
             remedy=PASS_LEARNED,
         )
@@ -261,19 +262,19 @@ def _table(env: Any, is_vector: bool, model: Any, states: Any) -> TabularModel |
 
 
 def _leaves_out_a_start(env: Any, table: TabularModel) -> bool:
-    """Whether the environment may begin in a state that its model has not."""
+    """Whether the environment may begin in a state that its model does not contain."""
     begins = getattr(env.unwrapped, "initial_state_distrib", None)
     return begins is not None and not set(np.flatnonzero(begins).tolist()) <= set(table.states.tolist())
 
 
 def _learning(spec: RunSpec) -> RunSpec:
-    """Returns the spec where nobody knows which states there are; refuses explorers that must."""
+    """Returns the spec for a run in which the states are not known; refuses explorers that need them."""
     explorer: Explorer = spec.explorer
     if is_self_reliant(explorer) and not getattr(explorer, "in_environments", False):
         raise InvalidArgumentError.of(
             "explorer",
-            f"{explorer_name(explorer)!r} needs a model of fixed states and episodes",
-            remedy=("Take feedback, tracking, uniform_random or maxent; or ", FROM_TABLE, "."),
+            f"{explorer_name(explorer)!r} needs a model with fixed states and episodes",
+            remedy=("Use feedback, tracking, uniform_random or maxent; or ", FROM_TABLE, "."),
         )
     model: Learned = spec.model
     if model.discovery and not is_self_reliant(explorer):
@@ -282,7 +283,7 @@ def _learning(spec: RunSpec) -> RunSpec:
 
 
 def _read_weights(mu: Any, code: StateCode, actions: ActionCode) -> tuple[Rule | None, FloatArray | None]:
-    """Returns a rule or weights of keys."""
+    """Returns the rule or the weights `[keys, A]`; None for both means uniform weights."""
     if mu is None:
         return None, None
     if isinstance(mu, str) or callable(mu):
@@ -290,8 +291,7 @@ def _read_weights(mu: Any, code: StateCode, actions: ActionCode) -> tuple[Rule |
     if code.num_keys is None:
         raise InvalidArgumentError.of(
             "mu",
-            "as an array needs states that are numbered, and these are what a function says, or too large "
-            "a grid",
+            "as an array needs numbered states, but these come from a function or a grid that is too large",
             remedy="Pass a rule: a function of an Estimate.",
         )
     weights = checks.float_array(mu, "mu", (code.num_keys, actions.num_actions))
@@ -301,7 +301,7 @@ def _read_weights(mu: Any, code: StateCode, actions: ActionCode) -> tuple[Rule |
 
 
 def earlier_moves(states: StateIndex, before: Tally) -> IntArray | None:
-    """Returns the transitions of earlier data; None where a table knows better."""
+    """Returns the transition counts of earlier data; None if the transitions are known from a table."""
     if not isinstance(states, GrowingStateIndex):
         return None
     number = np.array([states.numbers.get(key, -1) for key in before.keys], np.int64)
@@ -317,7 +317,7 @@ def earlier_moves(states: StateIndex, before: Tally) -> IntArray | None:
 
 
 def _restarts(before: Tally) -> Any:
-    """Returns where ends led, in whole numbers: shared out among the starts by their frequency."""
+    """Returns the restarts after ends as integer counts, divided among the starts by their frequency."""
     import scipy.sparse as sp
 
     pairs = np.flatnonzero(before.ends)

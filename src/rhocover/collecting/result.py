@@ -399,7 +399,7 @@ def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float)
         scope=scope,
         num_outside=int(restarting.num_steps - visits.sum()),
         untried=int((restarting.counts[acted] == 0).sum()),
-        knows_states=asked.told_states is not None,
+        knows_states=asked.given_states is not None,
     )
 
 

@@ -1,14 +1,14 @@
-"""What the coverage of a run in an environment is about: which states there are, and which were met.
+"""The scope of a run in an environment: which states its coverage refers to, and which of them were met.
 
 | states | what is known of them |
 |---|---|
 | bins, or weights given as an array | all of them: those that were not met count as not visited |
-| numbers of a Discrete space | how many there can be at most: a number need not be a state |
-| what a function says, weights by a rule | nothing: there may always be others |
-| bins, more than 2^62 of them | that nobody will ever meet them all |
+| numbers of a Discrete space | an upper bound on how many there are: a number need not be a state |
+| from a function, or weights by a rule | nothing: there may always be more |
+| bins, more than 2^62 of them | that a run can never meet all of them |
 
-In the first case coverage is complete or it is not. In the others it is coverage of the states met so far,
-unless every number was met; a number that was only met where episodes end is no state to act in.
+In the first case coverage is either complete or incomplete. In the others it is the coverage of the states
+met so far, unless every number was met; no action is taken in a number that was met only as an end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rhocover.collecting.env_run import EnvRun
 from rhocover.coverage import Coverage
 from rhocover.environments.encoding import BinCode
 
-NAMED = 20  # pairs that were not met
+NAMED = 20  # pairs not met that are listed by name
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,28 +34,28 @@ class Scope:
 
     is_binned: bool
     num_met: int
-    num_possible: int | None  # None: nobody knows
-    num_ends: int  # numbers that were met as ends of episodes alone
+    num_possible: int | None  # None: unknown
+    num_ends: int  # numbers that were met only as ends of episodes
     is_declared: bool  # whether the weights of states that were not met are known
     weights: FloatArray  # of the pairs of the states met, [met * A]
-    visits: IntArray  # the same
-    num_beyond: int  # pairs with a weight of states that were not met
-    weight_beyond: float  # in all
-    beyond_names: tuple[str, ...]  # of the first of these pairs
+    visits: IntArray  # of the same pairs
+    num_beyond: int  # weighted pairs of states that were not met
+    weight_beyond: float  # their total weight
+    beyond_names: tuple[str, ...]  # names of the first of these pairs
 
     @property
     def noun(self) -> str:
-        """What states are called."""
+        """The word for states in texts."""
         return "bins" if self.is_binned else "states"
 
     @property
     def is_open(self) -> bool:
-        """Whether there may be states that matter and of which nothing is known."""
+        """Whether there may be unknown states that matter."""
         return not self.is_declared and self.num_met + self.num_ends != self.num_possible
 
     @property
     def num_weighted(self) -> int:
-        """How many pairs with a weight are known of."""
+        """How many weighted pairs are known."""
         return int(np.count_nonzero(self.weights)) + self.num_beyond
 
     @property
@@ -69,17 +69,17 @@ class Scope:
         return self.num_weighted - self.num_visited
 
     def figures(self, rho: float) -> tuple[float, float]:
-        """Returns divergence and worst ratio over all pairs with a weight; infinite where one is missing."""
-        weights = np.append(self.weights, self.weight_beyond)  # what was not met is one pair without a visit
+        """Returns divergence and worst ratio over all weighted pairs; infinite if one has no visit."""
+        weights = np.append(self.weights, self.weight_beyond)  # all pairs not met, as one without a visit
         return _figures(rho, weights, np.append(self.visits, 0))
 
     def visited_figures(self, rho: float) -> tuple[float, float]:
-        """Returns the same over the visited pairs alone; infinite if none of them has a weight."""
+        """Returns the same over the visited pairs only; infinite if none of them has a weight."""
         return _figures(rho, np.where(self.visits > 0, self.weights, 0.0), self.visits)
 
     @property
     def text(self) -> str:
-        """How much is covered, of what: complete, incomplete, or of the states met so far."""
+        """How much is covered: complete, incomplete, or so many pairs of the states met so far."""
         pairs = f"{self.num_visited} of {self.num_weighted} pairs"
         if self.is_open:
             return f"{pairs} of the {self.met_text}"
@@ -88,7 +88,7 @@ class Scope:
 
     @property
     def met_text(self) -> str:
-        """How many states were met, and of how many: `25 of 30 bins met`, `37 states met so far (...)`."""
+        """How many states were met, out of how many: `25 of 30 bins met`, `37 states met so far (...)`."""
         ends = f", {self.num_ends} of them met only as ends of episodes" if self.num_ends else ""
         if not self.is_open and self.num_possible is not None:
             return f"{self.num_met + self.num_ends} of {self.num_possible} {self.noun} met{ends}"
@@ -103,7 +103,7 @@ class Scope:
         return f"{self.num_met} {self.noun} met so far ({others})"
 
     def document(self) -> dict[str, Any]:
-        """Returns it ready for JSON."""
+        """Returns the scope, ready for JSON."""
         return {
             "states": self.noun, "num_met": self.num_met, "num_possible": self.num_possible,
             "num_ends": self.num_ends, "is_open": self.is_open, "num_weighted": self.num_weighted,
@@ -114,7 +114,7 @@ class Scope:
 def make_scope(
     asked: EnvRun, met: Iterable[Hashable], ends: Iterable[Hashable], weights: FloatArray, visits: IntArray
 ) -> Scope:
-    """Returns the scope of a run: the keys met, those met as ends, and the pairs of those met `[met * A]`."""
+    """Returns the scope of a run, given the keys met, those met as ends, and the pairs of the former."""
     met, possible, is_binned = list(met), asked.states.num_keys, isinstance(asked.states, BinCode)
     num_beyond, beyond = _beyond(asked, met, is_binned)
     only_ends = 0 if possible is None or is_binned else len(set(ends) - set(met))
@@ -126,7 +126,7 @@ def make_scope(
 
 
 def _names_beyond(asked: EnvRun, met: set[Hashable]) -> tuple[str, ...]:
-    """Returns the names of the first pairs with a weight of states that were not met."""
+    """Returns the names of the first weighted pairs of states that were not met."""
     weights, names = asked.weights, asked.actions.names or range(asked.actions.num_actions)
     found = (
         f"({asked.states.name(key)}, {name})"
@@ -137,7 +137,7 @@ def _names_beyond(asked: EnvRun, met: set[Hashable]) -> tuple[str, ...]:
 
 
 def _beyond(asked: EnvRun, met: list[Hashable], is_binned: bool) -> tuple[int, float]:
-    """Returns how many pairs with a weight belong to states that were not met, and how much they weigh."""
+    """Returns the number and the total weight of the weighted pairs of states that were not met."""
     keys = asked.states.every_key
     if asked.rule is not None or keys is None:
         return 0, 0.0

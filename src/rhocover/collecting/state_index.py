@@ -1,9 +1,9 @@
-"""Which state of ours an observation is: by the states of a known model, or by an index that grows.
+"""State indices: the numbers of states and transitions, fixed by a known model or growing as states are met.
 
-Both number the keys of states and count transitions. A `FixedStateIndex` knows all
-states of a model and refuses what its table rules out. A `GrowingStateIndex` gives numbers as states are met:
-state k has the pairs kA, ..., kA + A - 1, and numbers stay what they are. A `StateReader` leads from what an
-environment shows to the number of a state, and says what is wrong with it.
+A `FixedStateIndex` has all states of a model and raises for transitions that its table rules out. A
+`GrowingStateIndex` numbers states as they are met: state k has the pairs kA, ..., kA + A - 1, and a number
+never changes. A `StateReader` maps an observation to the number of its state, and raises with the reason if
+it has none. `EpisodeCounts` counts starts and ends. The rest reads what else a step returns.
 """
 
 from __future__ import annotations
@@ -22,58 +22,58 @@ from rhocover.exploring.worlds import Index, OpenIndex
 from rhocover.learning.markov import MarkovTest, markov_test
 from rhocover.mdp import MDP
 
-LEAST_ROOM = 64  # states to make room for at first
+LEAST_ROOM = 64  # states for which arrays have room at first
 
 
 class StateIndex(Protocol):
-    """Numbers of states and transitions."""
+    """The numbers of states and transitions."""
 
     numbers: dict[Hashable, int]  # of the keys known so far
 
     @property
     def index(self) -> Index:
-        """What the numbers mean now."""
+        """The states, pairs and transitions numbered so far."""
         ...
 
     def add(self, key: Hashable) -> int:
-        """Returns the number that a key gets; refuses one that cannot be."""
+        """Returns the number of a new key; raises if there can be no such state."""
         ...
 
     def note_start(self, state: int) -> None:
-        """Takes note that an episode began in a state."""
+        """Notes that an episode began in a state."""
         ...
 
     def count(self, pairs: IntArray, nexts: IntArray, moves: IntArray) -> IntArray:
-        """Returns `moves`, longer perhaps, with these transitions added."""
+        """Returns `moves` with these transitions added, extended if some are new."""
         ...
 
 
 class FixedStateIndex:
-    """The states of a model; `keys` are theirs, by number."""
+    """The states of a model; `keys` are their keys, by number."""
 
     def __init__(self, model: MDP, keys: Sequence[Hashable]) -> None:
         self.index: MDP = model
         self.numbers: dict[Hashable, int] = {key: number for number, key in enumerate(keys)}
         P, S = model.transitions, model.num_states
         rows = np.repeat(np.arange(model.num_pairs), np.diff(P.indptr))
-        self._codes = rows * S + P.indices  # sorted: rows are, and indices within them
+        self._codes = rows * S + P.indices  # sorted, because rows are, and indices within each row
         self._order = np.argsort(self._codes)
         self._codes = self._codes[self._order]
 
     def add(self, key: Hashable) -> int:
-        """Refuses a state that the table says is never met."""
+        """Raises: a key that is not in the model cannot be reached, according to the table."""
         raise EnvironmentFailedError(
             parse_text(
-                f"the environment is in state {key}, which its own table says cannot be reached. Learn the "
-                'dynamics instead of trusting the table: `model="learned"`.'
+                f"the environment is in state {key}, which cannot be reached according to its own table. "
+                'Learn the dynamics instead of trusting the table: `model="learned"`.'
             )
         )
 
     def note_start(self, state: int) -> None:
-        """Forgets it: the table says where episodes begin."""
+        """Does nothing, because the start distribution is known from the table."""
 
     def count(self, pairs: IntArray, nexts: IntArray, moves: IntArray) -> IntArray:
-        """Returns `moves` with these transitions added; refuses those that the table rules out."""
+        """Returns `moves` with these transitions added; raises for those that the table rules out."""
         codes = pairs * self.index.num_states + nexts
         place = np.minimum(np.searchsorted(self._codes, codes), self._codes.size - 1)
         wrong = np.flatnonzero(self._codes[place] != codes)
@@ -81,8 +81,9 @@ class FixedStateIndex:
             pair, state = int(pairs[wrong[0]]), int(nexts[wrong[0]])
             raise EnvironmentFailedError(
                 parse_text(
-                    f"the environment went from {self.index.pair_name(pair)} to state {state}, which its own "
-                    'table gives probability 0. Learn the dynamics instead of trusting it: `model="learned"`.'
+                    f"the environment went from {self.index.pair_name(pair)} to state {state}, which has "
+                    "probability 0 in its own table. Learn the dynamics instead of trusting the table: "
+                    '`model="learned"`.'
                 )
             )
         np.add.at(moves, self._order[place], 1)
@@ -90,7 +91,7 @@ class FixedStateIndex:
 
 
 class GrowingStateIndex:
-    """The states met so far, each with the same actions; `weights` says the weight of a key's pairs."""
+    """The states met so far, all with the same actions; `weights` maps a key to the weights of its pairs."""
 
     def __init__(self, num_actions: int, weights: Any = None, name: str = "") -> None:
         self.num_actions = num_actions
@@ -103,7 +104,7 @@ class GrowingStateIndex:
         self._index: OpenIndex | None = None
 
     def add(self, key: Hashable) -> int:
-        """Returns the next number, which is the key's from now on."""
+        """Returns the number of a new key, which is the next one."""
         number = len(self.keys)
         self.numbers[key] = number
         self.keys.append(key)
@@ -114,7 +115,7 @@ class GrowingStateIndex:
 
     @property
     def index(self) -> OpenIndex:
-        """The states and transitions of now; arrays are shared, and only ever get longer."""
+        """The current states and transitions; its arrays are shared with this object and only get longer."""
         if self._index is None:
             S, k = len(self.keys), len(self._transitions)
             weights: FloatArray = self._weights[:S].ravel()
@@ -124,13 +125,13 @@ class GrowingStateIndex:
         return self._index
 
     def note_start(self, state: int) -> None:
-        """Takes note that an episode began in a state."""
+        """Notes that an episode began in a state."""
         if state not in self._roots:
             self._roots.add(state)
             self._index = None
 
     def count(self, pairs: IntArray, nexts: IntArray, moves: IntArray) -> IntArray:
-        """Returns `moves` with these transitions added, longer where some are new."""
+        """Returns `moves` with these transitions added, extended if some are new."""
         S = len(self.keys)
         codes, counts = np.unique(pairs * S + nexts, return_counts=True)
         numbers = np.array([self._number(*divmod(code, S)) for code in codes.tolist()], np.int64)
@@ -140,7 +141,7 @@ class GrowingStateIndex:
         return moves
 
     def count_earlier(self, pairs: IntArray, nexts: IntArray, counts: IntArray) -> IntArray:
-        """Returns the counts of transitions that were seen before the first step."""
+        """Returns the counts of the transitions from before the first step."""
         numbers = [
             self._number(pair, state) for pair, state in zip(pairs.tolist(), nexts.tolist(), strict=True)
         ]
@@ -149,7 +150,7 @@ class GrowingStateIndex:
         return moves
 
     def _number(self, pair: int, state: int) -> int:
-        """Returns the number of a transition, a new one at the first time."""
+        """Returns the number of a transition; a new transition gets the next number."""
         number = self._transitions.setdefault((pair, state), len(self._transitions))
         if number >= self._leaves.size:
             self._leaves, self._arrives = (_with_room(a, number + 1) for a in (self._leaves, self._arrives))
@@ -160,7 +161,7 @@ class GrowingStateIndex:
 
 
 def _with_room(array: Any, size: int) -> Any:
-    """Returns the array, or a copy with room for twice as many rows; rows beyond are zero."""
+    """Returns the array, or a copy with `2 * size` rows if it has fewer than `size`; new rows are zero."""
     if array.shape[0] >= size:
         return array
     larger = np.zeros((2 * size, *array.shape[1:]), array.dtype)
@@ -168,46 +169,46 @@ def _with_room(array: Any, size: int) -> Any:
     return larger
 
 
-# What an environment may raise that is its failure: sys.exit() too, which would end the run without a word.
+# What counts as a failure of the environment; also sys.exit(), which would end the run without a message.
 RAISED = (Exception, TookTooLongError, SystemExit, GeneratorExit)
 
 
-KEPT_STEPS = 1 << 18  # steps that are kept one by one: some megabytes, and a second for the test
+KEPT_STEPS = 1 << 18  # steps that are kept individually: a few megabytes, and a second for the test
 ENDED = -1  # the next state of a step that ended its episode
 
 
 class EpisodeCounts:
-    """Counts beginnings and ends of episodes; pairs and states have the numbers of the run's index.
+    """Counts the starts and ends of episodes; pairs and states have the numbers of the run's index.
 
-    Where an episode ends the counts of a run go on with the next start, as the model does that it is planned
-    on. This remembers which of them were ends, so that a tally can say what the environment did. It also
-    keeps the first steps one by one, for the test of whether its states are Markov.
+    In the transition counts of a run, an end leads to the next start, as in the model on which it plans. This
+    class keeps which of them were ends, so that a tally can report what the environment did. It also keeps
+    the first steps individually, for the test of whether the states are Markov.
     """
 
     def __init__(self) -> None:
         self.starts: Counter[int] = Counter()  # how often an episode began in a state
         self.restarts: Counter[tuple[int, int]] = Counter()  # ends: the pair, and the start that followed
-        self.num_cut = 0  # episodes that a time limit ended
-        self.end_keys: dict[Hashable, None] = {}  # what was shown where episodes ended, in order
+        self.num_cut = 0  # episodes that were truncated
+        self.end_keys: dict[Hashable, None] = {}  # keys of the final observations of episodes, in order
         self._is_open: dict[int, bool] = {}  # which copies are in the middle of an episode
-        self._kept: list[tuple[Any, ...]] = []  # states, actions, next states, whether they began, copies
+        self._kept: list[tuple[Any, ...]] = []  # states, actions, next states, is first of episode, copies
         self._num_kept = 0
 
     @property
     def num_episodes(self) -> int:
-        """Episodes of one step or more."""
+        """How many episodes have at least one step."""
         return self.starts.total()
 
     @property
     def num_truncated(self) -> int:
-        """Those that did not end: cut by a time limit, or by the end of the run."""
+        """How many of them did not terminate: cut by a time limit, or by the end of the run."""
         return self.num_cut + sum(self._is_open.values())
 
     def add(
         self, states: IntArray, actions: IntArray, pairs: IntArray, nexts: IntArray, ended: BoolArray,
         cut: BoolArray, copies: IntArray,
     ) -> None:  # fmt: skip
-        """Takes steps, `[T]` each: whether they ended or cut their episode, and which copy made them."""
+        """Adds steps, `[T]` each; `ended` and `cut` mark terminations and truncations."""
         began = self._began(ended | cut, copies)
         self.starts.update(states[began].tolist())
         self.restarts.update(zip(pairs[ended].tolist(), nexts[ended].tolist(), strict=True))
@@ -229,28 +230,28 @@ class EpisodeCounts:
         return began
 
     def markov_test(self) -> MarkovTest:
-        """Returns whether the states were seen not to be Markov, by the first steps."""
+        """Returns the test, on the first steps, of whether the states are Markov."""
         columns = zip(*self._kept, strict=True) if self._kept else ([np.zeros(0, np.int64)] for _ in range(5))
         return markov_test(*(np.concatenate(parts) for parts in columns))
 
 
 class StateReader:
-    """Numbers observations of a space: their key by the code, its number by the index."""
+    """Maps observations to state numbers: the code gives the key, the index the number of the key."""
 
     def __init__(self, space: Any, states: StateCode, index: StateIndex) -> None:
         self.space, self.states, self.index = space, states, index
         self.key = states.key
-        self.is_plain = False  # whether observations are numbers, which nobody can change
-        self.find = self._known  # the number of an observation's state; None if it has none yet
+        self.is_plain = False  # whether observations are numbers, which need not be copied
+        self.find = self._known  # returns the number of an observation's state; None if it has none yet
 
     def _known(self, observation: Any) -> int | None:
         return self.index.numbers.get(self.key(observation))
 
     def adapt_to(self, observation: Any) -> None:
-        """Adapts to the first observation: all the others are read as that one asks for.
+        """Chooses how observations are read, by the first one.
 
-        Arrays are read in the space's own type: what is stored has it, and must be counted as what is counted
-        now. A whole number of a Discrete space is its own key.
+        Arrays are converted to the dtype of the space before they are encoded: stored observations have that
+        dtype, and must give the same counts. An integer of a Discrete space is its own key.
         """
         if isinstance(self.states, WholeNumber) and isinstance(observation, int | np.integer):
             get, known = self.index.numbers.get, self._known
@@ -260,7 +261,7 @@ class StateReader:
             self._read_arrays()
 
     def number(self, observation: Any, num_steps: int) -> int:
-        """Returns the state's number, a new one at the first time; `num_steps` is for the message."""
+        """Returns the number of the state, adding it if it is new; `num_steps` is for the error message."""
         try:
             key = self.key(observation)
             known = self.index.numbers.get(key)
@@ -268,11 +269,11 @@ class StateReader:
                 return known
             self._check_inside(observation)
             return self.index.add(key)
-        except Exception as error:  # what is shown may fail in any way when it is looked at
+        except Exception as error:  # reading an observation may raise anything
             raise refused(error, num_steps) from error
 
     def _read_arrays(self) -> None:
-        """Has arrays read in the space's own type and shape; those that have both are read as they are."""
+        """Makes `key` and `find` convert arrays that do not have the dtype and shape of the space."""
         key, cast, get = self.states.key, self._cast, self.index.numbers.get
         own, shape = self.space.dtype, self.space.shape
         self.key = lambda shown: key(cast(shown))
@@ -284,24 +285,26 @@ class StateReader:
         self.find = find
 
     def _cast(self, shown: Any) -> Any:
-        """Returns an array in the space's own type; refuses another shape, and numbers that do not fit."""
+        """Returns an array in the dtype of the space; raises if its shape or a number does not fit."""
         own, shape = self.space.dtype, self.space.shape
         array = np.asarray(shown)
         if array.shape != shape:
             raise OutsideSpaceError(
-                f"{shown!r} of shape {array.shape}, expected one of {self.space}. Correct one of them."
+                f"{shown!r} has shape {array.shape}, expected one of {self.space}. Correct the observation "
+                "or the space."
             )
         if array.dtype == own:
             return array
         result = array.astype(own)
         if own.kind in "iu" and not np.array_equal(result, array):
             raise OutsideSpaceError(
-                f"{shown!r}, which {own}, the type of its space, cannot hold. Correct the one or the other."
+                f"{shown!r} does not fit into {own}, the dtype of its space. Correct the observation or the "
+                "space."
             )
         return result
 
     def _check_inside(self, observation: Any) -> None:
-        """Refuses an observation outside its own space; asked once for each state."""
+        """Raises if an observation is outside its space; called once per state."""
         space = self.space
         if space.contains(observation):
             return
@@ -310,13 +313,13 @@ class StateReader:
         ):
             return
         raise EnvironmentFailedError(
-            f"the environment showed {shown_as(observation)}, which is not in its observation space {space}. "
-            "Correct the one or the other; what was seen before is kept."
+            f"the environment returned {shown_as(observation)}, which is not in its observation space "
+            f"{space}. Correct the observation or the space. The steps before it are kept."
         )
 
 
 def read_ends(terminated: Any, truncated: Any) -> tuple[bool, bool]:
-    """Returns whether a step ended and whether it cut its episode; refuses what is neither true nor false."""
+    """Returns whether a step terminated and truncated its episode; raises if a flag is not a truth value."""
     return _flag(terminated, "terminated"), _flag(truncated, "truncated")
 
 
@@ -328,13 +331,13 @@ def _flag(value: Any, name: str) -> bool:
     if isinstance(number, np.number | np.bool_) and number in (0, 1):
         return bool(number)
     raise EnvironmentFailedError(
-        f"the environment gave {name} = {shortened(repr(value))}, expected True or False. Correct its "
-        "step(); what was seen before is kept."
+        f"the environment returned {name} = {shortened(repr(value))}, expected True or False. Correct its "
+        "step(). The steps before are kept."
     )
 
 
 def read_reward(reward: Any) -> float:
-    """Returns a reward as a float; refuses what is no number, or one that no float holds."""
+    """Returns a reward as a float; raises if it is not a number, or one that a float cannot hold."""
     try:
         if (
             not isinstance(reward, str | bytes)
@@ -343,39 +346,39 @@ def read_reward(reward: Any) -> float:
             and np.asarray(reward).dtype.kind in "biufO"
         ):
             return float(np.asarray(reward).reshape(-1)[0])
-    except Exception:  # a reward may fail in any way when it is asked for its number
+    except Exception:  # converting an unusual reward may raise anything
         pass
-    shown = f"one of {reward.bit_length()} bits" if isinstance(reward, int) else shown_as(reward)
+    shown = f"an integer of {reward.bit_length()} bits" if isinstance(reward, int) else shown_as(reward)
     raise EnvironmentFailedError(
-        f"the environment gave the reward {shown}, expected a number that a float can hold. Wrap "
-        "it so that rewards are such."
+        f"the environment returned {shown} as a reward, expected a number that a float can hold. Wrap it so "
+        "that its rewards are such numbers."
     )
 
 
 def failed(what: str, num_steps: int, error: BaseException) -> EnvironmentFailedError:
-    """Returns the error for an environment that raised one of its own, or took too long."""
+    """Returns the error for an environment that raised an error itself, or took too long."""
     if isinstance(error, TookTooLongError):
-        late = f"the environment {error} after {num_steps} steps. What was seen before is kept. "
-        return EnvironmentFailedError(parse_text(f"{late}Find out what it waits for, or allow more."))
+        late = f"the environment {error} after {num_steps} steps. The steps before are kept. "
+        return EnvironmentFailedError(parse_text(f"{late}Find out why it hangs, or allow more time."))
     return EnvironmentFailedError(
         f"the environment {what} after {num_steps} steps: {type(error).__name__}: {shown_as(error, str)}. "
-        "What was seen before is kept. Mend the environment, or leave out what makes it fail."
+        "The steps before are kept. Fix the environment, or avoid what makes it fail."
     )
 
 
 def refused(error: BaseException, num_steps: int) -> EnvironmentFailedError:
-    """Returns the error for an environment that showed something that is no state."""
-    said = shown_as(error, str, 1500)  # of ours, it ends with the way out
+    """Returns the error for an observation that cannot be encoded as a state."""
+    reason = shown_as(error, str, 1500)  # long enough for our own messages, which end with the remedy
     if isinstance(error, EnvironmentFailedError):
-        return EnvironmentFailedError(f"after {num_steps} steps: {said}")
+        return EnvironmentFailedError(f"after {num_steps} steps: {reason}")
     return EnvironmentFailedError(
-        f"after {num_steps} steps the environment showed something that is no state: {said}"
+        f"after {num_steps} steps the environment returned an observation that is not a state: {reason}"
     )
 
 
 def shown_as(thing: Any, how: Callable[[Any], str] = repr, most: int = 300) -> str:
-    """Returns what a thing of an environment's looks like, in few letters, whatever it does when asked."""
+    """Returns a value as short text, even if converting it to text raises."""
     try:
         return shortened(how(thing), most)
     except Exception:
-        return f"(a {type(thing).__name__} that cannot be shown)"
+        return f"(a {type(thing).__name__} that cannot be printed)"

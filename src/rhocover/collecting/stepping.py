@@ -1,16 +1,17 @@
-"""What worlds made from environments share: choosing actions, seeding, batches of steps.
+"""What single and vector environments share as worlds: choosing actions, seeding, batches of steps.
 
 An environment cannot be stepped inside a compiled loop, so actions are chosen one at a time, by the same
-rules as in the simulator (`Chooser`). What is chosen is counted at once, so that the next choice knows of it.
-Arrays have room for states that are met during a block; pairs of such a state choose uniformly, or in turn.
+rules as in the simulator (`Chooser`). Each choice is counted at once, so that the next one takes it into
+account. Arrays have room for states that are met during a block; in such a state actions are chosen uniformly
+or in turn.
 
-An environment is seeded at its first reset, and again now and then at the beginning of an episode (`Seeds`).
-Seeding again every so many steps changes nothing about what can happen, and makes long collections resumable:
-an environment cannot be stored, but it can be brought back to where it stood from the last seed and the
-actions since.
+An environment is seeded at its first reset, and again at the beginning of an episode once enough steps have
+passed (`Seeds`). This does not change what can happen, and it makes long collections resumable: an
+environment cannot be stored, but it can be brought back to the same point from the last seed and the actions
+since.
 
-Steps are taken in batches of a tenth of a second (`StepBatch`). A batch is counted as a whole when it is
-over, also where it ended with an error; what failed is not counted.
+Steps are taken in batches of a tenth of a second (`StepBatch`). A batch is counted as a whole when it ends,
+also if it ends with an error; a step that failed is not counted.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ NEVER = 1 << 62
 
 @compiled
 def take_sampled(first, cdf, visits, s, u):
-    """Returns the pair of state s that u draws, and counts it."""
+    """Returns the pair of state s drawn by the uniform number u, and counts it."""
     i = find(cdf, first[s], first[s + 1] - 1, u)
     visits[i] += 1
     return i
@@ -77,10 +78,10 @@ def take_lowest(first, table, visits, s, done):
 
 
 class Chooser:
-    """A behaviour as a function of the state, with room for states that are met meanwhile.
+    """A behaviour as a function of the state, with room for states that are met during the block.
 
-    It holds the block's visits and scores; `fit` has the run's own point to them. Scores of a
-    `FlowCorrectedScore` are brought up to date by `refresh`, which is due whenever `until_refresh` says 0.
+    It holds the visits and scores of the block; `fit` makes those of the run views of them. The scores of a
+    `FlowCorrectedScore` are updated by `refresh`, which is due when `until_refresh` returns 0.
     """
 
     def __init__(self, behaviour: Behaviour, index: Index, generator: np.random.Generator) -> None:
@@ -95,7 +96,7 @@ class Chooser:
         self.room = 0  # pairs
 
     def fit(self, seen: Visits, index: Index) -> None:
-        """Makes room for the pairs known now and as many more, and has `seen` show them."""
+        """Makes room for twice the pairs known now, and makes the arrays of `seen` views of them."""
         n = index.num_pairs
         if self.room < n:
             self.room = 2 * n if isinstance(index, OpenIndex) else n
@@ -106,7 +107,7 @@ class Chooser:
         seen.pairs, seen.scores, seen.index = self.visits[:n], self.scores[:n], index
 
     def _bind(self, index: Index) -> None:
-        """Makes the choice over all pairs there is room for; those met since are chosen in turn."""
+        """Sets `take`, the choice over all pairs there is room for; pairs met later are chosen in turn."""
         rule, first = self._behaviour, _first_pairs(index, self.room)
         if isinstance(rule, SamplePolicy):
             self.take: Choose = self._sampling(first, _cdf(self._roomy(rule.policy, 1.0), index, first))
@@ -132,14 +133,14 @@ class Chooser:
         return take
 
     def until_refresh(self, done: int) -> int:
-        """Returns how many steps may be taken before scores are to be brought up to date."""
+        """Returns how many steps may be taken before the scores must be updated."""
         if self._flow is None:
             return NEVER
         last, period = self._refreshed, self._period
         return 0 if last < 0 or done % period == 0 != done - last else period - done % period
 
     def refresh(self, done: int) -> None:
-        """Brings the scores up to date after `done` steps of the block."""
+        """Updates the scores after `done` steps of the block."""
         refresh(self._flow, done, self.visits, self.scores)
         self._refreshed = done
 
@@ -151,7 +152,7 @@ class Chooser:
 
 
 def _first_pairs(index: Index, room: int) -> IntArray:
-    """Returns where each state's pairs begin, with room for states to come."""
+    """Returns the first pair of each state, including states for which there is only room yet."""
     if isinstance(index, OpenIndex):
         return np.arange(0, room + 1, index.num_actions, dtype=np.int64)
     return np.searchsorted(index.pair_state, np.arange(index.num_states + 1)).astype(np.int64)
@@ -164,18 +165,18 @@ def _cdf(policy: FloatArray, index: Index, first: IntArray) -> FloatArray:
     return cumulative(policy / np.repeat(total, index.num_actions), first)
 
 
-BETWEEN = 1 << 14  # steps, at least, from one seed to the next
-LARGEST_SEED = 2**63 - 2**32  # of the seeds that files hold as int64, also one for each of many copies
+BETWEEN = 1 << 14  # least number of steps from one seed to the next
+LARGEST_SEED = 2**63 - 2**32  # so that int64 holds it, also after adding the number of a copy
 
 
 class Seeds:
-    """The seeds of one run, in order; the first is the run's own, if files can hold it."""
+    """The seeds of one run, in order; the first is the seed of the run itself, if files can hold it."""
 
     def __init__(self, seed: int) -> None:
         self._seed, self._number, self._since = seed, 0, 0
 
     def next(self, num_steps: int) -> int | None:
-        """Returns the seed for the episode that begins after `num_steps` steps; None: go on as it is."""
+        """Returns the seed for the episode that begins after `num_steps` steps; None for no new seed."""
         if self._number and num_steps - self._since < BETWEEN:
             return None
         self._since, self._number = num_steps, self._number + 1
@@ -183,27 +184,27 @@ class Seeds:
 
 
 def first_seed(seed: int) -> int:
-    """Returns the first seed of an environment: the run's own, or one made of it where it is too large."""
+    """Returns the first seed of an environment: that of the run, or one derived from it if too large."""
     return seed if seed < LARGEST_SEED else _derived(seed, 1)
 
 
 def _derived(seed: int, number: int) -> int:
-    """Returns a seed of 31 bits, which every environment takes."""
+    """Returns a seed of 31 bits, which every environment accepts."""
     return int(np.random.SeedSequence([seed, number]).generate_state(1)[0] >> 1)
 
 
 class StepBatch:
     """The steps of one call of `advance`.
 
-    A step is chosen (and counted among the block's visits), then taken, then it has led somewhere. Only
-    those that have led somewhere are kept; `settle` takes back the others.
+    A step is first chosen (and counted in the visits of the block), then taken, then its next state is read.
+    Only steps with a next state are kept; `settle` takes back the counts of the others.
     """
 
     def __init__(self, reader: StateReader, num_steps: int, *, is_kept: bool) -> None:
         self.pairs: list[int] = []
         self.nexts: list[int] = []
         self.rewards: list[float] = []
-        self.envs: list[int] = []  # left empty where there is one only
+        self.envs: list[int] = []  # left empty if there is only one
         self.ends: dict[int, tuple[bool, bool]] = {}  # terminated, truncated
         self.buffer: ObservationBuffer | None = None
         if is_kept:
@@ -213,7 +214,7 @@ class StepBatch:
         self, states: StateIndex, chooser: Chooser, seen: Visits, episodes: EpisodeCounts,
         recorder: Recorder | None,
     ) -> int:  # fmt: skip
-        """Counts the steps and their episodes, records them, and returns how many they were."""
+        """Counts the steps and their episodes, records them, and returns the number of steps."""
         num = len(self.nexts)
         for pair in self.pairs[num:]:
             chooser.visits[pair] -= 1
@@ -231,15 +232,15 @@ class StepBatch:
         return num
 
     def _hand_over(self, recorder: Recorder, actions: Any, num: int) -> None:
-        """Gives the steps to the recorder; refuses observations that make no column."""
+        """Passes the steps to the recorder; raises if their observations do not fit into one array."""
         try:
             recorder.add(self._steps(actions, num))
         except (ValueError, TypeError) as error:
             if isinstance(error, RhocoverError):
                 raise
             raise EnvironmentFailedError(
-                f"the environment's observations do not go together: {error}. Do they have the shape and "
-                "type of their space?"
+                f"the environment's observations do not fit into one array: {error}. Check that they have "
+                "the shape and dtype of their space."
             ) from error
 
     def _steps(self, actions: Any, num: int) -> Steps:
@@ -264,10 +265,10 @@ class StepBatch:
 
 
 def _numbers(rewards: list[Any]) -> Any:
-    """Returns rewards as numbers; refuses what is none."""
+    """Returns rewards as an array of floats; raises if one is not a number."""
     try:
         array = np.array(rewards)
-    except Exception:  # of several shapes; or a reward that fails in a way of its own when it is asked
+    except Exception:  # rewards of different shapes, or one whose conversion raises
         array = np.zeros(0, object)
     is_plain = array.dtype.kind in "biuf" and array.shape == (len(rewards),)
     if is_plain and not any(reward is np.ma.masked for reward in rewards):
@@ -275,15 +276,15 @@ def _numbers(rewards: list[Any]) -> Any:
     return np.array([read_reward(reward) for reward in rewards])
 
 
-SECONDS = 0.1  # of one batch
-LONGEST = 1 << 14  # steps of one
-CALLS = ("step", "reset")  # of an environment
-FIRST_STEPS = 4  # steps of the first: a step may take minutes, and Ctrl-C waits for the batch
-BATCH_BYTES = 1 << 23  # of what is shown in one, where it is kept: a few copies are held for a moment
+SECONDS = 0.1  # length of one batch
+LONGEST = 1 << 14  # most steps of one batch
+CALLS = ("step", "reset")  # methods of an environment
+FIRST_STEPS = 4  # steps of the first batch: a step may take minutes, and Ctrl-C waits for the batch
+BATCH_BYTES = 1 << 23  # observations of one batch, if they are kept; a few copies exist for a moment
 
 
 class EnvironmentWorld(ABC):
-    """Acts in an environment; `env` may stand in for the run's own, `recorder` keeps the steps."""
+    """Acts in an environment; `env` may replace that of the run, `recorder` stores the steps."""
 
     num_chains = 1  # a run may pause after any step
     _callers: tuple[CodeType, ...] = ()  # the functions that call the environment
@@ -295,7 +296,7 @@ class EnvironmentWorld(ABC):
         self._generator = np.random.Generator(np.random.PCG64(self._seed))
         self._num_steps = 0
         self.episodes = EpisodeCounts()
-        self._snapshots: list[tuple[int, IntArray]] = []  # counts at the marks, where no model is known
+        self._snapshots: list[tuple[int, IntArray]] = []  # counts at the trace steps, if no model is known
         self._longest = LONGEST if recorder is None else rows_within(BATCH_BYTES, asked.space, LONGEST)
         self.batch_steps = min(FIRST_STEPS, self._longest)
 
@@ -309,15 +310,15 @@ class EnvironmentWorld(ABC):
 
     @property
     def problem(self) -> Problem | None:
-        """The problem of the environment's table; None where it has none."""
+        """The problem of the environment's table; None without a table."""
         return self._asked.problem
 
     def opened(self) -> AbstractContextManager[Any]:
-        """Returns what times the calls of the environment."""
+        """Returns the context that times the calls of the environment."""
         return self._asked.timing
 
     def start(self, spec: RunSpec) -> RunState:
-        """Returns the state of a run before its first step, after earlier data if there is some."""
+        """Returns the state of a run before its first step, including earlier data if there is any."""
         asked, earlier = self._asked, self._asked.earlier
         if asked.problem is not None and earlier is None:
             asked.problem.check_plan()
@@ -332,13 +333,13 @@ class EnvironmentWorld(ABC):
         return RunState(state, position, seen, [], [], position.states.copy())
 
     def marks(self, spec: RunSpec) -> list[int]:
-        """Returns the steps to report at; after earlier data the last one only."""
+        """Returns the steps at which the trace is measured; with earlier data only the last one."""
         if self._asked.earlier is not None:
             return [self._asked.earlier.num_steps + spec.num_steps]
         return grid_of_steps(spec.num_steps, spec.trace_points)
 
     def measure(self, counts: IntArray, num_steps: int) -> list[float]:
-        """Returns a row of the trace; where no model is known, the step alone: it is judged at the end."""
+        """Returns a row of the trace; without a known model only the step, the rest follows at the end."""
         if self._asked.earlier is not None:
             return [float(num_steps)]
         if self.problem is not None:
@@ -347,14 +348,14 @@ class EnvironmentWorld(ABC):
         return [float(num_steps)]
 
     def result(self, spec: RunSpec, runner: Runner, seconds: float) -> TalliedRun | None:
-        """Returns the finished run; None where it only adds to earlier data."""
+        """Returns the finished run; None if it only adds to earlier data."""
         if self._asked.earlier is not None:
             return None
         make = judged_run if self.problem is None else known_run
         return make(self._asked, runner, EnvRecord(self._index, self.episodes, self._snapshots), seconds)
 
     def follow(self, behaviour: Behaviour) -> Chooser:
-        """Returns the behaviour, ready to be asked."""
+        """Returns the chooser of a behaviour."""
         return Chooser(behaviour, self._index.index, self._generator)
 
     def advance(self, position: Position, act: Chooser, seen: Visits, num_steps: int) -> None:
@@ -371,7 +372,7 @@ class EnvironmentWorld(ABC):
             self.batch_steps = min(int(np.clip(SECONDS / pace, 1, LONGEST)), self._longest)
 
     def is_foreign(self, frame: FrameType | None) -> bool:
-        """Whether a frame is inside a call of the environment, or of a function of the user's."""
+        """Whether a frame is inside a call of the environment, or of a user's function."""
         while frame is not None and frame.f_back is not None:
             caller = frame.f_back.f_code
             if caller is ask.__code__ or (caller in self._callers and frame.f_code.co_name in CALLS):
@@ -380,7 +381,7 @@ class EnvironmentWorld(ABC):
         return False
 
     def _note_end(self, observation: Any) -> None:
-        """Remembers what was shown where an episode ended; what no code can read is no state."""
+        """Notes the key of an episode's final observation; one that cannot be encoded is ignored."""
         with suppress(RhocoverError, TypeError, ValueError, IndexError):
             self.episodes.end_keys[self._reader.key(observation)] = None
 
@@ -390,4 +391,4 @@ class EnvironmentWorld(ABC):
 
     @abstractmethod
     def _go(self, position: Position, act: Chooser, before: int, batch: StepBatch, num_steps: int) -> None:
-        """Takes some of the batch's steps; `before` are those of the block before the batch."""
+        """Takes some steps of the batch; `before` is the number of steps of the block before the batch."""

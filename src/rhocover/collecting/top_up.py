@@ -23,7 +23,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.collecting.collect import default_id, given_arrays, make_collection
 from rhocover.collecting.datasheet import Collection, provenance, repeat_call, settings_of
-from rhocover.collecting.env_run import EnvRun, look_at, read_env_run
+from rhocover.collecting.env_run import EnvRun, check_attributes, read_env_run
 from rhocover.collecting.storage import CollectionFolder, audited, check_minari, check_spaces
 from rhocover.collecting.top_up_result import TopUp, predict_union
 from rhocover.datasets.audit import audit_tally
@@ -100,7 +100,7 @@ def top_up(
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
     out = None if out is None else locate(out)  # the environment may change the working directory
-    look_at(env)
+    check_attributes(env)
     states, actions = _codes(data, env, states, actions)
     read = _read(data, env, states, actions)
     if env is None or isinstance(env, MDP):

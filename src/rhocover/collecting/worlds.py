@@ -1,16 +1,17 @@
 """Worlds made from one Gymnasium environment, and from a vector of them.
 
-A step that ends an episode by termination leads to where the next one begins: that is the transition that
-is counted, as in `MDP.from_gymnasium`. A time limit cuts an episode without saying anything about the
-state: the transition is counted as it was seen, and the next step begins elsewhere.
+If a step terminates its episode, the counted transition leads to the first state of the next episode, as in
+`MDP.from_gymnasium`. A time limit truncates an episode independently of the state: the transition is counted
+as observed, and the next step begins elsewhere.
 
-The copies of a vector environment step together and share the counts. Actions of a round are chosen one copy
-after the other, as each choice counts at once. What the round did is then handed out step by step, so that a
-run may pause, turn to a new plan or end between two copies. Gymnasium has three ways to begin anew, told
-apart by `metadata["autoreset_mode"]`:
+The copies of a vector environment step together and share the counts. In each round, actions are chosen one
+copy after the other, because each choice counts at once. The steps of the round are then processed one by
+one, so that a run may pause, re-plan or end between two copies. Gymnasium has three ways to reset copies that
+have ended, distinguished by `metadata["autoreset_mode"]`:
 
-- next step: after an end the next call ignores the action and only resets; that is no visit;
-- same step: the call that ends an episode already shows the next one; the last observation is in the infos;
+- next step: after an end the next call ignores the action and only resets; it is not a visit;
+- same step: the call that ends an episode already returns the first observation of the next one; the last
+  observation is in the infos;
 - disabled: the caller resets the copies that have ended.
 """
 
@@ -46,7 +47,7 @@ class SingleWorld(EnvironmentWorld):
         return Position(np.array([self._reset(is_first=True)], np.int64), self._generator)
 
     def _go(self, position: Position, act: Chooser, before: int, batch: StepBatch, num_steps: int) -> None:
-        """Steps until all are done, scores are due, or a state is met that `act` has no room for."""
+        """Steps until the batch is done, a refresh is due, or a state is met that `act` has no room for."""
         step, find, take = self._env.step, self._reader.find, act.take
         state, actions = int(position.states[0]), self._actions(act.room)
         add_pair, add_next, add_reward = batch.pairs.append, batch.nexts.append, batch.rewards.append
@@ -80,7 +81,7 @@ class SingleWorld(EnvironmentWorld):
         except RhocoverError as error:
             raise refused(error, earlier + len(batch.pairs)) from error
         except RAISED as error:
-            if len(batch.rewards) == len(batch.pairs):  # the step is done: what it showed is no state
+            if len(batch.rewards) == len(batch.pairs):  # the step returned; its observation is not a state
                 raise refused(error, earlier + len(batch.pairs)) from error
             raise failed("raised while stepping", earlier + len(batch.pairs) - 1, error) from error
         finally:
@@ -89,7 +90,7 @@ class SingleWorld(EnvironmentWorld):
                 position.states[0] = state
 
     def _actions(self, room: int) -> list[Any]:
-        """Returns the environment's action for each pair there is room for; made once for a size."""
+        """Returns the environment's action for each pair there is room for; made once per size."""
         if len(self._action_of_pair) != room:
             index = self._index.index
             if isinstance(index, OpenIndex):
@@ -99,7 +100,7 @@ class SingleWorld(EnvironmentWorld):
         return self._action_of_pair
 
     def _end(self, batch: StepBatch, observation: Any, terminated: bool, truncated: bool) -> int:
-        """Begins the next episode; a time limit leaves the transition as it was seen."""
+        """Begins the next episode and returns its state; after a truncation the transition is as observed."""
         batch.ends[len(batch.pairs) - 1] = (terminated, truncated)
         cut = None if terminated else self._reader.number(observation, self._num_steps)
         if terminated:
@@ -109,7 +110,7 @@ class SingleWorld(EnvironmentWorld):
         return state
 
     def _reset(self, *, is_first: bool = False) -> int:
-        """Begins an episode, and returns the number of its first state."""
+        """Begins an episode and returns the number of its first state."""
         seed = self._seeds.next(self._num_steps)
         try:
             observation, _ = self._env.reset(seed=seed)
@@ -130,7 +131,7 @@ class SingleWorld(EnvironmentWorld):
 
 @dataclass(frozen=True, eq=False)
 class Event:
-    """What one copy did in a round; `begins` is what the next episode begins with, if it ended."""
+    """The step of one copy in a round; `begins` is the first observation of the next episode, if it ended."""
 
     env: int
     pair: int
@@ -149,10 +150,10 @@ class VectorWorld(EnvironmentWorld):
         self._actions = np.array(self._values).astype(self._env.single_action_space.dtype)
         self._mode = autoreset_mode(self._env)
         self._queue: deque[Event] = deque()
-        self._held: dict[int, Event] = {}  # ends whose copy begins anew with the next call
+        self._held: dict[int, Event] = {}  # ends of copies that are reset by the next call
 
     def begin(self) -> Position:
-        """Returns the first position: every copy reset with a seed of its own."""
+        """Returns the first position, after resetting every copy with its own seed."""
         try:
             observations, _ = self._env.reset(seed=first_seed(self._seed))
         except RAISED as error:
@@ -163,7 +164,7 @@ class VectorWorld(EnvironmentWorld):
         return Position(np.array(states, np.int64), self._generator)
 
     def _seeds(self) -> list[int | None]:
-        """Returns the seed of each copy, where each has one of its own."""
+        """Returns the seed of each copy; None if the copies do not have their own seeds."""
         from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
         is_many = isinstance(self._env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
@@ -178,19 +179,19 @@ class VectorWorld(EnvironmentWorld):
         return state
 
     def _go(self, position: Position, act: Chooser, before: int, batch: StepBatch, num_steps: int) -> None:
-        """Hands out one step of the last round, or takes the next round."""
+        """Processes one step of the last round, or takes the next round."""
         if self._queue:
             self._take(self._queue.popleft(), position, act, batch)
         else:
             self._round(position, act, before + len(batch.nexts))
 
     def _round(self, position: Position, act: Chooser, done: int) -> None:
-        """Steps every copy once, and queues what they did."""
+        """Steps every copy once and queues the steps."""
         chosen = self._chosen(position, act, done)
         actions = self._actions[np.asarray(self._index.index.pair_action)[chosen]]
         try:
             observations, rewards, terminated, truncated, infos = self._env.step(actions)
-            shown = [one(observations, env) for env in range(len(chosen))]  # before a reset uses them again
+            shown = [one(observations, env) for env in range(len(chosen))]  # before a reset overwrites them
             ends = [read_ends(*flags) for flags in zip(terminated, truncated, strict=True)]
             terminated, truncated = (np.array(flags, bool) for flags in zip(*ends, strict=True))
             paid = [read_reward(reward) for reward in rewards]
@@ -202,7 +203,7 @@ class VectorWorld(EnvironmentWorld):
         except RAISED as error:
             raise failed("raised while stepping", self._num_steps, error) from error
         for env, (pair, step) in enumerate(zip(chosen, steps, strict=True)):
-            if not step.is_visit:  # this call has only begun its next episode
+            if not step.is_visit:  # this call only reset the copy
                 self._queue.append(replace(self._held.pop(env), begins=step.begins))
                 continue
             begins = reset.get(env) if step.begins is NOT_SHOWN else step.begins
@@ -214,7 +215,7 @@ class VectorWorld(EnvironmentWorld):
                 self._queue.append(event)
 
     def _chosen(self, position: Position, act: Chooser, done: int) -> list[int]:
-        """Returns a pair for each copy; each choice knows of those before it, and none is counted yet."""
+        """Returns a pair per copy; each choice takes earlier ones into account, but none is counted yet."""
         chosen = []
         for env, state in enumerate(position.states.tolist()):
             chosen.append(0 if env in self._held else act.choose(state, done + env))
@@ -224,14 +225,14 @@ class VectorWorld(EnvironmentWorld):
         return chosen
 
     def _reset(self, over: BoolArray) -> dict[int, Any]:
-        """Resets the copies that are over, where nobody else does, and returns what they show."""
+        """Resets the copies that have ended, if autoreset is disabled; returns their first observations."""
         if self._mode != DISABLED or not over.any():
             return {}
         observations, _ = self._env.reset(options={"reset_mask": over})
         return {int(env): one(observations, int(env)) for env in np.flatnonzero(over)}
 
     def _take(self, event: Event, position: Position, act: Chooser, batch: StepBatch) -> None:
-        """Counts one step of one copy, and begins its next episode if it ended."""
+        """Counts one step of one copy, and begins its next episode if this one ended."""
         act.visits[event.pair] += 1
         batch.pairs.append(event.pair)
         batch.rewards.append(event.reward)
@@ -255,7 +256,7 @@ class VectorWorld(EnvironmentWorld):
 
 
 def one(observations: Any, env: int) -> Any:
-    """Returns a copy of what one copy of the environment showed, whatever the nesting."""
+    """Returns a copy of the observation of one copy of the environment, nested or not."""
     if isinstance(observations, dict):
         return {key: one(part, env) for key, part in observations.items()}
     if isinstance(observations, tuple):

@@ -307,7 +307,7 @@ def stored_actions(source: Any) -> Any:
     if kind not in ("levels", "listed"):
         return None
     try:
-        found = from_document(ACTION_CODE, document, "the code of actions")
+        found = from_document(ACTION_CODE, document, "the action code")
     except FileFormatError as error:
         damaged = f": {source.dataset_id} has damaged actions, or not those of its action space: {error}"
         raise InvalidDataError.of("data", damaged.removesuffix(".")) from error

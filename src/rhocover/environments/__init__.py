@@ -1,1 +1,1 @@
-"""What touches Gymnasium, Minari and Stable-Baselines3: models, codes, wrappers, files."""
+"""Everything that uses Gymnasium or Stable-Baselines3: encodings, transition tables, wrappers, callbacks."""

@@ -1,16 +1,17 @@
-"""Autoreset of vector environments: which calls of `step` are visits, and what each of them shows.
+"""Autoreset of vector environments: which calls of `step` are visits, and which observations they return.
 
-A sub-environment that has ended must be reset before it is stepped again. Gymnasium's vector environments
-differ in who does it and when (`env.metadata["autoreset_mode"]`):
+A sub-environment whose episode has ended must be reset before it is stepped again. Gymnasium's vector
+environments do this in three ways (`env.metadata["autoreset_mode"]`):
 
-- next step: the call after the end ignores its action, resets, and shows the new episode's first observation.
-  That call is no visit.
-- same step: the call that ends an episode also resets and shows the new episode's first observation; the last
-  one of the old episode is in `infos["final_obs"]`. Every call is a visit.
-- disabled: the caller resets, all sub-environments or those in `options["reset_mask"]`. Until then nothing is
+- next step: the call after the end ignores its action, resets, and returns the first observation of the new
+  episode. That call is not a visit.
+- same step: the call that ends an episode also resets and returns the first observation of the new episode;
+  the last one of the old episode is in `infos["final_obs"]`. Every call is a visit.
+- disabled: the caller resets all sub-environments, or those in `options["reset_mask"]`. Until then no call is
   a visit.
 
-Everything that steps a vector environment reads its calls here. Knows nothing of states and counts.
+All code that steps a vector environment interprets its calls with this module, which does not deal with
+states or counts.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from rhocover.checks import BoolArray
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 
 NEXT_STEP, SAME_STEP, DISABLED = MODES = ("next_step", "same_step", "disabled")
-FINAL = ("final_obs", "final_observation")  # where Gymnasium puts it, and where it was before 1.0
+FINAL = ("final_obs", "final_observation")  # Gymnasium's key in `infos`, now and before 1.0
 NOT_SHOWN: Any = object()
 
 
 @dataclass(frozen=True, eq=False)
 class SubStep:
-    """What one call of `step` did in one sub-environment: took its action (a visit), or only reset."""
+    """Effect of one call of `step` on one sub-environment: it took the action (a visit) or was only reset."""
 
     is_visit: bool
     led_to: Any = NOT_SHOWN  # the observation after the action
@@ -40,11 +41,11 @@ class SubStep:
 
     @property
     def last(self) -> Any:
-        """The observation that the action led to; raises where the environment kept it to itself."""
+        """The observation that the action led to; raises if the environment did not return it."""
         if self.led_to is NOT_SHOWN:
             raise EnvironmentFailedError(
-                "the vector environment says AutoresetMode.SAME_STEP but gave no infos['final_obs'] for an "
-                "episode that is over, so where it had got to is not known."
+                "the vector environment declares AutoresetMode.SAME_STEP but returned no infos['final_obs'] "
+                "for an episode that has ended, so the last observation of that episode is unknown."
             )
         return self.led_to
 
@@ -52,10 +53,10 @@ class SubStep:
 def sub_steps(
     mode: str, was_over: BoolArray, shown: Sequence[Any], is_over: BoolArray, infos: dict[str, Any]
 ) -> list[SubStep]:
-    """Returns what a call of `step` did in each sub-environment.
+    """Returns the effect of a call of `step` on each sub-environment.
 
-    `was_over` says which had ended with an earlier call and were not reset by the caller, `shown` and
-    `is_over` are the call's observations and ends, an entry for each sub-environment.
+    `was_over` marks those that had ended with an earlier call and were not reset by the caller; `shown` and
+    `is_over` are the observations and ends of this call, with one entry per sub-environment.
     """
     found = []
     for k, observation in enumerate(shown):
@@ -75,7 +76,7 @@ def _final(infos: dict[str, Any], k: int) -> Any:
 
 
 def autoreset_mode(env: Any) -> str:
-    """Returns how a vector environment resets: next_step, same_step or disabled; it is never guessed."""
+    """Returns the declared autoreset mode of a vector environment: next_step, same_step or disabled."""
     mode = env.metadata.get("autoreset_mode")
     text = str(getattr(mode, "value", mode)).replace("-", "_").lower()
     text = {"nextstep": NEXT_STEP, "samestep": SAME_STEP}.get(text, text)
@@ -84,7 +85,7 @@ def autoreset_mode(env: Any) -> str:
             'env.metadata["autoreset_mode"]',
             f"must be one of {', '.join(MODES)}",
             repr(mode),
-            remedy="Set it to the gymnasium.vector.AutoresetMode by which it resets what has ended.",
+            remedy="Set it to the gymnasium.vector.AutoresetMode that the environment implements.",
         )
     return text
 
@@ -93,4 +94,4 @@ def reset_mask(options: dict[str, Any] | None, num_envs: int) -> BoolArray:
     """Returns which sub-environments a reset with these options resets."""
     if options is None or "reset_mask" not in options:
         return np.ones(num_envs, bool)
-    return np.array(options["reset_mask"], bool)  # a copy: environments take it out of the options
+    return np.array(options["reset_mask"], bool)  # a copy, because environments remove it from the options

@@ -1,13 +1,12 @@
-"""Counts that grow with every step of an environment: states get their numbers as they are met.
+"""Visit counts that grow with every step of an environment; states are numbered as they are met.
 
-The hot path of every wrapper, so it is made of plain lists and dictionaries (a NumPy element costs five
-times a list's). A `Trajectory` follows one environment and tells the counter what happened; several
-trajectories may share one counter. `tally` gives what was counted so far as a value.
+This is the hot path of every wrapper, so it uses plain lists and dictionaries (access to a NumPy element
+costs five times as much as to a list element). A `Trajectory` follows one environment and reports its steps
+to the counter; several trajectories may share one counter. `tally` returns the counts so far as a value.
 
-The weights mu of pairs that are met one by one.
-
-`mu` is None (every pair the same), an array `[num_keys, A]` (row by row for the keys of the state code),
-or a function of a key and an action's number. Weights are looked at when a state is first met, once.
+`read_weights` gives the weights mu of pairs that are met one by one. `mu` is None (all pairs equal), an
+array `[num_keys, A]` (one row per key of the state code), or a function of a key and an action's number. The
+weights of a state are read once, when it is first met.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from rhocover.datasets.tally import BatchCounts, Tally, rising
 from rhocover.environments.encoding.base import ActionCode, StateCode
 from rhocover.errors import InvalidArgumentError, parse_text
 
-PIECE = 4096  # steps that wait for their batch: so many cost a NumPy call little each
+PIECE = 4096  # steps that are added to the batches together, to spread the cost of a NumPy call over them
 
 
 class VisitCounter:
-    """Counts of pairs, moves, ends and starts; pair `s*A + a` of state number s keeps its number."""
+    """Counts of pairs, transitions, ends and starts; pair `s*A + a` of state s keeps its number."""
 
     def __init__(self, code: StateCode, actions: ActionCode, source: str) -> None:
         self.code, self.actions, self._source = code, actions, source
@@ -40,7 +39,7 @@ class VisitCounter:
         self.keys: list[Hashable] = []
         self.counts: list[int] = []  # [S*A]
         self.num_steps = 0
-        self.listener: Callable[[int], None] | None = None  # told of each pair, just after it was counted
+        self.listener: Callable[[int], None] | None = None  # called with each pair, after it was counted
         self._number: dict[Hashable, int] = {}
         self._moves: defaultdict[tuple[int, int], int] = defaultdict(int)
         self._ends: defaultdict[int, int] = defaultdict(int)
@@ -48,10 +47,10 @@ class VisitCounter:
         self._end_keys: dict[Hashable, None] = {}
         self._num_truncated = 0
         self._batches = BatchCounts(0)
-        self._waiting: list[int] = []  # pairs of steps that are in no batch yet
+        self._waiting: list[int] = []  # pairs of the steps that are not in a batch yet
 
     def state(self, key: Hashable) -> int:
-        """Returns the number of the state, a new one if it was not met before."""
+        """Returns the number of a state; a new state gets the next number."""
         number = self._number.get(key)
         if number is None:
             number = self._number[key] = len(self.keys)
@@ -64,12 +63,12 @@ class VisitCounter:
         self._starts[state] += 1
 
     def end_at(self, observation: Any) -> None:
-        """Takes note of what was shown at an end; nobody acts there, so what no code can read is no state."""
+        """Notes an episode's final observation; no action is taken there, so an unreadable one is ignored."""
         with suppress(Exception):
             self._end_keys[self.code.key(observation)] = None
 
     def visit(self, pair: int, next_state: int | None, *, is_cut: bool = False) -> None:
-        """Counts a step that went on to `next_state`, or ended its episode (None)."""
+        """Counts a step that led to `next_state`, or ended its episode (None)."""
         self.counts[pair] += 1
         self.num_steps += 1
         if next_state is None:
@@ -84,7 +83,7 @@ class VisitCounter:
             self.listener(pair)
 
     def tally(self) -> Tally:
-        """Returns what was counted so far; a start is counted before its first step."""
+        """Returns the counts so far; a start is counted even before its first step."""
         self._fill_batches()
         num_states, num_pairs = len(self.keys), len(self.counts)
         places = np.array(list(self._moves), np.int64).reshape(-1, 2)
@@ -101,7 +100,7 @@ class VisitCounter:
         return named_by(self.code, found.over(rising(self.keys)))
 
     def _fill_batches(self) -> None:
-        """Counts the steps that wait in the batches, which have room for the pairs met by now."""
+        """Adds the waiting steps to the batches, which are first extended to the pairs met since."""
         num_pairs = len(self.counts)
         self._batches.renumber(np.arange(num_pairs), num_pairs)
         self._batches.add(np.array(self._waiting, np.int64))
@@ -109,10 +108,10 @@ class VisitCounter:
 
 
 class Trajectory:
-    """Where one environment is, as far as it told: the state of the observation it last returned.
+    """Follows one environment: `state` is the state of the observation that it last returned.
 
-    `state` is None between an end and the next start. A step in that time is no visit, and neither is one
-    that raised: the pair is what was last returned and the action that was then taken.
+    `state` is None between the end of an episode and the next start. A step in between is not a visit, and
+    neither is a step that raised: a pair is the last returned observation and the action taken then.
     """
 
     def __init__(self, counter: VisitCounter) -> None:
@@ -129,7 +128,7 @@ class Trajectory:
         return None if self.state is None else self.state * self.counter.num_actions + action
 
     def move(self, pair: int, key: Hashable, *, is_cut: bool = False) -> None:
-        """Counts a step that went on to the state of `key`; with `is_cut` the episode stopped there."""
+        """Counts a step that led to the state of `key`; with `is_cut` the episode was truncated there."""
         next_state = self.counter.state(key)
         self.counter.visit(pair, next_state, is_cut=is_cut)
         self.state = None if is_cut else next_state
@@ -146,7 +145,7 @@ def _dense(counts: dict[int, int], length: int) -> IntArray:
     return array
 
 
-# The weights mu of pairs that are met one by one.
+# The weights mu.
 
 WeightRow = Callable[[Hashable], FloatArray]
 
@@ -160,9 +159,7 @@ def read_weights(mu: Any, code: StateCode, num_actions: int) -> WeightRow:
     if code.every_key is None:
         raise InvalidArgumentError.of(
             "mu",
-            parse_text(
-                "as an array needs states that are numbered; `states` is a function, or too large a grid"
-            ),
+            parse_text("as an array needs numbered states, but `states` is a function or too large a grid"),
             remedy=parse_text("Pass `mu` as a function of (key, action)."),
         )
     table = checked_weights(checks.float_array(mu, "mu", (code.num_keys, num_actions)), "mu").copy()
@@ -171,9 +168,10 @@ def read_weights(mu: Any, code: StateCode, num_actions: int) -> WeightRow:
 
 
 def plain(value: Any) -> Any:
-    """Returns an array as nested lists; everything else as it is.
+    """Returns an array as nested lists, and everything else unchanged.
 
-    What a wrapper says of its arguments is copied, compared and written to JSON; arrays do not compare.
+    The recorded arguments of a wrapper are copied, compared and written to JSON, and comparing arrays with ==
+    does not give one truth value.
     """
     return value.tolist() if isinstance(value, np.ndarray) else value
 

@@ -1,25 +1,25 @@
-"""The gradient of U_rho at the current counts, relative to the average visit.
+"""The gradient of U_rho at the current counts, relative to its average over the visits so far.
 
 The gradient of U_rho at the empirical occupancy d_hat = T/t is g_i = (mu_i/d_hat_i)^rho: a policy that
-earns more of it on average improves the coverage. Only its proportions matter, and as it stands it is no
-reward for a learner: it grows like t^rho, and leaves float64 early. Divided by its average over the visits so
-far it is
+collects more of it on average improves the coverage. Only its proportions matter, and in this form it cannot
+serve as a reward: it grows like t^rho and soon overflows float64. Dividing it by its average over the visits
+so far gives
 
     r_i = g_i / sum_j d_hat_j g_j = p_i/d_hat_i,    p = softmax(rho log mu + (1-rho) log d_hat),
 
-which has mean 1 over the visits so far, whatever rho, mu and t, and says what a visit does for coverage:
+which has mean 1 over the visits so far for all rho, mu and t, and measures the effect of a visit on coverage:
 
     D_rho((1-e) d_hat + e 1_i) = D_rho(d_hat) - (r_i - 1) e + O(e^2).
 
-The sums run over the pairs visited so far. A weighted pair that was never visited has an infinite gradient,
-a pair of zero weight none (r = 0).
+The sums run over the pairs visited so far. A weighted pair that was never visited has r = inf, a pair of zero
+weight has r = 0.
 
 At rho = 0, where D is KL(d || mubar), the same expansion holds with r_i = 1 + log(mu_i/d_i) minus its mean
-over the visits so far (of weighted pairs); it is cut off at 0. At rho = inf r is infinite for the worst pairs
-and 0 for all others: the reward then only says which pairs are the worst.
+over the visits so far (of weighted pairs); values below 0 are set to 0. At rho = inf, r is infinite for the
+worst pairs and 0 for all others: the reward then only shows which pairs are the worst.
 
-Sums are kept up to date from visit to visit, in logs relative to a reference, and computed anew when
-rounding errors could have grown beyond 1e-9 of them.
+The sums are updated at each visit, in logs relative to a reference, and recomputed when rounding errors could
+have grown beyond 1e-9 of them.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from rhocover.checks import FloatArray
 from rhocover.environments.counts import VisitCounter
 
 ROUNDING = 2.0**-52
-TRUSTED = 1e-9  # relative error at which a running sum is computed anew
+TRUSTED = 1e-9  # relative error at which a running sum is recomputed
 
 
 class RelativeGradient(Protocol):
-    """r at the counts of a counter; it is told of each visit after it was counted."""
+    """r at the counts of a counter; `visited` is called after each visit was counted."""
 
     def at(self, pair: int) -> float:
         """Returns r of a pair that was visited before and has positive weight."""
         ...
 
     def visited(self, pair: int) -> None:
-        """Takes note that `pair`, of positive weight, was just counted once more."""
+        """Updates the sums after one more visit of `pair`, which has positive weight, was counted."""
         ...
 
 
@@ -63,10 +63,10 @@ class PowerGradient:
         return math.exp(min(exponent, 700.0))
 
     def visited(self, pair: int) -> None:
-        """Takes note of a count."""
+        """Updates the sum after a visit."""
         count = self._counter.counts[pair]
         new = self._log_term(pair, count) - self._top
-        if new > 60:  # far above the reference: beside it the rest is rounding error
+        if new > 60:  # e^60 times the reference: next to it the rest is below rounding error
             self._renew()
             return
         old = math.exp(self._log_term(pair, count - 1) - self._top) if count > 1 else 0.0
@@ -79,7 +79,7 @@ class PowerGradient:
         return self._rho * self._log_mu[pair] + (1 - self._rho) * math.log(count)
 
     def _renew(self) -> None:
-        """Computes the sum anew from all counts; the states met last have no weights yet, and no visits."""
+        """Recomputes the sum from all counts; the states met last have no weights yet, and no visits."""
         log_mu: FloatArray = np.array(self._log_mu)
         counts = np.array(self._counter.counts[: len(log_mu)], float)
         seen = (counts > 0) & (log_mu > -np.inf)
@@ -102,7 +102,7 @@ class LogGradient:
         return max(1 + u - self._sum / self._num, 0.0)
 
     def visited(self, pair: int) -> None:
-        """Takes note of a count."""
+        """Updates the sum after a visit."""
         count, log_mu = self._counter.counts[pair], self._log_mu[pair]
         before = (count - 1) * (log_mu - math.log(count - 1)) if count > 1 else 0.0
         self._sum += count * (log_mu - math.log(count)) - before
@@ -123,7 +123,7 @@ class WorstPairs:
         return math.inf if self._level(pair) <= self._heap[0][0] else 0.0
 
     def visited(self, pair: int) -> None:
-        """Takes note of a count."""
+        """Adds a pair to the heap at its first visit."""
         if self._counter.counts[pair] == 1:
             heapq.heappush(self._heap, (self._level(pair), pair))
 
@@ -132,7 +132,7 @@ class WorstPairs:
 
 
 def relative_gradient(rho: float, counter: VisitCounter, log_mu: list[float]) -> RelativeGradient:
-    """Returns r for `rho` in [0, inf]; `log_mu` is per pair and may grow with the counter."""
+    """Returns r for `rho` in [0, inf]; `log_mu` has one entry per pair and may grow with the counter."""
     if rho == 0:
         return LogGradient(counter, log_mu)
     if rho == math.inf:

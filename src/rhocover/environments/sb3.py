@@ -1,11 +1,11 @@
-"""Coverage in the logs of Stable-Baselines3.
+"""A callback that records coverage in the logs of Stable-Baselines3.
 
     model = PPO("MlpPolicy", rc.CoverageReward(env))
     model.learn(100_000, callback=rc.CoverageCallback())
 
 The sub-environments of the training environment must be wrapped in `CountVisits` or `CoverageReward`; each
-counts for itself, and the callback adds them up. Stable-Baselines3 (with torch) is imported when a callback
-is made, not before.
+keeps its own counts, and the callback adds them up. Stable-Baselines3 (with torch) is only imported when a
+callback is created.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rhocover import checks
 from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError, missing_extra
 
-REWARDS = ("task_reward", "coverage_reward")  # parts of the reward that CoverageReward leaves in `info`
+REWARDS = ("task_reward", "coverage_reward")  # the parts of the reward that CoverageReward puts in `info`
 
 
 def CoverageCallback(rho: float | None = None, *, log_every: int = 2_048, verbose: int = 0) -> Any:
@@ -31,11 +31,11 @@ def CoverageCallback(rho: float | None = None, *, log_every: int = 2_048, verbos
 
     - `pairs_visited`, `states_met`: how many so far;
     - `divergence`, `worst_ratio`: D_rho and max mubar/d_hat over the pairs visited so far, with the weights
-      of `CoverageReward` (uniform for `CountVisits`); both may rise when new pairs join;
+      of `CoverageReward` (uniform for `CountVisits`); both may rise when new pairs are added;
     - `task_reward`, `coverage_reward`: means per step since the last record, for `CoverageReward`.
 
-    `rho` None is that of `CoverageReward`, 2 for `CountVisits`. `callback.history` holds the same numbers, a
-    dictionary with `steps` for each record; `callback.visits` the visits at the last one.
+    If `rho` is None, that of `CoverageReward` is used, and 2 for `CountVisits`. `callback.history` holds the
+    same numbers, one dictionary with `steps` per record; `callback.visits` holds the visits at the last one.
     """
     rho = None if rho is None else checks.number(rho, "rho")
     log_every = checks.integer(log_every, "log_every", least=1)
@@ -43,9 +43,9 @@ def CoverageCallback(rho: float | None = None, *, log_every: int = 2_048, verbos
 
 
 def coverage_numbers(visits: Tally, rho: float, weights: Any) -> dict[str, float]:
-    """Returns what is logged of the visits; `weights` is `[S, A]` for the keys of the visits."""
+    """Returns the numbers that are logged; `weights` is `[S, A]` for the keys of the visits."""
     numbers: dict[str, float] = {"pairs_visited": visits.num_pairs, "states_met": len(visits.keys)}
-    if weights[visits.counts > 0].any():  # without a weighted pair there is no coverage to speak of
+    if weights[visits.counts > 0].any():  # coverage is undefined as long as no weighted pair was visited
         numbers["divergence"] = visits.divergence(rho, weights)
         numbers["worst_ratio"] = visits.worst_ratio(weights)
     return numbers
@@ -59,7 +59,7 @@ def _callback_class() -> type:
         raise missing_extra("stable_baselines3", "sb3") from error
 
     class CoverageCallback(BaseCallback):
-        """Logs what the training environment has visited."""
+        """Logs the coverage of the training environment's visits."""
 
         def __init__(self, rho: float | None, log_every: int, verbose: int) -> None:
             super().__init__(verbose)
@@ -72,8 +72,9 @@ def _callback_class() -> type:
             self._last = self.num_timesteps
             if not self.training_env.has_attr("visits"):
                 raise InvalidArgumentError(
-                    "the training environment does not count its visits. Wrap each sub-environment in "
-                    "rhocover.CountVisits or rhocover.CoverageReward."
+                    "the training environment does not count its visits.",
+                    argument="env",
+                    remedy="Wrap each sub-environment in rhocover.CountVisits or rhocover.CoverageReward.",
                 )
             if self._rho is None:
                 has_rho = self.training_env.has_attr("coverage_rho")

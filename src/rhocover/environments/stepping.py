@@ -1,11 +1,15 @@
-"""A limit on how long one call of an environment may take.
+"""Calling an environment: a time limit for each call, and a rollout of random actions.
 
-The system's alarm clock (`setitimer`) is set before each step and each reset, and taken back after it. Where
-it rings, `TookTooLongError` is raised inside the call. That is no `Exception`, so that an environment which
-catches all of those does not catch this one; an alarm that it swallows nevertheless rings again and again.
+The system timer (`setitimer`) is set before each step and each reset, and cancelled afterwards. When it
+fires, `TookTooLongError` is raised inside the call. It does not derive from `Exception`, so an environment
+that catches every `Exception` does not catch it; if it is caught nevertheless, the timer fires again and
+again.
 
-Python hears the alarm between two of its own instructions: code in C that does not come back is not stopped.
-The clock is one for the whole process, and rings in its main thread only; Windows has none.
+Python handles the signal between two of its own instructions, so C code that does not return is not stopped.
+There is one timer for the whole process, and its signal is handled in the main thread only; Windows has none.
+
+`random_rollout` returns the observations of a uniformly random policy, from which `QuantileBins` takes its
+edges.
 """
 
 from __future__ import annotations
@@ -22,40 +26,40 @@ from numpy.typing import NDArray
 from rhocover import checks
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 
-LONGEST = 1e6  # seconds: eleven days, and what every system's clock takes
+LONGEST = 1e6  # seconds: eleven days, which every system's timer accepts
 
 
 class TookTooLongError(BaseException):
-    """A step or a reset took longer than it may."""
+    """A step or a reset took longer than its time limit."""
 
 
 def read_step_timeout(step_timeout: Any) -> float:
-    """Returns the limit in seconds; refuses one that could not be kept here."""
+    """Returns the limit in seconds; raises if it cannot be enforced on this system or in this thread."""
     seconds = checks.number(step_timeout, "step_timeout")
     if not 0 < seconds <= LONGEST:
         raise InvalidArgumentError.of(
             "step_timeout",
-            f"must be seconds, above 0 and at most {LONGEST:g}",
+            f"must be a number of seconds above 0 and at most {LONGEST:g}",
             f"{seconds:g}",
-            remedy="Leave it out to wait for ever.",
+            remedy="Leave it out to wait without a limit.",
         )
     if not hasattr(signal, "setitimer"):
         raise InvalidArgumentError.of(
             "step_timeout",
-            "needs an alarm clock that this system does not have (Windows)",
+            "needs a timer (setitimer) that this system does not have (Windows)",
             remedy="Leave it out.",
         )
     if threading.current_thread() is not threading.main_thread():
         raise InvalidArgumentError.of(
             "step_timeout",
-            "works in the main thread only, and this is another one",
-            remedy="Leave it out, or run it in a process of its own.",
+            "works in the main thread only, but this is another thread",
+            remedy="Leave it out, or start the run in its own process.",
         )
     return seconds
 
 
 class Alarm:
-    """The clock, taken over for the length of a run; whoever had it before gets it back."""
+    """The system timer for the length of a run; an earlier handler and timer are restored afterwards."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._is_set = seconds, False
@@ -77,28 +81,28 @@ class Alarm:
             signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - self._began), 1e-3), interval)
 
     def start(self) -> None:
-        """Has the clock ring after the limit, and again if nobody wakes up."""
+        """Sets the timer to fire after the limit, and again after each further limit until stopped."""
         self._is_set = True
         signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
 
     def stop(self) -> None:
-        """Takes the alarm back."""
-        self._is_set = False  # one that rings now is not heard any more
+        """Cancels the timer."""
+        self._is_set = False  # a signal that arrives now is ignored
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _ring(self, *signal_and_frame: Any) -> None:
         if self._is_set:
-            raise TookTooLongError(f"did not come back within {self._seconds:g} s (`step_timeout`)")
+            raise TookTooLongError(f"did not return within {self._seconds:g} s (`step_timeout`)")
 
 
 class Timed:
-    """Stands in for an environment, single or vector, whose steps and resets are timed."""
+    """An environment, single or vector, with a time limit on its steps and resets."""
 
     def __init__(self, env: Any, alarm: Alarm) -> None:
         self._env, self._alarm = env, alarm
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("_env", "_alarm"):  # asked by `copy` before they are there
+        if name.startswith("__") or name in ("_env", "_alarm"):  # `copy` asks for them before they exist
             raise AttributeError(name)
         return getattr(self._env, name)
 
@@ -124,19 +128,19 @@ class Timed:
             self._alarm.stop()
 
 
-# A rollout of random actions: what a uniformly random policy sees, to find out where the bins should go.
+# A rollout of random actions.
 
 
 def random_rollout(env: Any, num_steps: int, seed: int | None = None) -> NDArray[Any]:
     """Returns the observations of a run of uniformly random actions, `[num_steps + num_episodes, ...]`.
 
-    The first observation of each episode counts too. Environment and actions are seeded, so the same seed
-    gives the same observations; the environment is reset before and is left in the middle of an episode.
-    Observations that are no arrays (dictionaries, tuples) come as an array of objects.
+    The first observation of each episode is included. Environment and actions are seeded, so the same seed
+    gives the same observations; the environment is reset first and is left in the middle of an episode.
+    Observations that are not arrays (dictionaries, tuples) are returned as an array of objects.
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1)
     if not callable(getattr(env, "reset", None)) or not hasattr(env, "action_space"):
-        raise InvalidArgumentError.of("env", "must be an environment of Gymnasium", type(env).__name__)
+        raise InvalidArgumentError.of("env", "must be a Gymnasium environment", type(env).__name__)
     seen: list[Any] = []
     try:
         _roll_out(env, num_steps, seed, seen)
@@ -149,7 +153,7 @@ def random_rollout(env: Any, num_steps: int, seed: int | None = None) -> NDArray
 
 
 def _roll_out(env: Any, num_steps: int, seed: int | None, seen: list[Any]) -> None:
-    """Adds what a run of uniformly random actions observes to `seen`."""
+    """Appends the observations of a run of uniformly random actions to `seen`."""
     env.action_space.seed(seed)
     seen.append(_copied(env.reset(seed=seed)[0]))
     for _ in range(num_steps):
@@ -160,7 +164,7 @@ def _roll_out(env: Any, num_steps: int, seed: int | None, seen: list[Any]) -> No
 
 
 def _copied(observation: Any) -> Any:
-    """Returns the observation, safe from environments that write the next one into the same array."""
+    """Returns a copy of an array, because an environment may write its next observation into it."""
     return observation.copy() if isinstance(observation, np.ndarray) else observation
 
 

@@ -1,28 +1,21 @@
-"""The model of an environment that carries its own table of transitions.
+"""Models of environments that have a table of their transitions.
 
-An episode ends, a model of this library does not: occupancy is what one unending run visits. So moves that
-end an episode are wired to how episodes begin,
+Models never terminate here: the occupancy is that of one unending run. A transition that ends an episode
+therefore leads to the start distribution,
 
     P(s' | s, a) = P(s', goes on | s, a) + P(ends | s, a) * start(s'),
 
-which is the chain that an environment with automatic resets walks. The states in which episodes end are then
-never acted in, and leave the model; so does what the start cannot reach, and what no run visits for ever.
-With `ends="stay"` they remain as states that are never left, for plans with a discount or a horizon.
+which is the chain of an environment with automatic resets. No action is taken in the states in which episodes
+end, so they are not in the model; nor are states that cannot be reached from the start, or cannot be visited
+in the long run. With `ends="stay"` the end states remain as states that are never left, for plans with a
+discount or a horizon.
 
-A time limit is not part of the model: it would make the step number part of the state. Wrappers that change
-what an action does are not in the table, and not in the model either.
+A time limit is not part of the model, because the step number would have to be part of the state. Wrappers
+that change the effect of an action are not in the table, so they are not in the model either.
 
-An environment's own table of transitions, read and checked.
-
-Gymnasium's tabular environments carry `P[state][action]`, a list of (probability, next state, reward,
-terminated). A successor may stand in it several times (a slip into a wall is one of three ways to stay);
-its probabilities are added up. Rewards are not read. What is not a table is refused with its place.
-
-What the states and actions of Gymnasium's tabular environments are called, and where they lie.
-
-FrozenLake and CliffWalking are maps of cells in reading order. A state of Taxi is a cell, where the
-passenger is and where it wants to go: its picture is a map for each pair of those, the passenger's place
-from left to right and the destination from top to bottom.
+The table is that of Gymnasium's tabular environments: `P[state][action]` is a list of (probability, next
+state, reward, terminated). A next state may occur in it several times (a slip into a wall is one of three
+ways to stay); its probabilities are added. Rewards are not read. Errors name the entry that is wrong.
 """
 
 from __future__ import annotations
@@ -42,17 +35,17 @@ from rhocover.layout import Layout, rectangle
 from rhocover.mdp import MDP
 from rhocover.transitions import ROW_SUM_TOLERANCE
 
-# An environment's own table of transitions, read and checked.
+# Reading and checking the table.
 
 Entry = tuple[float, int, bool]  # probability, next state, whether the episode ends there
 
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """The table as two matrices `[S*A, S]`, row s*A + a: moves that go on, and moves that end the episode.
+    """The table as two matrices `[S*A, S]`, row s*A + a: transitions within, and at the end of, an episode.
 
-    `start` `[S]` is how episodes begin. States and actions count from 0; the environment's own numbers are
-    `first_state` and `first_action` higher.
+    `start` `[S]` is the start distribution. States and actions count from 0; the environment's own numbers
+    are higher by `first_state` and `first_action`.
     """
 
     moves: Matrix
@@ -65,7 +58,7 @@ class TableRows:
 
 
 def read_rows(env: Any) -> TableRows:
-    """Returns the table of an environment; raises if it has none or a wrong one."""
+    """Returns the table of an environment; raises if it has none or an invalid one."""
     table = _table(env)
     states, actions = _ranges(env)
     rows: list[list[Entry]] = []
@@ -88,14 +81,14 @@ def _table(env: Any) -> Any:
             "env", "must be an environment", f"a name: pass gymnasium.make({env!r})"
         )
     if not hasattr(env, "unwrapped") or not hasattr(env, "action_space"):
-        raise InvalidArgumentError.of("env", "must be an environment of Gymnasium", type(env).__name__)
+        raise InvalidArgumentError.of("env", "must be a Gymnasium environment", type(env).__name__)
     table = getattr(env.unwrapped, "P", None)
     if not isinstance(table, Mapping | Sequence):
         name = type(env.unwrapped).__name__
         raise InvalidArgumentError(
             f"{name} has no table of its transitions (`env.unwrapped.P`), so its model is not known.",
             argument="env",
-            remedy=("It can be learned on the way: ", LEARNED, "."),
+            remedy=("It can be learned during the run: ", LEARNED, "."),
         )
     if getattr(env.unwrapped, "fickle_passenger", False):
         raise InvalidArgumentError(
@@ -114,9 +107,9 @@ def _ranges(env: Any) -> tuple[range, range]:
         inner, outer = getattr(env.unwrapped, which), getattr(env, which)
         if not isinstance(inner, Discrete) or inner != outer:
             raise InvalidArgumentError(
-                f"a table needs one Discrete `{which}`, got {outer} outside and {inner} inside the wrappers. "
-                "Take the wrapper that changes it away, or pass env.unwrapped.",
+                f"a table needs one Discrete `{which}`, got {outer} outside and {inner} inside the wrappers.",
                 argument="env",
+                remedy="Remove the wrapper that changes it, or pass env.unwrapped.",
             )
     return _numbers(env.observation_space), _numbers(env.action_space)
 
@@ -163,7 +156,7 @@ def _entry(entry: Any, place: str, states: range) -> Entry:
             f"{place} holds {entry!r}, expected (probability, next state, reward, terminated).",
             argument="env",
         ) from error
-    if not 0 <= result[0] <= 1 + ROW_SUM_TOLERANCE:  # NaN is not
+    if not 0 <= result[0] <= 1 + ROW_SUM_TOLERANCE:  # also refuses NaN
         raise InvalidModelError(
             f"{place} has the probability {result[0]:g}, expected 0 to 1.", argument="env"
         )
@@ -176,7 +169,7 @@ def _entry(entry: Any, place: str, states: range) -> Entry:
 
 
 def _matrix(rows: list[list[Entry]], num_states: int, first: int, *, ended: bool) -> Matrix:
-    """Returns the entries that end the episode, or those that do not, `[S*A, S]`; duplicates add up."""
+    """Returns the entries that end the episode, or those that do not, `[S*A, S]`; duplicates are added."""
     chosen = [(i, s - first, p) for i, row in enumerate(rows) for p, s, end in row if end == ended and p > 0]
     i, s, p = (np.array(part) for part in zip(*chosen, strict=True)) if chosen else ([], [], [])
     return sp.csr_array((p, (i, s)), shape=(len(rows), num_states), dtype=np.float64)
@@ -187,20 +180,22 @@ def _start(env: Any, num_states: int) -> FloatArray:
         if getattr(env.unwrapped, name, None) is not None:
             return checks.distribution(getattr(env.unwrapped, name), f"env.unwrapped.{name}", num_states)
     raise InvalidArgumentError(
-        f"{type(env.unwrapped).__name__} has a table but does not say how episodes begin: set "
-        f"env.unwrapped.initial_state_distrib to {num_states} probabilities.",
+        f"{type(env.unwrapped).__name__} has a table but no start distribution.",
         argument="env",
+        remedy=f"Set env.unwrapped.initial_state_distrib to {num_states} probabilities.",
     )
 
 
-# What the states and actions of Gymnasium's tabular environments are called, and where they lie.
+# Names and positions of the states of Gymnasium's tabular environments. FrozenLake and CliffWalking are maps
+# of cells in reading order. A state of Taxi is a cell, the passenger's place and the destination: the figure
+# has one map per pair of the latter two, places from left to right and destinations from top to bottom.
 
 LEFT, DOWN, RIGHT, UP, STILL = (-1, 0), (0, 1), (1, 0), (0, -1), (0, 0)  # (x, y), y points down
 
 
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    """Names of all states and actions of an environment, and where to draw them; None where unknown."""
+    """Names of all states and actions of an environment, and where to draw them; None if unknown."""
 
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
@@ -208,7 +203,7 @@ class Labelling:
 
 
 def picture(env: Any) -> Labelling:
-    """Returns what is known of an environment's looks, by its number of a state; nothing of a foreign one."""
+    """Returns names and positions by state number; they are known for FrozenLake, CliffWalking and Taxi."""
     from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
     from gymnasium.envs.toy_text.taxi import TaxiEnv
@@ -243,14 +238,14 @@ def _taxi() -> Labelling:
     return Labelling(labels, tuple(moves), Layout(positions, np.array(list(moves.values()), float)))
 
 
-# The model of an environment that carries its own table of transitions.
+# The model.
 
 ENDS = ("restart", "stay")
 
 
 @dataclass(frozen=True, eq=False)
 class TabularModel:
-    """A model, the environment's number of each of its states `[S]`, and what was left out, in words."""
+    """A model, the environment's number of each of its states `[S]`, and a note on what was left out."""
 
     model: MDP
     states: IntArray
@@ -263,10 +258,10 @@ def table_model(env: Any, *, ends: str = "restart") -> MDP:
 
 
 def read_table(env: Any, *, ends: str = "restart") -> TabularModel:
-    """Returns the model of an environment with a table, and which of the environment's states it holds.
+    """Returns the model of an environment with a table, and which of the environment's states it contains.
 
-    `ends="restart"` wires episode ends to the start and keeps what can be visited for ever; `ends="stay"`
-    makes them states that are never left and keeps what the start reaches.
+    With `ends="restart"` an end leads back to the start, and the model keeps the pairs that can be visited in
+    the long run; with `ends="stay"` end states are never left, and it keeps what the start can reach.
 
     >>> import gymnasium as gym
     >>> from rhocover.environments.table_model import read_table
@@ -294,13 +289,13 @@ def read_table(env: Any, *, ends: str = "restart") -> TabularModel:
 
 
 def _restarting(rows: TableRows) -> Matrix:
-    """Returns the rows `[S*A, S]` with every end wired to the start distribution."""
+    """Returns the rows `[S*A, S]` in which every end leads to the start distribution."""
     ending = sp.csr_array(rows.ends.sum(axis=1).reshape(-1, 1))
     return sp.csr_array(rows.moves + ending @ sp.csr_array(rows.start.reshape(1, -1)))
 
 
 def _end_states(rows: TableRows, acted_in: BoolArray) -> BoolArray:
-    """Returns the states `[S]` in which an episode may end that goes through the states acted in."""
+    """Returns the states `[S]` in which an episode may end after an action in one of `acted_in`."""
     return rows.ends.T @ np.repeat(acted_in, rows.num_actions).astype(float) > 0
 
 
@@ -309,8 +304,8 @@ def _staying(rows: TableRows, acted_in: BoolArray, is_end: BoolArray) -> Matrix:
     both = np.flatnonzero(is_end & acted_in)
     if both.size:
         raise InvalidArgumentError(
-            f"some moves into state {both[0] + rows.first_state} end the episode and others do not, so it "
-            "cannot be a state that is never left.",
+            f"some transitions into state {both[0] + rows.first_state} end the episode and others do not, so "
+            "it cannot be a state that is never left.",
             argument="ends",
             remedy='Use ends="restart".',
         )
@@ -321,7 +316,7 @@ def _staying(rows: TableRows, acted_in: BoolArray, is_end: BoolArray) -> Matrix:
 
 
 def _whole_model(env: Any, rows: TableRows, transitions: Matrix, note: str = "") -> MDP:
-    """Returns the model of all states of the table, in reach or not."""
+    """Returns the model of all states of the table, reachable or not."""
     looks = picture(env)
     numbers = range(rows.first_state, rows.first_state + rows.num_states)
     spec = getattr(env, "spec", None)
@@ -344,14 +339,15 @@ def _left_out(whole: MDP, kept: BoolArray, acted_in: BoolArray, is_end: BoolArra
     groups = [
         ("In {} the episode ends and the run goes on at the start: {}.", gone & is_end),
         ("{} cannot be reached from the start: {}.", gone & ~is_end & ~acted_in),
-        ("{} cannot be visited for ever: {}.", gone & ~is_end & acted_in),
+        ("{} cannot be visited in the long run: {}.", gone & ~is_end & acted_in),
     ]
     sentences = [f"{is_kept.sum()} of {whole.num_states} states are in the model."]
     sentences += [text.format(group.sum(), _names(whole, group)) for text, group in groups if group.any()]
     leaving = np.flatnonzero(~kept & is_kept[whole.pair_state])
     if leaving.size:
         names = name_some([whole.pair_name(int(pair)) for pair in leaving])
-        sentences.append(f"Pairs that lead out of these for ever are left out, {leaving.size}: {names}.")
+        count = f"{leaving.size} {'pair' if leaving.size == 1 else 'pairs'}"
+        sentences.append(f"Left out because they may leave these states for good: {count}, {names}.")
     return sentences
 
 

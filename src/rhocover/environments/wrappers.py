@@ -1,46 +1,42 @@
-"""A wrapper that counts and changes nothing.
+"""Wrappers that count the visits of an environment, or also replace its reward by one for coverage.
 
     env = rc.CountVisits(gym.make("FrozenLake-v1"))
 
-It sees what the agent sees: a pair is the observation last returned and the action then taken. Steps that
-raise, and steps between an end and the next reset, are no visits. Counts outlive episodes and seeds; a new
-wrapper starts from nothing.
-
-A reward for other learners: visit what your data lack.
+counts and changes nothing. A pair is the observation last returned and the action taken then, as the agent
+sees them. Steps that raise, and steps between the end of an episode and the next reset, are not visits.
+Counts continue across episodes and seeds; a new wrapper starts at zero.
 
     env = rc.CoverageReward(gym.make("FrozenLake-v1"), rho=2.0)
 
-replaces the reward by what the visit does for the coverage of everything visited so far. With r the
-gradient of U_rho at the counts before the visit, relative to its average over all visits so far
-(`gradients`), it is
+rewards a learner for visiting the pairs that its data lack: the reward measures the effect of the visit on
+the coverage of everything visited so far. With r the gradient of U_rho at the counts before the visit,
+relative to its average over all visits so far (see `reward`), it is
 
     (min(r, cap) - 1) / (cap - 1),    between -1/(cap - 1) and 1.
 
-- 0 is "as useful as what you did so far": up to the cap the rewards of a learner that keeps its behaviour
-  have mean 0, so an episode's end is neither sought nor shunned, and a value function starts where it
-  should.
-- It is linear in the gradient up to `cap` times the average. Above, where a few visits decide and one
-  reward would drown thousands, all are paid 1; so is a weighted pair that was never visited.
+- A reward of 0 means "as useful as the average visit so far": up to the cap, the rewards of a learner that
+  keeps its behaviour have mean 0, so there is no incentive to end or to prolong episodes, and a value
+  function can start at 0.
+- It is linear in the gradient up to `cap` times the average. Above that, a single reward would outweigh
+  thousands of others, so all such visits get 1; so does a weighted pair that was never visited.
 - Its range does not depend on rho, mu, or how long the counts have been running.
 
-A step that is no visit is paid 0. With `task_share` w the learner gets
+A step that is not a visit gets 0. With `task_share` w the reward is
 
     (1 - w) coverage reward + w task reward,
 
-and `info` holds both parts. A learner that maximises it chases the coverage: what it visits is paid less
-the next time. Were there no cap, a policy that earns more than 0 on average would exist exactly as long
-as the coverage of the pairs visited so far can be improved.
+and `info` holds both parts. A learner that maximises it follows a moving target: the pairs that it visits get
+less reward the next time. Without the cap, a policy that earns more than 0 on average would exist exactly as
+long as the coverage of the pairs visited so far can be improved.
 
-The reward depends on the whole past, not on the state alone, so the environment's spec says
-`nondeterministic`: the same seed and actions give other rewards the second time.
-
-The counting and the rewarding wrapper for vector environments; their sub-environments share the counts.
+The reward depends on the whole past, not on the state alone, so the environment's spec is marked
+`nondeterministic`: the same seed and actions give different rewards the second time.
 
     envs = rc.CoverageRewardVector(gym.make_vec("FrozenLake-v1", num_envs=8), rho=2.0)
 
-Which steps are visits in which mode is read in `autoreset`. A step that only resets is paid nothing. All
-rewards of one step are those of the counts before it, so they do not depend on the order of the
-sub-environments.
+does the same for vector environments (`CountVisitsVector` only counts); the sub-environments share the
+counts. `autoreset` defines which steps are visits in which mode. A step that only resets gets 0. All rewards
+of one step use the counts before it, so they do not depend on the order of the sub-environments.
 """
 
 from __future__ import annotations
@@ -69,13 +65,13 @@ StepResult = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 
 
 class CountingWrapper(RecordConstructorArgs):
-    """What wrappers of one environment and of a vector of them share: a counter, and what it has counted."""
+    """Base class of the wrappers of single and vector environments: a counter and its counts."""
 
     _counter: VisitCounter
 
     @property
     def visits(self) -> Tally:
-        """What was visited so far, as a value that later steps do not change; `audit` reads it."""
+        """The visits so far, as a value that later steps do not change; `audit` accepts it."""
         return self._counter.tally()
 
     def weights_of(self, keys: Sequence[Hashable]) -> FloatArray:
@@ -84,10 +80,10 @@ class CountingWrapper(RecordConstructorArgs):
 
 
 class CountVisits(CountingWrapper, gym.Wrapper):
-    """An environment whose visits are counted: `.visits` is a `Tally` of counts, moves, ends and starts.
+    """Counts the visits of an environment: `.visits` is a `Tally` of counts, transitions, ends and starts.
 
-    `states` says which observations are the same state (None for Discrete and MultiDiscrete spaces,
-    `Bins(...)`, or a function), `actions` which actions there are (None for Discrete ones, otherwise the
+    `states` defines which observations are the same state (None for Discrete and MultiDiscrete spaces,
+    `Bins(...)`, or a function), `actions` which actions there are (None for Discrete spaces, otherwise the
     levels of a Box).
 
     >>> import gymnasium as gym, rhocover as rc
@@ -106,14 +102,14 @@ class CountVisits(CountingWrapper, gym.Wrapper):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Resets the environment; its observation is a start."""
+        """Resets the environment; the returned observation counts as a start."""
         self._trajectory.state = None  # so that a reset that raises leaves no state behind
         observation, info = self.env.reset(seed=seed, options=options)
         self._trajectory.start(self._counter.code.key(observation))
         return observation, info
 
     def step(self, action: Any) -> StepResult:
-        """Steps the environment, and counts it."""
+        """Steps the environment and counts the visit."""
         pair = self._pairs(action)
         result = self.env.step(action)
         self._count(pair, result)
@@ -130,12 +126,12 @@ class CountVisits(CountingWrapper, gym.Wrapper):
             self._trajectory.end(pair)
             self._counter.end_at(observation)
             return
-        self._trajectory.state = None  # if this observation cannot be read, nobody knows where we are
+        self._trajectory.state = None  # if this observation cannot be read, the state is unknown
         self._trajectory.move(pair, self._counter.code.key(observation), is_cut=bool(truncated))
 
 
 def make_counter(env: Any, states: Any, actions: Any, spaces: tuple[Any, Any]) -> VisitCounter:
-    """Returns an empty counter of what happens in `env`, whose single environments have these spaces."""
+    """Returns an empty counter of the visits of `env`, whose single environments have these spaces."""
     spec = getattr(env.unwrapped, "spec", None)
     name = type(env.unwrapped).__name__ if spec is None else spec.id
     return VisitCounter(read_state_code(states, spaces[0]), read_action_code(actions, spaces[1]), name)
@@ -144,18 +140,17 @@ def make_counter(env: Any, states: Any, actions: Any, spaces: tuple[Any, Any]) -
 def checked_environment(env: Any) -> gym.Env:
     """Returns `env` if it is a single environment."""
     if not isinstance(env, gym.Env):
-        way_out = (
-            "Use the wrapper of the same name with `Vector`." if isinstance(env, gym.vector.VectorEnv) else ""
-        )
-        raise InvalidArgumentError.of("env", "must be a gymnasium.Env", type(env).__name__, way_out)
+        is_vector = isinstance(env, gym.vector.VectorEnv)
+        remedy = "Use the wrapper whose name ends in `Vector`." if is_vector else ""
+        raise InvalidArgumentError.of("env", "must be a gymnasium.Env", type(env).__name__, remedy)
     return env
 
 
-# A reward for other learners: visit what your data lack.
+# The coverage reward.
 
 
 class VisitReward:
-    """Coverage rewards in [-1/(cap-1), 1] at the counts of `counter`, to which it listens."""
+    """Coverage rewards in [-1/(cap-1), 1] at the counts of `counter`; updated with every visit it counts."""
 
     def __init__(self, rho: Any, weights: WeightRow, cap: Any, counter: VisitCounter) -> None:
         self.rho = checks.number(rho, "rho")
@@ -164,7 +159,7 @@ class VisitReward:
         self.cap = checks.positive(cap, "cap")
         if self.cap <= 1:
             raise InvalidArgumentError.of(
-                "cap", "must be above 1, the gradient of an average visit", f"{self.cap:g}"
+                "cap", "must be above 1, the relative gradient of an average visit", f"{self.cap:g}"
             )
         self._counter, self._weights = counter, weights
         self._log_mu: list[float] = []  # per pair, grows with the counter
@@ -172,7 +167,7 @@ class VisitReward:
         counter.listener = self._visited
 
     def of(self, pair: int | None) -> float:
-        """Returns the reward of a visit of `pair` at the counts before it; 0 for None, no visit."""
+        """Returns the reward of a visit of `pair` at the counts before it; 0 for None, which is no visit."""
         return 0.0 if pair is None else (min(self._relative(pair), self.cap) - 1) / (self.cap - 1)
 
     def weights_of(self, keys: Sequence[Hashable]) -> FloatArray:
@@ -180,7 +175,7 @@ class VisitReward:
         return np.array([self._weights(key) for key in keys]).reshape(len(keys), self._counter.num_actions)
 
     def _relative(self, pair: int) -> float:
-        """Returns r: 0 for zero weight, infinite where a weighted pair was never visited."""
+        """Returns r: 0 for a pair of zero weight, infinite for a weighted pair that was never visited."""
         if self._log_weight(pair) == -math.inf:
             return 0.0
         return self._gradient.at(pair) if self._counter.counts[pair] else math.inf
@@ -198,7 +193,7 @@ class VisitReward:
 
 
 class RewardingWrapper(CountingWrapper):
-    """What makes a counting wrapper pay for coverage; it comes before that wrapper among the base classes."""
+    """Adds the coverage reward to a counting wrapper; must come before that wrapper in the base classes."""
 
     def __init__(
         self,
@@ -213,14 +208,14 @@ class RewardingWrapper(CountingWrapper):
     ) -> None:
         settings = {"states": plain(states), "actions": plain(actions), "cap": cap, "task_share": task_share}
         RecordConstructorArgs.__init__(self, rho=rho, mu=plain(mu), **settings)
-        super().__init__(env, states, actions)  # type: ignore[call-arg]  # of the wrapper that counts
+        super().__init__(env, states, actions)  # type: ignore[call-arg]  # of the counting wrapper
         weights = read_weights(mu, self._counter.code, self._counter.num_actions)
         self._reward = VisitReward(rho, weights, cap, self._counter)
         self._task_share = checks.probability(task_share, "task_share")
 
     @property
     def coverage_rho(self) -> float:
-        """The order of the objective whose gradient is paid."""
+        """The order rho of the objective whose gradient is the reward."""
         return self._reward.rho
 
     def weights_of(self, keys: Sequence[Hashable]) -> FloatArray:
@@ -228,10 +223,10 @@ class RewardingWrapper(CountingWrapper):
         return self._reward.weights_of(keys)
 
     def _rewarded_step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Steps the environment, counts, and returns the mix of coverage and task as the reward."""
+        """Steps the environment, counts the visit, and returns the mix of coverage and task reward."""
         wrapper: Any = self
         pairs = wrapper._pairs(action)
-        bonus = self._bonus(pairs)  # before the step: a weight that is refused leaves all as it was
+        bonus = self._bonus(pairs)  # before the step: if a weight is invalid, nothing has changed yet
         observation, task, terminated, truncated, info = result = wrapper.env.step(action)
         wrapper._count(pairs, result)
         parts = self._parts(task, bonus)
@@ -239,21 +234,21 @@ class RewardingWrapper(CountingWrapper):
         return observation, mixed, terminated, truncated, {**info, **parts}
 
     def _bonus(self, pairs: Any) -> Any:
-        """Returns the coverage reward, or those of all sub-environments."""
+        """Returns the coverage reward, for a vector environment one per sub-environment."""
         return self._reward.of(pairs)
 
     def _parts(self, task: Any, bonus: Any) -> dict[str, Any]:
-        """Returns both parts of the reward, as `info` says them."""
+        """Returns both parts of the reward, as entries of `info`."""
         return {"task_reward": float(task), "coverage_reward": bonus}
 
 
 class CoverageReward(RewardingWrapper, CountVisits):
-    """An environment that pays for coverage; the task's own reward is kept in `info["task_reward"]`.
+    """Replaces the reward by one for coverage; the task's own reward is in `info["task_reward"]`.
 
-    `rho` in [0, inf] says how much the worst pair counts, `mu` which pairs matter: None (all pairs alike; new
-    ones join as they are met), an array `[num_keys, A]`, or a function of (key, action). A visit whose
-    gradient is `cap` times that of the average visit so far, or more, is paid 1. `states` and `actions` are
-    those of `CountVisits`.
+    `rho` in [0, inf] sets how much the worst pair counts, `mu` which pairs matter: None (all pairs equally;
+    new ones are added as they are met), an array `[num_keys, A]`, or a function of (key, action). A visit
+    whose gradient is at least `cap` times the average over the visits so far gets reward 1. `states` and
+    `actions` are those of `CountVisits`.
 
     >>> import gymnasium as gym, rhocover as rc
     >>> env = rc.CoverageReward(gym.make("CliffWalking-v1"))
@@ -263,7 +258,7 @@ class CoverageReward(RewardingWrapper, CountVisits):
     """
 
     def step(self, action: Any) -> StepResult:
-        """Steps the environment; the reward is the mix of coverage and task."""
+        """Steps the environment; the reward is the mix of coverage and task reward."""
         return self._rewarded_step(action)
 
     @property
@@ -275,13 +270,13 @@ class CoverageReward(RewardingWrapper, CountVisits):
         return spec
 
 
-# The counting and the rewarding wrapper for vector environments; their sub-environments share the counts.
+# Vector environments.
 
 VectorResult = tuple[Any, Any, Any, Any, dict[str, Any]]
 
 
 class CountVisitsVector(CountingWrapper, VectorWrapper):
-    """A vector environment whose visits are counted; arguments are those of `CountVisits`."""
+    """Counts the visits of a vector environment; the arguments are those of `CountVisits`."""
 
     def __init__(self, env: VectorEnv, states: Any = None, actions: Any = None) -> None:
         RecordConstructorArgs.__init__(self, states=plain(states), actions=plain(actions))
@@ -295,7 +290,7 @@ class CountVisitsVector(CountingWrapper, VectorWrapper):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Resets the sub-environments, or those in `options["reset_mask"]`; each begins an episode."""
+        """Resets all sub-environments, or those in `options["reset_mask"]`; each begins an episode."""
         mask = reset_mask(options, self.num_envs)
         self._forget(mask)
         observations, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
@@ -308,7 +303,7 @@ class CountVisitsVector(CountingWrapper, VectorWrapper):
         return observations, infos
 
     def step(self, actions: Any) -> VectorResult:
-        """Steps the sub-environments, and counts the steps that are visits."""
+        """Steps the sub-environments and counts the steps that are visits."""
         pairs = self._pairs(actions)
         result = self.env.step(actions)
         self._count(pairs, result)
@@ -321,10 +316,10 @@ class CountVisitsVector(CountingWrapper, VectorWrapper):
         return [None if one.state is None else one.pair(number(action)) for one, action in each]
 
     def _count(self, pairs: Sequence[int | None], result: VectorResult) -> None:
-        """Counts what a step did, and begins the episodes that it began."""
+        """Counts the visits of a step, and the starts of the episodes that it began."""
         observations, _, terminated, truncated, infos = result
         over, was_over = np.logical_or(terminated, truncated), self._was_over
-        self._forget(np.ones_like(over))  # if an observation cannot be read, nobody knows where we are
+        self._forget(np.ones_like(over))  # if an observation cannot be read, the states are unknown
         shown = list(iterate(self.env.observation_space, observations))
         steps = sub_steps(self._mode, was_over, shown, over, infos)
         keys = [self._keys(*each) for each in zip(pairs, steps, terminated, strict=True)]
@@ -340,26 +335,26 @@ class CountVisitsVector(CountingWrapper, VectorWrapper):
         self._was_over = over
 
     def _keys(self, pair: int | None, step: SubStep, terminated: bool) -> tuple[Hashable, Hashable]:
-        """Returns the states to which a step led and in which it began an episode, where they count."""
+        """Returns the keys of the state that a step led to and of the episode start, `NOT_SHOWN` if none."""
         key = self._counter.code.key
         last = NOT_SHOWN if pair is None or terminated else key(step.last)
         return last, NOT_SHOWN if step.begins is NOT_SHOWN else key(step.begins)
 
     def _forget(self, mask: BoolArray) -> None:
-        """Leaves the masked sub-environments without a state, until they are started."""
+        """Sets the state of the masked sub-environments to None until their next start."""
         for k in np.flatnonzero(mask):
             self._trajectories[k].state = None
         self._was_over = self._was_over & ~mask
 
 
 class CoverageRewardVector(RewardingWrapper, CountVisitsVector):
-    """A vector environment that pays for coverage; arguments are those of `CoverageReward`.
+    """Replaces the rewards of a vector environment by ones for coverage; arguments as in `CoverageReward`.
 
-    `infos["task_reward"]` and `infos["coverage_reward"]` hold both parts, an entry for each sub-environment.
+    `infos["task_reward"]` and `infos["coverage_reward"]` hold both parts, one entry per sub-environment.
     """
 
     def step(self, actions: Any) -> VectorResult:
-        """Steps the sub-environments; the rewards are the mix of coverage and task."""
+        """Steps the sub-environments; the rewards are the mix of coverage and task reward."""
         return self._rewarded_step(actions)
 
     def _bonus(self, pairs: Sequence[int | None]) -> FloatArray:
@@ -378,6 +373,6 @@ def checked_vector(env: Any) -> VectorEnv:
             "env",
             "must be a gymnasium.vector.VectorEnv",
             type(env).__name__,
-            remedy="For a single environment use the wrapper of the same name without `Vector`.",
+            remedy="For a single environment, use the wrapper of the same name without `Vector`.",
         )
     return env

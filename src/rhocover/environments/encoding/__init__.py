@@ -1,13 +1,13 @@
-"""How an environment's observations become states and its actions become numbers.
+"""Encodings: how an environment's observations become states and its actions become numbers.
 
-Every count, plan and data set of this library is over finitely many states and actions. What is finite
-already needs no word (`Discrete`, `MultiDiscrete`, `MultiBinary`). Real numbers are cut into bins
-(`rhocover.Bins`, `rhocover.QuantileBins`), and everything else goes through a function of the user's.
-Nothing is discretised without being asked for: a grid chosen by a library is a hidden assumption.
+Every count, plan and data set of this library is over finitely many states and actions. Spaces that are
+finite already need no setting (`Discrete`, `MultiDiscrete`, `MultiBinary`). Real numbers are cut into bins
+(`rhocover.Bins`, `rhocover.QuantileBins`), and everything else goes through a function that the user passes.
+Nothing is discretised unless the user asks for it: a grid chosen by a library is a hidden assumption.
 
-A code reads one observation a step (`key`) or a whole data set at once (`keys`), says what a state is
-called (`name`) and where to draw it (`layout`), and goes into files as a `document`, from which
-`state_code_from_document` makes it again. No file makes a function run.
+A code maps one observation (`key`) or a whole data set (`keys`) to states, and gives each state a name
+(`name`) and a position in figures (`layout`). It is stored as a `document`, from which
+`state_code_from_document` restores it. Files are data: reading one never runs a function.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from rhocover.environments.encoding.functions import FunctionCode
 from rhocover.environments.stepping import random_rollout
 from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
 
-# State and action codes from what a file says of them. Files are data: none makes a function run.
+# State and action codes as files store them.
 
 
 @dataclass(frozen=True)
 class StoredFunction:
-    """A function of the user's."""
+    """The name of a function that the user passed as `states`."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels of each dimension of an action."""
+    """The levels of each dimension of the actions."""
 
     levels: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
 class ListedActions:
-    """Actions, one after the other."""
+    """The actions themselves, one tuple per action."""
 
     actions: tuple[tuple[float, ...], ...]
 
@@ -57,22 +57,22 @@ class ListedActions:
 STATES: dict[str, type] = {
     "discrete": WholeNumber, "multi_discrete": WholeNumbers, "bins": StoredBins, "function": StoredFunction,
 }  # fmt: skip
-ACTIONS = {"levels": Levels, "listed": ListedActions}  # others follow from the space
-STATE_CODE = Family("a code of states", STATES, tag="kind", content=None)
-ACTION_CODE = Family("a code of actions", ACTIONS, tag="kind", content=None)
+ACTIONS = {"levels": Levels, "listed": ListedActions}  # the other kinds follow from the space
+STATE_CODE = Family("a state code", STATES, tag="kind", content=None)
+ACTION_CODE = Family("an action code", ACTIONS, tag="kind", content=None)
 
 
 def state_code_from_document(document: Any, space: Any) -> StateCode:
     """Returns the code that wrote `document`, for the same observation space.
 
-    A document that names a function of the user's is refused: pass the function itself as `states`.
+    A document that names a user's function is refused: pass the function itself as `states`.
     """
     try:
-        return _of_space(from_document(STATE_CODE, document, "the code of states"), space)
+        return _of_space(from_document(STATE_CODE, document, "the state code"), space)
     except InvalidDataError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InvalidDataError(f"the code of states is damaged or of another space: {error}") from error
+        raise InvalidDataError(f"the state code is damaged or belongs to another space: {error}") from error
 
 
 def _of_space(stored: Any, space: Any) -> StateCode:
@@ -86,18 +86,16 @@ def _of_space(stored: Any, space: Any) -> StateCode:
     given = (int(space.n), int(space.start)) if is_one else counts_and_starts(space)
     if stored != type(stored)(*given):
         raise InvalidDataError(
-            f"the states were {stored.document()}, "
-            f"but the observation space is {space}: these are another environment's."
+            f"the states were stored as {stored.document()}, "
+            f"but the observation space is {space}: they belong to another environment."
         )
     return stored
 
 
 def _needs_function(name: str) -> InvalidDataError:
-    came = f"the states came from the function {name}, which no file can hold: pass it as `states`."
-    return InvalidDataError(parse_text(came), argument="states")
+    text = f"the states come from the function {name}, which a file cannot store: pass it as `states`."
+    return InvalidDataError(parse_text(text), argument="states")
 
-
-# How an environment's observations become states and its actions become numbers.
 
 __all__ = [
     "ActionCode",
@@ -117,10 +115,10 @@ __all__ = [
 
 
 def read_state_code(states: Any, space: Any) -> StateCode:
-    """Returns the code that `states` asks for, for the observations of one environment's `space`.
+    """Returns the code described by `states`, for the observations of one environment's `space`.
 
-    `states` is None for a space that is finite already, `Bins`, a fitted `QuantileBins`, or a function. Of a
-    vector environment, pass its `single_observation_space`.
+    `states` is None for a space that is finite already, `Bins`, a fitted `QuantileBins`, or a function. For
+    a vector environment, pass its `single_observation_space`.
     """
     check_space(space, "space")
     with inside("states"):
@@ -137,7 +135,7 @@ def _state_code(states: Any, space: Any) -> StateCode:
     if isinstance(states, QuantileBins):
         raise InvalidArgumentError.of(
             "states=QuantileBins(...)",
-            "has no edges yet: call its .fit(observations) with observations of a random rollout, for "
+            "has no edges yet: call its .fit(observations) with the observations of a random rollout, for "
             "example random_rollout(env, num_steps=10_000, seed=0), and pass the result",
         )
     if callable(states):
@@ -154,24 +152,24 @@ def _finite_code(space: Any) -> StateCode:
         return WholeNumber(int(space.n), int(space.start))
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         return WholeNumbers(*counts_and_starts(space))
-    python = "a function of an observation that gives a whole number, a text or a tuple of those"
-    typed = "which bins cut no such space into: pass a function in Python"
+    python = "a function from an observation to an integer, a string or a tuple of those"
+    typed = "but bins cannot divide such a space: pass a function in Python"
     if isinstance(space, spaces.Box):
-        python = f"rc.Bins(8) for 8 bins a dimension, rc.QuantileBins(8), or {python}"
-        typed = "such as bins:8 for 8 bins a dimension, or quantiles:8"
-    lacks = f"the observation space {space} has no finite states: pass "
+        python = f"rc.Bins(8) for 8 bins per dimension, rc.QuantileBins(8), or {python}"
+        typed = "such as bins:8 for 8 bins per dimension, or quantiles:8"
+    lacks = f"the observation space {space} is not finite: pass "
     raise InvalidArgumentError((lacks, Argument("states"), ", ", Call(python, typed), "."), argument="states")
 
 
 def _boxed(space: Any, of: Any) -> Any:
-    """Returns the space if bins can cut it; a function `of` makes numbers of any space's observations."""
+    """Returns the space if it can be binned: a Box, or any space if the function `of` returns numbers."""
     from gymnasium import spaces
 
     if callable(of) or isinstance(space, spaces.Box):
         return space
-    python = "give the bins `of`, a function from an observation to a few numbers."
+    python = "pass `of` to the bins, a function from an observation to a few numbers."
     raise InvalidArgumentError(
-        f"bins cut the numbers of a Box space, got {space}.",
+        f"bins need a Box space, got {space}.",
         argument="states",
         remedy=("Leave ", Argument("states"), " out if it is Discrete, or ", Call(python, "use Python.")),
     )

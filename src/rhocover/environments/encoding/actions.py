@@ -1,13 +1,12 @@
-"""The code of a space's actions, by the kind of the space.
+"""Action codes: the actions of a space, numbered from 0.
 
-Discrete spaces need no choice; what to take of a Box is the user's choice.
+Discrete spaces need no choice. For a Box the user chooses: a number of levels per dimension, spaced evenly
+from the low to the high end of the space, or the actions themselves.
 
-Actions of real numbers: so many levels a dimension, or the actions themselves.
-
-Levels go evenly from the low to the high end of the space. An action that somebody else took is counted
-as the nearest one: with levels l_1 < l_2 < ... it belongs to the one on its side of the midpoints (l_k +
-l_{k+1}) / 2, up to half a level beyond the space; of listed actions it belongs to the one at the least
-Euclidean distance, every dimension measured in the range of the space.
+A real-valued action that is not in the code, for example one in a data set, is counted as the nearest one.
+With levels l_1 < l_2 < ... the boundaries are the midpoints (l_k + l_{k+1}) / 2, and values up to half a
+level beyond the space are accepted. With listed actions the nearest one is that of least Euclidean distance,
+each dimension measured in units of the range of the space.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from rhocover.environments.encoding.discrete import (
 )
 from rhocover.errors import Argument, Call, InvalidArgumentError
 
-# Actions of real numbers: so many levels a dimension, or the actions themselves.
+# Actions of a Box: levels per dimension, or the actions themselves.
 
 
 def level_actions(actions: Any, space: Any) -> ActionCode:
-    """Returns the code of `actions` levels in every dimension, or of as many as it says for each."""
+    """Returns the code with `actions` levels per dimension, one number for all of them or one each."""
     counts = _counts(actions, int(np.prod(space.shape)))
     check_number_of_actions(math.prod(counts))
     ends = _finite_bounds(space)
@@ -61,13 +60,13 @@ def _counts(actions: Any, size: int) -> list[int]:
         raise InvalidArgumentError.of(
             "actions",
             f"must be a number of levels, {size} of them, or an array of shape (A, {size}) with one action "
-            "a row",
+            "per row",
             repr(actions),
         )
     return [checks.integer(count, "actions", least=1) for count in counts]
 
 
-LISTED = Call(" as an array of them, one a row.", " in Python, as an array of them, one a row.")
+LISTED = Call(" as an array with one action per row.", " in Python, as an array with one action per row.")
 
 
 def _finite_bounds(space: Any) -> list[tuple[float, float]]:
@@ -75,7 +74,7 @@ def _finite_bounds(space: Any) -> list[tuple[float, float]]:
     if not (np.isfinite(lows) & np.isfinite(highs)).all():
         raise InvalidArgumentError(
             (
-                f"the action space {space} is unbounded, so it has no levels: pass ",
+                f"the action space {space} is unbounded, so it cannot be divided into levels: pass ",
                 Argument("actions"),
                 LISTED,
             ),
@@ -89,7 +88,7 @@ def _levels(count: int, low: float, high: float) -> list[float]:
 
 
 def _axis(number: int, levels: list[float], ends: tuple[float, float]) -> Axis:
-    """Returns the axis cut at the midpoints, open up to half a level beyond the space."""
+    """Returns the axis cut at the midpoints; it accepts values up to half a level beyond the space."""
     low, high = ends
     middles = tuple((a + b) / 2 for a, b in itertools.pairwise(levels))
     half = (high - low) / 2 / max(len(levels) - 1, 1)
@@ -121,7 +120,7 @@ def _nearest(point: FloatArray, rows: FloatArray, scale: FloatArray) -> int:
 
 
 def _scale(rows: FloatArray, space: Any) -> FloatArray:
-    """Returns the range of the space, or of the actions where the space has none."""
+    """Returns the range of the space per dimension, or that of the actions where the space is unbounded."""
     low, high = np.ravel(space.low).astype(float), np.ravel(space.high).astype(float)
     width = np.where(np.isfinite(low) & np.isfinite(high), high - low, np.ptp(rows, axis=0))
     return np.where(width > 0, width, 1.0)
@@ -129,13 +128,15 @@ def _scale(rows: FloatArray, space: Any) -> FloatArray:
 
 def _check_distinct_and_inside(rows: FloatArray, space: Any) -> None:
     if len(rows) == 0 or len(np.unique(rows, axis=0)) < len(rows):
-        raise InvalidArgumentError.of("actions", "must be one or more, all different from each other")
+        raise InvalidArgumentError.of(
+            "actions", "must contain at least one action, and all must be different"
+        )
     _check_inside(rows.astype(space.dtype).astype(float), space)
 
 
 def _check_inside(points: FloatArray, space: Any) -> None:
     low, high = np.ravel(space.low), np.ravel(space.high)
-    inside = (points >= low) & (points <= high)  # NaN is not
+    inside = (points >= low) & (points <= high)  # False for NaN
     if not inside.all():
         row, k = (int(number) for number in np.argwhere(~inside)[0])
         raise OutsideSpaceError(
@@ -145,7 +146,7 @@ def _check_inside(points: FloatArray, space: Any) -> None:
 
 
 def _values(rows: Any, space: Any) -> list[Any]:
-    """Returns arrays for `env.step`, read-only: an environment that writes into one would change it."""
+    """Returns arrays for `env.step`; read-only, because an environment may write into its argument."""
     return [checks.frozen(np.array(row, space.dtype).reshape(space.shape)) for row in rows]
 
 
@@ -154,15 +155,15 @@ def _names(rows: Any) -> tuple[str, ...]:
     return tuple(text[0] if len(text) == 1 else f"({', '.join(text)})" for text in texts)
 
 
-# The code of a space's actions, by the kind of the space.
+# Actions of any space.
 
 
 def read_action_code(actions: Any, space: Any) -> ActionCode:
     """Returns the code of a space's actions.
 
-    `actions` is None for Discrete, MultiDiscrete and MultiBinary; for a Box it is the number of levels of
-    each dimension (one for all, or one each), or an array `[A, dim]` of the actions themselves. Of a vector
-    environment, pass its `single_action_space`.
+    `actions` is None for Discrete, MultiDiscrete and MultiBinary; for a Box it is the number of levels per
+    dimension (one number for all, or one each), or an array `[A, dim]` of the actions themselves. For a
+    vector environment, pass its `single_action_space`.
     """
     from gymnasium import spaces
 
@@ -170,7 +171,7 @@ def read_action_code(actions: Any, space: Any) -> ActionCode:
     if isinstance(space, spaces.Box):
         return _box_code(actions, space)
     if actions is not None:
-        raise InvalidArgumentError.of("actions", "is for spaces of real numbers (Box)", f"one for {space}")
+        raise InvalidArgumentError.of("actions", "is only for Box spaces", f"the space {space}")
     if isinstance(space, spaces.Discrete):
         return _discrete_code(int(space.start), int(space.n))
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
@@ -211,12 +212,12 @@ def _multi_discrete_code(space: Any) -> ActionCode:
 def _box_code(actions: Any, space: Any) -> ActionCode:
     if actions is None:
         levels = "the low end, the middle, the high end)"
-        python = f"(actions=3: {levels}, or an array of them, one a row"
+        python = f"(actions=3: {levels}, or an array with one action per row"
         raise InvalidArgumentError(
             (
-                f"the action space {space} has no finite actions: pass ",
+                f"the action space {space} is not finite: pass ",
                 Argument("actions"),
-                ", the number of levels of each dimension ",
+                ", the number of levels per dimension ",
                 Call(python, f"(--actions 3: {levels}"),
                 ".",
             ),

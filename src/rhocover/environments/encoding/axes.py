@@ -1,17 +1,15 @@
-"""Real numbers cut into bins, one axis a dimension; bins of several axes are numbered like a ravelled array.
+"""Grids of bins: one axis per dimension, and one integer key per cell.
 
-An axis with inner edges e_1 < ... < e_{n-1} has n bins: bin k holds e_k <= x < e_{k+1}, the first everything
-below e_1, the last everything from e_{n-1} on. Beyond `least` and `most` a value is refused; so is NaN, which
-no comparison lets through. `locate` answers for one point (bisection on lists: NumPy costs microseconds a
-call), `locate_many` for an array; both compare the same float64 numbers, so they agree on every edge.
+An axis with inner edges e_1 < ... < e_{n-1} has n bins: bin k holds e_k <= x < e_{k+1}, the first holds
+everything below e_1, the last everything from e_{n-1} on. A value below `least` or above `most` is refused,
+and so is NaN, for which every comparison is false. `locate` maps one point to its cell (by bisection on
+lists, because a NumPy call costs microseconds), `locate_many` maps an array; both compare the same float64
+numbers, so they agree on every edge.
 
-One whole number for a cell of a grid of any number of dimensions, and the cell of a number.
-
-While a grid has at most 2^62 cells they are numbered without gaps, the last dimension running fastest, as
-NumPy ravels an array: that is what files hold as int64. A larger grid cannot be listed by anybody; its
-cells get the whole number whose bytes are the bins of each dimension side by side, and how many of them
-there are is not said (None). Both are exact, and as fast for a thousand dimensions as for one, by
-dimension.
+A grid of at most 2^62 cells is numbered without gaps, the last dimension running fastest, as NumPy ravels an
+array; files store these keys as int64. The cells of a larger grid cannot be listed: the key of a cell is the
+integer whose bytes are the bin numbers of its dimensions side by side, and the number of cells is None. Both
+keys are exact, and the cost per dimension is the same for a thousand dimensions as for one.
 """
 
 from __future__ import annotations
@@ -31,14 +29,14 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.environments.encoding.base import OutsideSpaceError, repr_of
 from rhocover.errors import InvalidArgumentError, shortened
 
-# One whole number for a cell of a grid of any number of dimensions, and the cell of a number.
+# The key of a cell, and the cell of a key.
 
 MAX_KEYS = 2**62  # keys are int64 in files
-MOST_WORDS = 64  # dimensions that the name of a cell spells out
+MOST_WORDS = 64  # dimensions that the name of a cell lists in full
 
 
 def num_keys(counts: Sequence[int]) -> int | None:
-    """Returns the number of cells of a grid; None where they are more than can be numbered without gaps."""
+    """Returns the number of cells of a grid; None if there are too many to number without gaps."""
     total = 1
     for count in counts:
         total *= count
@@ -48,19 +46,19 @@ def num_keys(counts: Sequence[int]) -> int | None:
 
 
 class GridCode:
-    """What codes share whose keys are the numbers of the cells of a grid with `counts` cells a dimension."""
+    """Base class of codes whose keys number the cells of a grid with `counts` cells per dimension."""
 
     counts: Any  # tuple[int, ...]; a field or a property
-    called: ClassVar[str]  # what a key is, where there are too many to say from 0 to what
+    called: ClassVar[str]  # what messages call a key if there are too many keys to give their range
 
     @property
     def num_keys(self) -> int | None:
-        """How many cells there are; None where they are too many to be numbered without gaps."""
+        """How many cells there are; None if there are too many to number without gaps."""
         return num_keys(self.counts)
 
     @property
     def every_key(self) -> range | None:
-        """The numbers of the cells; None where they are too many."""
+        """The keys of all cells; None if there are too many to number without gaps."""
         return None if self.num_keys is None else range(self.num_keys)
 
     def _cell(self, key: Hashable) -> tuple[int, ...]:
@@ -72,7 +70,7 @@ class GridCode:
 
 
 def wide_type(counts: Sequence[int]) -> np.dtype:
-    """Returns the type of whole numbers that holds a bin of each dimension, first byte first."""
+    """Returns the smallest big-endian integer type that can hold every bin number."""
     width = (max(counts) - 1).bit_length()
     return np.dtype(
         next(kind for kind, bits in ((">u1", 8), (">u2", 16), (">u4", 32), (">u8", 64)) if width <= bits)
@@ -80,12 +78,12 @@ def wide_type(counts: Sequence[int]) -> np.dtype:
 
 
 def wide_key(cell: Sequence[int], kind: np.dtype) -> int:
-    """Returns the number of a cell of a grid that is too large to be numbered without gaps."""
+    """Returns the key of a cell of a grid that is too large to number without gaps."""
     return int.from_bytes(np.array(cell, kind).tobytes(), "big")
 
 
 def cell_of(key: int, counts: Sequence[int]) -> tuple[int, ...] | None:
-    """Returns the bins of a number, one a dimension; None for a number that no cell has."""
+    """Returns the bin numbers of a key's cell, one per dimension; None if no cell has this key."""
     return _numbered_cell(key, counts) if num_keys(counts) is not None else _wide_cell(key, counts)
 
 
@@ -101,28 +99,29 @@ def _wide_cell(key: int, counts: Sequence[int]) -> tuple[int, ...] | None:
     kind = wide_type(counts)
     try:
         cell = np.frombuffer(key.to_bytes(len(counts) * kind.itemsize, "big"), kind).tolist()
-    except OverflowError:  # negative, or longer than any
+    except OverflowError:  # negative, or longer than every key
         return None
     is_cell = all(bin_number < count for bin_number, count in zip(cell, counts, strict=True))
     return tuple(cell) if is_cell else None
 
 
 def cell_name(word: Callable[[int], str], length: int, key: int) -> str:
-    """Returns what a cell is called: a word for each dimension, or for the first and a fingerprint."""
+    """Returns the name of a cell: a text per dimension; beyond 64, those of the first four and a hash."""
     if length <= MOST_WORDS:
         return f"({', '.join(map(word, range(length)))})"
     mark = sha256(key.to_bytes(key.bit_length() // 8 + 1, "big")).hexdigest()[:12]
     return f"({', '.join(map(word, range(4)))} and {length - 4} more: {mark})"
 
 
-# Real numbers cut into bins, one axis a dimension; bins of several axes are numbered like a ravelled array.
+# The bins of one dimension, and the cell in which a point lies.
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Inner edges, ascending; the values that are let through; where the outer bins end; a name.
+    """The bins of one dimension: inner edges, ascending; accepted values; ends of the outer bins; name.
 
-    `low` and `high` are what the outer bins are said to end at, -inf and inf if they are open.
+    `least` and `most` bound the accepted values. `low` and `high` are the ends of the outer bins that names
+    and figures show, -inf and inf if they are open.
     """
 
     inner: tuple[float, ...]
@@ -142,11 +141,11 @@ class Axis:
         return (self.low, *self.inner, self.high)
 
     @cached_property
-    def _num_decimals(self) -> int:  # once for all bins: each asks about all ends
+    def _num_decimals(self) -> int:  # cached, because it depends on the ends of all bins
         return _decimals(self._ends)
 
     def words(self, number: int) -> str:
-        """Returns a bin in words: `position -0.30..-0.15`, or `below` and `from` where it is open."""
+        """Returns the text of a bin: `position -0.30..-0.15`, with `below` or `from` if an end is open."""
         low, high = self._ends[number], self._ends[number + 1]
         decimals = self._num_decimals
         if math.isinf(low) and math.isinf(high):
@@ -159,17 +158,17 @@ class Axis:
 
 
 def _decimals(ends: Sequence[float]) -> int:
-    """Returns how many decimals tell neighbouring ends apart, two digits of the narrowest bin."""
+    """Returns the number of decimals that shows two digits of the narrowest bin's width."""
     widths = [b - a for a, b in pairwise(ends) if math.isfinite(b - a) and b > a]
     return min(max(1 - math.floor(math.log10(min(widths))), 0), 12) if widths else 6
 
 
 def _text(value: float, decimals: int) -> str:
-    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # + 0.0: no minus before a zero
+    return f"{round(value, decimals) + 0.0:.{decimals}f}"  # + 0.0 turns -0.0 into 0.0
 
 
 class Listed(list[float]):
-    """Python numbers in the place of a small array, which would take longer to make than to read."""
+    """Python numbers with the `tolist` of a small array, whose creation costs more than reading it."""
 
     def tolist(self) -> Listed:
         """Returns the numbers themselves."""
@@ -177,10 +176,10 @@ class Listed(list[float]):
 
 
 def locate(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
-    """Returns the function from one point, an array of as many numbers as axes, to its bin's number.
+    """Returns the function from one point, an array with one number per axis, to the key of its cell.
 
-    One and two axes are written out: this runs once a step of an environment. Numbers that are no array go in
-    as `Listed`.
+    One and two axes have code of their own, because this runs at every step of an environment. Numbers that
+    are not in an array are passed as `Listed`.
     """
     if len(axes) == 1:
         return _locate_on_one(axes[0], what)
@@ -244,7 +243,7 @@ def _locate_on_many(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
 
 
 def _locate_on_wide(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
-    """Returns the same where there are more cells than int64 can number."""
+    """Returns the same function for grids with more cells than int64 can number."""
     cuts = [(list(axis.inner), axis.least, axis.most) for axis in axes]
     kind = wide_type([axis.num_bins for axis in axes])
 
@@ -261,26 +260,28 @@ def _locate_on_wide(axes: Sequence[Axis], what: str) -> Callable[[Any], int]:
 
 
 def _find_slowly(point: Any, axes: Sequence[Axis], what: str) -> int:
-    """Returns the bin of a point of an unusual kind (a list, a matrix), or refuses it with the reason."""
+    """Returns the cell of a point of an unusual type (a list, a matrix), or raises with the reason."""
     return int(locate_many(as_points([point], len(axes), what), axes, what)[0])
 
 
 def as_points(values: Any, num_axes: int, what: str) -> FloatArray:
-    """Returns many points as float64 `[T, num_axes]`; refuses what are not that many numbers each."""
+    """Returns many points as float64 `[T, num_axes]`; raises if they do not have `num_axes` numbers each."""
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise OutsideSpaceError(f"{what} must be {num_axes} numbers, got rows of several lengths.") from error
+        raise OutsideSpaceError(
+            f"{what} must be {num_axes} numbers, got rows of different lengths."
+        ) from error
     if array.dtype.kind not in "fiub":
         raise OutsideSpaceError(f"{what} must be {num_axes} numbers, got dtype {array.dtype}.")
     if array.ndim == 0 or (len(array) and array[0].size != num_axes):
-        got = f"{array[0].size} of shape {array.shape[1:]}" if array.ndim else "a single one"
+        got = f"{array[0].size} in shape {array.shape[1:]}" if array.ndim else "a single one"
         raise OutsideSpaceError(f"{what} must be {num_axes} numbers, got {got}.")
     return array.reshape(len(array), num_axes).astype(np.float64)
 
 
 def locate_many(points: FloatArray, axes: Sequence[Axis], what: str) -> IntArray:
-    """Returns the bins' numbers `[T]` of points `[T, axes]`."""
+    """Returns the keys `[T]` of the cells of points `[T, axes]`."""
     numbers = np.zeros(len(points), np.int64)
     for column, axis in enumerate(axes):
         x = np.ascontiguousarray(points[:, column])
@@ -294,9 +295,9 @@ def locate_many(points: FloatArray, axes: Sequence[Axis], what: str) -> IntArray
 def _refusal(value: float, axis: Axis, what: str) -> OutsideSpaceError:
     if math.isnan(value):
         return OutsideSpaceError(
-            f"{what} has {axis.name} = nan, which is not a number: something diverged or divided by zero."
+            f"{what} has {axis.name} = nan (not a number): a computation diverged or divided by zero."
         )
     return OutsideSpaceError(
         f"{what} has {axis.name} = {value:g}, expected {axis.least:g} to {axis.most:g}, the bounds of its "
-        "space. Correct the space's bounds or the values, or clip them with a wrapper of the environment."
+        "space. Correct the bounds of the space or the values, or clip the values with a wrapper."
     )

@@ -1,9 +1,9 @@
-"""What turns an observation into a state, and what is said when it cannot.
+"""The interface of state and action codes, and the functions that several codes share.
 
-A state of an environment is a *key*: a hashable Python value by which visits are counted. The codes of this
-library give whole numbers; a function of the user's may also give texts and tuples. A code knows the space
-it was made for and refuses what lies outside: an environment that breaks its own contract would otherwise
-be counted in the wrong place.
+A state of an environment is a *key*: a hashable Python value under which visits are counted. The codes of
+this library return integers; a user's function may also return strings and tuples. A code knows the space it
+was made for and raises for values outside of it: otherwise the visits of an environment that breaks its own
+contract would be counted in the wrong place.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class OutsideSpaceError(InvalidArgumentError):
 
 @runtime_checkable
 class StateCode(Protocol):
-    """Observations to keys, and keys to words and pictures."""
+    """Maps observations to keys, and keys to names and positions in figures."""
 
     @property
     def num_keys(self) -> int | None:
-        """How many keys there can be; None where nobody can know or list them, as for a function's."""
+        """How many keys are possible; None if that is unknown, as for a function, or too many to list."""
         ...
 
     @property
     def every_key(self) -> range | None:
-        """The keys there can be; None where nobody can know."""
+        """The possible keys; None if they are unknown or too many to list."""
         ...
 
     def key(self, observation: Any, /) -> Hashable:
@@ -43,34 +43,34 @@ class StateCode(Protocol):
         ...
 
     def keys(self, observations: Any, /) -> IntArray:
-        """Returns the keys of many observations, `[T, ...]` to `[T]`; for codes with `num_keys`."""
+        """Returns the keys of many observations, `[T, ...]` to `[T]`; only for codes with `num_keys`."""
         ...
 
     def name(self, key: Hashable) -> str:
-        """Returns the key in words."""
+        """Returns the name of a key's state."""
         ...
 
     def layout(self, keys: Sequence[Hashable]) -> Layout | None:
-        """Returns where to draw these keys; None where there is no natural place."""
+        """Returns where to draw these keys; None if they have no natural positions."""
         ...
 
     def document(self) -> dict[str, Any]:
-        """Returns what a file says of the code, ready for JSON."""
+        """Returns the code in the form in which files store it, ready for JSON."""
         ...
 
 
-# An environment's actions as numbers 0..A-1: what to hand to `env.step`, and which number an action is.
+# An environment's actions as numbers 0..A-1.
 
-MAX_ACTIONS = 2**16  # every one of them is a column of every table
+MAX_ACTIONS = 2**16  # each of them is a column of every table
 WHAT = "an action"
 
 
 @dataclass(frozen=True, eq=False)
 class ActionCode:
-    """The actions by number, ready for `env.step`, and the way back.
+    """The actions by number, ready for `env.step`, and the functions from an action to its number.
 
-    `number` gives the number of one action, `numbers` those of many, `[T, ...]` to `[T]`; both refuse what
-    lies outside the space. `names` is None where the numbers are all there is to say.
+    `number` returns the number of one action, `numbers` those of many, `[T, ...]` to `[T]`; both raise for
+    actions outside the space. `names` is None if the actions have no names besides their numbers.
     """
 
     values: list[Any]
@@ -85,38 +85,38 @@ class ActionCode:
         return len(self.values)
 
     def document(self) -> dict[str, Any]:
-        """Returns what a file says of the actions, ready for JSON."""
+        """Returns the code in the form in which files store it, ready for JSON."""
         return dict(self.description)
 
 
 def check_number_of_actions(number: int) -> None:
-    """Refuses more actions than tables have room for."""
+    """Raises if there are more than `MAX_ACTIONS` actions."""
     if number > MAX_ACTIONS:
         raise InvalidArgumentError(
-            f"the actions make {number:.3g} combinations, at most {MAX_ACTIONS} can be counted.",
+            f"there are {number:.3g} combinations of actions, but at most {MAX_ACTIONS} can be counted.",
             argument="actions",
-            remedy="Take fewer levels, or list the actions that matter in an array with one a row.",
+            remedy="Use fewer levels, or pass the actions that matter as an array with one action per row.",
         )
 
 
-# What is asked of Gymnasium's spaces by more than one code.
+# Gymnasium's spaces.
 
 
 def check_space(space: Any, name: str) -> None:
-    """Refuses what is not a space of Gymnasium."""
+    """Raises if `space` is not a Gymnasium space."""
     from gymnasium.spaces import Space
 
     if not isinstance(space, Space):
         raise InvalidArgumentError.of(
-            name, "must be a space of Gymnasium, as env.observation_space is", type(space).__name__
+            name, "must be a Gymnasium space, such as env.observation_space", type(space).__name__
         )
 
 
-MOST_NUMBERS = 10**6  # of a state: a picture of 512 by 512 in three colours has fewer
+MOST_NUMBERS = 10**6  # per state; an image of 512 by 512 pixels in three colours has fewer
 
 
 def counts_and_starts(space: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns how many values each component of a MultiDiscrete or MultiBinary has, and its least."""
+    """Returns how many values each component of a MultiDiscrete or MultiBinary has, and the smallest one."""
     from gymnasium.spaces import MultiBinary
 
     if isinstance(space, MultiBinary):
@@ -126,30 +126,30 @@ def counts_and_starts(space: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
                 "space",
                 f"must have at most {MOST_NUMBERS} numbers",
                 f"a MultiBinary of {size}",
-                remedy="Make states of fewer: pass states=, a function of an observation.",
+                remedy="Reduce an observation to fewer numbers: pass a function as states=.",
             )
         return (2,) * size, (0,) * size
     counts, starts = np.ravel(space.nvec).tolist(), np.ravel(space.start).tolist()
     return tuple(counts), tuple(starts)
 
 
-# What a function of the user's is called and says, and where the cells of a grid are drawn.
+# A user's function and its keys; the positions of a grid's cells.
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """Returns where a function is defined and what it is called, `package.module.function`."""
+    """Returns the full name of a function, `package.module.function`."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
     module = getattr(function, "__module__", None)
     return f"{module}.{name}" if module else name
 
 
 def repr_of(key: object) -> str:
-    """Returns a key as text; Python writes out no number of more than some thousand digits."""
+    """Returns a key as text; large integers in hex, because Python limits how many decimals it prints."""
     return hex(key) if isinstance(key, int) and key.bit_length() > 256 else repr(key)
 
 
 def ask(function: Callable[[Any], Any], observation: Any, argument: str = "of") -> Any:
-    """Returns what a function of the user's says of an observation; what it raises, with the observation."""
+    """Returns the value of a user's function; its exceptions are raised again, with the observation."""
     try:
         return function(observation)
     except Exception as error:
@@ -161,7 +161,7 @@ def ask(function: Callable[[Any], Any], observation: Any, argument: str = "of") 
 
 
 def grid_layout(rulers: Sequence[Ruler], cells: Sequence[tuple[int, ...]]) -> Layout | None:
-    """Returns a place for each cell of a line or a plane, x to the right and y upwards; None beyond."""
+    """Returns the positions of cells in one or two dimensions, x to the right, y upwards; otherwise None."""
     if len(rulers) == 1:
         places = [(cell[0], 0) for cell in cells]
     elif len(rulers) == 2:

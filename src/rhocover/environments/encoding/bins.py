@@ -1,12 +1,13 @@
-"""Observations of real numbers as states: the cells of a grid.
+"""Bins: real-valued observations become states, the cells of a grid.
 
-`Bins` cuts every dimension into equal parts, `QuantileBins` at quantiles of what a random rollout observed,
-so that each part holds about as many of them. Bin k of a dimension holds e_k <= x < e_{k+1}; the last one
-also holds its upper end. `of` says what of an observation is cut: component numbers, or a function from an
-observation to a few numbers, such as the angle that Pendulum gives as a cosine and a sine.
+`Bins` divides every dimension into bins of equal width, `QuantileBins` at quantiles of the observations of a
+random rollout, so that each bin holds about the same number of them. Bin k of a dimension holds
+e_k <= x < e_{k+1}; the last one also holds its upper end. `of` selects what is binned: component numbers, or
+a function from an observation to a few numbers, such as the angle that Pendulum gives as a cosine and a sine.
 
-Two observations in one cell are one state from here on. What the environment does there depends on where in
-the cell it is, so a model over cells is an approximation, whose error no certificate of this library counts.
+Two observations in one cell count as one state. What the environment does next depends on where in the cell
+it is, so a model over cells is an approximation, and the certificates of this library do not include its
+error.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from rhocover.environments.encoding.base import OutsideSpaceError, ask, function
 from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
 from rhocover.layout import Layout, Ruler
 
-# The code of binned observations: which cell of a grid one lies in, by number, name and place.
+# The code of binned observations.
 
 Features = Callable[[Any], Any] | Sequence[int] | int | None  # as a user may write them
 Components = Callable[[Any], Any] | tuple[int, ...] | None  # as they are kept
@@ -45,7 +46,7 @@ WHAT = "an observation"
 
 @dataclass(frozen=True)
 class StoredBins:
-    """What a file says of bins, axis by axis: inner edges, ends (null: open), names."""
+    """Bins as files store them, axis by axis: inner edges, ends (null if open), names."""
 
     edges: tuple[tuple[float, ...], ...]
     ends: tuple[tuple[float | None, float | None], ...]
@@ -67,9 +68,9 @@ def _axis(edges: tuple[float, ...], ends: tuple[float | None, float | None], nam
 
 @dataclass(frozen=True)
 class BinCode(GridCode):
-    """Cells of the grid that `axes` span, numbered with the last axis running fastest (see `axes`).
+    """The cells of the grid of `axes`, numbered with the last axis running fastest (see `axes`).
 
-    `of` is what of an observation the axes cut: None for all components, component numbers, or a function.
+    `of` selects what is binned: None for all components, component numbers, or a function of an observation.
     """
 
     called: ClassVar[str] = "the number of a bin"
@@ -97,29 +98,31 @@ class BinCode(GridCode):
         return locate_many(self.features(observations, len(self.axes)), self.axes, WHAT)
 
     def features(self, observations: Any, length: int | None = None) -> FloatArray:
-        """Returns what is cut of many observations, `[T, n]`; refuses another n than `length`."""
+        """Returns the numbers of each observation that are binned, `[T, n]`; raises if n is not `length`."""
         if callable(self.of):
             observations = [ask(self.of, observation) for observation in observations]
         array = checks.any_array(observations, "observations")
         if array.ndim == 0:
-            raise InvalidArgumentError.of("observations", "must be a list or an array of them", "one number")
+            raise InvalidArgumentError.of(
+                "observations", "must be a list or an array of observations", "one number"
+            )
         array = array.reshape(len(array), -1 if array.size else math.prod(array.shape[1:]))
         if isinstance(self.of, tuple) and array.size:
             array = _columns(array, self.of)
         return as_points(array, array.shape[1] if length is None else length, WHAT)
 
     def name(self, key: Hashable) -> str:
-        """Returns the ends of the cell in every dimension, in words."""
+        """Returns the ends of the cell in every dimension, as text."""
         cell = self._cell(key)
         return cell_name(lambda k: self.axes[k].words(cell[k]), len(cell), key)  # type: ignore[arg-type]
 
     def layout(self, keys: Sequence[Hashable]) -> Layout | None:
-        """Returns a place for each cell, the first dimension to the right and the second upwards."""
+        """Returns the position of each cell, the first dimension to the right and the second upwards."""
         rulers = [Ruler(axis.name, (axis.low, *axis.inner, axis.high)) for axis in self.axes]
         return grid_layout(rulers, [self._cell(key) for key in keys]) if len(rulers) <= 2 else None
 
     def document(self) -> dict[str, Any]:
-        """Returns the edges and names; open ends are null, a function is its name."""
+        """Returns edges and names, ready for JSON; open ends are null, a function is stored as its name."""
         stored = StoredBins(
             edges=tuple(axis.inner for axis in self.axes),
             ends=tuple((_finite(axis.low), _finite(axis.high)) for axis in self.axes),
@@ -129,11 +132,11 @@ class BinCode(GridCode):
         return {"kind": "bins", **to_document(stored)}
 
     def within(self, bounds: Sequence[tuple[float, float, float, float]]) -> BinCode:
-        """Returns the same cells, refusing what lies outside these bounds, which also end the open bins."""
+        """Returns the same cells with these bounds: they end open bins, and values outside are refused."""
         if len(bounds) != len(self.axes):
             raise InvalidArgumentError.of(
                 "states",
-                f"cuts {len(self.axes)} numbers, the observation space has {len(bounds)}",
+                f"bins {len(self.axes)} numbers, but the observation space has {len(bounds)}",
                 remedy="Fit the bins on observations of this environment.",
             )
         axes = [_bounded(axis, *bound) for axis, bound in zip(self.axes, bounds, strict=True)]
@@ -150,17 +153,17 @@ def _key_function(axes: tuple[Axis, ...], of: Any) -> Callable[[Any], int]:
 
 
 def _listed(values: Any) -> Any:
-    """Returns what a function of the user's gave: an array, a few numbers, or one."""
+    """Returns the result of a user's function (an array, a few numbers, or one) in a form for `locate`."""
     if hasattr(values, "tolist") and np.ndim(values):
         return values
     try:
         return Listed(map(float, values if isinstance(values, tuple | list) else (values,)))
     except (TypeError, ValueError):
-        return values  # no numbers: refused with the reason where it is read
+        return values  # not numbers: `locate` raises with the reason
 
 
 def _picked(observation: Any, of: tuple[int, ...]) -> Any:
-    """Returns the components of one observation."""
+    """Returns the chosen components of one observation."""
     try:
         values = observation.ravel().tolist()
         return Listed([values[k] for k in of])
@@ -169,9 +172,11 @@ def _picked(observation: Any, of: tuple[int, ...]) -> Any:
 
 
 def _columns(array: NDArray[Any], of: tuple[int, ...]) -> NDArray[Any]:
-    """Returns the components of many observations, `[T, len(of)]`; refuses observations without them."""
+    """Returns the chosen components of many observations, `[T, len(of)]`; raises if there are too few."""
     if array.shape[1] <= max(of):
-        raise OutsideSpaceError(f"{WHAT} has {array.shape[1]} numbers, bins cut number {max(of)} of them.")
+        raise OutsideSpaceError(
+            f"{WHAT} has {array.shape[1]} numbers, but the bins use component {max(of)} (counted from 0)."
+        )
     return array[:, list(of)]
 
 
@@ -195,23 +200,23 @@ def plain_components(of: Features) -> Components:
     return tuple(checks.integer(number, "of", least=0) for number in numbers)
 
 
-# Observations of real numbers as states: the cells of a grid.
+# Bins as a user describes them.
 
-MAX_BINS = 2**20  # a dimension; every edge is kept
-MAX_EDGES = 2**23  # of all dimensions: some hundred megabytes
-UNBOUNDED = float(np.finfo(np.float32).max)  # what spaces say where they mean no bound
+MAX_BINS = 2**20  # per dimension; every edge is kept in memory
+MAX_EDGES = 2**23  # over all dimensions: a few hundred megabytes
+UNBOUNDED = float(np.finfo(np.float32).max)  # the bound that some spaces give when they have none
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Bins of equal width: `counts` of them, one number for all dimensions or one each.
+    """Bins of equal width: `counts` of them per dimension, one number for all dimensions or one each.
 
     `low` and `high` are one number for all dimensions or one each; None takes the bound of the space, which
-    must then be finite. Where they are narrower than the space, or where `of` is a function, what lies beyond
-    them counts in the outer bins. NaN is always refused, and so is an observation outside the space.
+    must then be finite. If they are narrower than the space, or if `of` is a function, values beyond them
+    count in the outer bins. NaN always raises an error, and so does an observation outside the space.
 
-    `of` is None (all components), one or several component numbers, or a function from an observation to as
-    many numbers as there are bins' dimensions; with a function, `low` and `high` must be given.
+    `of` is None (all components), one or several component numbers, or a function from an observation to
+    one number per dimension of the bins; with a function, `low` and `high` must be given.
 
     >>> import gymnasium as gym
     >>> from rhocover.environments.encoding import Bins, read_state_code
@@ -241,11 +246,11 @@ class Bins:
 
 @dataclass(frozen=True)
 class QuantileBins:
-    """Bins that held equally many observations of a random rollout; `fit` finds their edges.
+    """Bins that hold equally many observations of a random rollout each; `fit` computes their edges.
 
-    `counts`, `of` and `names` are those of `Bins`. The outer bins are open: they hold whatever lies
-    beyond its observations. Where many observations are one value, quantiles coincide and there
-    are fewer bins than asked for. `rollout_steps` is how long a random rollout is where one is made for you.
+    `counts`, `of` and `names` are those of `Bins`. The outer bins are open: they also hold everything beyond
+    the observations of the rollout. If many observations have the same value, quantiles coincide and there
+    are fewer bins than requested. `rollout_steps` is the length of the rollout if the library runs it.
     """
 
     counts: int | Sequence[int]
@@ -259,10 +264,10 @@ class QuantileBins:
         with inside("observations", "of"):
             points = BinCode((), of).features(observations, _known_length(self.counts, self.names))
         if len(points) == 0:
-            raise InvalidArgumentError.of("observations", "must hold at least one observation", "none")
+            raise InvalidArgumentError.of("observations", "must contain at least one observation", "none")
         checks.float_array(points, "observations")
         if points.shape[1] == 0:
-            raise InvalidArgumentError.of("observations", "must hold numbers", "none of each")
+            raise InvalidArgumentError.of("observations", "must contain numbers", "empty observations")
         counts = _counts(self.counts, points.shape[1])
         names = axis_names(self.names, of, points.shape[1])
         axes = [_quantile_axis(*parts) for parts in zip(points.T, counts, names, strict=True)]
@@ -282,17 +287,17 @@ def _uniform_axis(
 
 
 def _quantile_axis(values: np.ndarray, count: int, name: str) -> Axis:
-    """Returns the axis cut at observed values: each bin holds its lower edge, so none is empty."""
+    """Returns the axis with observed values as edges: each bin holds its lower edge, so none is empty."""
     inner = np.unique(np.quantile(values, np.arange(1, count) / count, method="higher"))
-    inner = inner[inner > values.min()]  # below the least value there is nothing
+    inner = inner[inner > values.min()]  # a bin below the smallest value would be empty
     return Axis(tuple(inner.tolist()), -math.inf, math.inf, -math.inf, math.inf, name)
 
 
 def space_bounds(space: Any, of: Components, length: int | None) -> list[tuple[float, float, float, float]]:
-    """Returns, per dimension, the bounds of the space and the least and most value that is let through.
+    """Returns, per dimension, the bounds of the space and the smallest and largest accepted value.
 
-    A float64 observation of a float32 space may lie beyond a bound by rounding, so one unit in the last place
-    is let through. Features that a function makes have no bounds.
+    A float64 observation of a float32 space may exceed a bound by rounding, so one unit in the last place
+    beyond the bound is accepted. Numbers from a function have no bounds.
     """
     if callable(of):
         return [(-math.inf, math.inf, -math.inf, math.inf)] * (1 if length is None else length)
@@ -317,16 +322,18 @@ def _bound(low: Any, high: Any) -> tuple[float, float, float, float]:
 
 
 def _ends(given: Any, which: str, bounds: list[float]) -> list[float]:
-    """Returns one finite end per dimension, from what was given or else from the space."""
+    """Returns one finite end per dimension: the given one, or else the bound of the space."""
     values = list(given) if checks.any_array(given, which).ndim else [given] * len(bounds)
     if len(values) != len(bounds):
-        raise InvalidArgumentError.of(which, f"must be one number or {len(bounds)}", f"{len(values)}")
+        raise InvalidArgumentError.of(
+            which, f"must be one number or {len(bounds)}, one per dimension", f"{len(values)}"
+        )
     return [_end(value, which, k, bound) for k, (value, bound) in enumerate(zip(values, bounds, strict=True))]
 
 
 ENDS = Call(
-    "for example Bins(..., low=[...], high=[...]) with one number a dimension; None takes the space's bound.",
-    "LOW:HIGH a dimension, such as bins:8,8@-1:1,-5:5.",
+    "for example Bins(..., low=[...], high=[...]), one number per dimension; None takes the space's bound.",
+    "LOW:HIGH per dimension, such as bins:8,8@-1:1,-5:5.",
 )
 
 
@@ -337,7 +344,7 @@ def _end(value: Any, which: str, dimension: int, bound: float) -> float:
                 (
                     f"dimension {dimension} has no finite ",
                     Argument(which),
-                    ": say where its bins should end, ",
+                    " bound: set where its bins end, ",
                     ENDS,
                 ),
                 argument=which,
@@ -353,23 +360,23 @@ def _counts(counts: Any, length: int) -> list[int]:
     values = list(counts) if checks.any_array(counts, "counts").ndim else [counts] * length
     if len(values) != length:
         raise InvalidArgumentError.of(
-            "counts", f"must be one number or {length}, one a dimension", f"{len(values)}"
+            "counts", f"must be one number or {length}, one per dimension", f"{len(values)}"
         )
     values = [checks.integer(value, "counts", least=1) for value in values]
     if max(values) > MAX_BINS:
-        raise InvalidArgumentError.of("counts", f"must be at most {MAX_BINS} a dimension", f"{max(values)}")
+        raise InvalidArgumentError.of("counts", f"must be at most {MAX_BINS} per dimension", f"{max(values)}")
     if sum(values) > MAX_EDGES:
         raise InvalidArgumentError.of(
             "counts",
-            f"must come to at most {MAX_EDGES} bins over all dimensions",
-            f"{sum(values)} over {length}",
-            remedy="Take fewer, or name what matters of an observation: Bins(..., of=...).",
+            f"must be at most {MAX_EDGES} bins, summed over all dimensions",
+            f"{sum(values)} in {length} dimensions",
+            remedy="Use fewer bins, or bin only the components that matter: Bins(..., of=...).",
         )
     return values
 
 
 def axis_names(names: Sequence[str] | None, of: Components, length: int) -> list[str]:
-    """Returns the names of the dimensions; without any, x and the component's number."""
+    """Returns the names of the dimensions; by default x and the number of the component."""
     if names is not None:
         return list(checks.labels(names, "names", length) or ())
     numbers = of if isinstance(of, tuple) else range(length)

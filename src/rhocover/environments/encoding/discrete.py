@@ -1,4 +1,4 @@
-"""Observations that are whole numbers already: one of them, or a few side by side."""
+"""State codes of observations that are integers already: a single one, or an array of them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.layout import Layout, Ruler
 
 ORDINALS = ("first", "second")
-WIDEST = 10_000  # cells a side: a picture of more has no room for any of them
-_WAY_OUT = parse_text("Correct the environment's space, or pass `states` as a function of an observation.")
+WIDEST = 10_000  # cells per side; with more, a figure could not show any of them
+_REMEDY = parse_text("Correct the environment's space, or pass `states` as a function of an observation.")
 
 
 @dataclass(frozen=True)
 class WholeNumber:
-    """The numbers `start` to `start + count - 1`; the key is the number itself."""
+    """The integers from `start` to `start + count - 1`; the key is the number itself."""
 
     count: int
     start: int = 0
@@ -39,16 +39,16 @@ class WholeNumber:
 
     @property
     def num_keys(self) -> int:
-        """How many numbers there are."""
+        """How many states there are."""
         return self.count
 
     @property
     def every_key(self) -> range:
-        """The numbers."""
+        """All keys."""
         return range(self.start, self.start + self.count)
 
     def keys(self, observations: Any, /) -> IntArray:
-        """Returns the numbers as int64 `[T]`."""
+        """Returns the keys of many observations as int64 `[T]`."""
         return whole_numbers(observations, self.start, self.count)
 
     def name(self, key: Hashable) -> str:
@@ -56,19 +56,19 @@ class WholeNumber:
         return str(key)
 
     def layout(self, keys: Sequence[Hashable]) -> Layout | None:
-        """Returns None: a number says nothing of where it lies."""
+        """Returns None: a number has no position."""
         return None
 
     def document(self) -> dict[str, Any]:
-        """Returns count and start."""
+        """Returns count and start, ready for JSON."""
         return {"kind": "discrete", **to_document(self)}
 
 
 @dataclass(frozen=True)
 class WholeNumbers(GridCode):
-    """Several whole numbers; the key is their place in a table of `counts`, the last running fastest."""
+    """Arrays of integers; the key is the index in a ravelled array of shape `counts`, last number fastest."""
 
-    called: ClassVar[str] = "a place in the table"
+    called: ClassVar[str] = "the key of a state"
     counts: tuple[int, ...]
     start: tuple[int, ...]
     key: Callable[[Any], int] = field(init=False, repr=False, compare=False)
@@ -81,20 +81,21 @@ class WholeNumbers(GridCode):
         return WholeNumbers, (self.counts, self.start)
 
     def keys(self, observations: Any, /) -> IntArray:
-        """Returns the places of many observations, `[T]`."""
+        """Returns the keys of many observations, `[T]`."""
         if self.num_keys is None:
             raise InvalidArgumentError(
-                "the space has more values than int64 can number: call `key` for each observation."
+                "the space has more values than int64 can number: call `key` for each observation.",
+                argument="observations",
             )
         return ravelled_numbers(observations, self.counts, self.start)
 
     def name(self, key: Hashable) -> str:
-        """Returns the numbers side by side, `(3, 1)`."""
+        """Returns the numbers as text, `(3, 1)`."""
         cell = self._cell(key)
         return cell_name(lambda k: str(cell[k] + self.start[k]), len(cell), key)  # type: ignore[arg-type]
 
     def layout(self, keys: Sequence[Hashable]) -> Layout | None:
-        """Returns a place for each key of one or two numbers, the second upwards."""
+        """Returns the positions of keys of one or two numbers, the second upwards; otherwise None."""
         if len(self.counts) > 2 or max(self.counts) > WIDEST:
             return None
         ends = zip(self.start, self.counts, ORDINALS, strict=False)
@@ -102,22 +103,22 @@ class WholeNumbers(GridCode):
         return grid_layout(rulers, [self._cell(key) for key in keys])
 
     def document(self) -> dict[str, Any]:
-        """Returns counts and starts."""
+        """Returns counts and starts, ready for JSON."""
         return {"kind": "multi_discrete", **to_document(self)}
 
 
 def _between(first: int, count: int) -> tuple[float, ...]:
-    """Returns the ends of cells of width 1 around `count` whole numbers."""
+    """Returns the ends of cells of width 1 around `count` integers."""
     return tuple(first + k - 0.5 for k in range(count + 1))
 
 
 def whole_number(start: int, count: int, what: str = "an observation") -> Callable[[Any], int]:
-    """Returns the function that gives a number of the range as a Python int and refuses all others."""
+    """Returns the function that returns an integer of the range as a Python int and raises for all else."""
     end = start + count
 
     def read(value: Any) -> int:
         try:
-            number = index(value)  # also of NumPy's integers; a float is refused, even a whole one
+            number = index(value)  # takes NumPy integers too; raises for a float, even for 3.0
         except TypeError:
             raise _refusal(what, value, f"a whole number from {start} to {end - 1}") from None
         if start <= number < end:
@@ -128,11 +129,11 @@ def whole_number(start: int, count: int, what: str = "an observation") -> Callab
 
 
 def whole_numbers(values: Any, start: int, count: int, what: str = "an observation") -> IntArray:
-    """Returns many numbers of the range as int64 `[T]`; refuses the first that is not one."""
+    """Returns many integers of the range as int64 `[T]`; raises for the first that is not one."""
     array = checks.any_array(values, "observations")
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         got = f"shape {array.shape} and dtype {array.dtype}"
-        raise OutsideSpaceError(f"{what} must be one whole number each, shape (T,), got {got}.")
+        raise OutsideSpaceError(f"{what} must be one whole number, so T of them have shape (T,), got {got}.")
     outside = (array < start) | (array > start + count - 1)
     if outside.any():
         raise _refusal(what, array[np.argmax(outside)], f"{start} to {start + count - 1}")
@@ -142,7 +143,7 @@ def whole_numbers(values: Any, start: int, count: int, what: str = "an observati
 def ravelled_number(
     counts: tuple[int, ...], start: tuple[int, ...], what: str = "an observation"
 ) -> Callable[[Any], int]:
-    """Returns the function from one array of whole numbers to its place in the table of `counts`."""
+    """Returns the function from one array of integers to its index in a ravelled array of shape `counts`."""
     ranges = [(first, first + count, count) for first, count in zip(start, counts, strict=True)]
 
     def read(value: Any) -> int:
@@ -166,7 +167,7 @@ def ravelled_number(
 def wide_number(
     counts: tuple[int, ...], start: tuple[int, ...], what: str = "an observation"
 ) -> Callable[[Any], int]:
-    """Returns the same function where there are more combinations than int64 can number."""
+    """Returns the same function for spaces with more combinations than int64 can number."""
     kind, first = wide_type(counts), np.array(start, np.int64)
 
     def read(value: Any) -> int:
@@ -179,7 +180,7 @@ def wide_number(
 def ravelled_numbers(
     values: Any, counts: tuple[int, ...], start: tuple[int, ...], what: str = "an observation"
 ) -> IntArray:
-    """Returns the places `[T]` of many arrays of whole numbers, `[T, ...]`."""
+    """Returns the indices `[T]` of many arrays of integers, `[T, ...]`."""
     array = _checked_rows(values, counts, start, what)
     places = np.zeros(len(array), np.int64)
     for column, first, count in zip(array.T, start, counts, strict=True):
@@ -188,7 +189,7 @@ def ravelled_numbers(
 
 
 def _checked_rows(values: Any, counts: tuple[int, ...], start: tuple[int, ...], what: str) -> IntArray:
-    """Returns many arrays of whole numbers as rows `[T, n]`; refuses those outside their space."""
+    """Returns many arrays of integers as rows `[T, n]`; raises if one lies outside the space."""
     array = checks.any_array(values, "observations")
     size = math.prod(array.shape[1:])
     if array.ndim < 1 or size != len(counts) or array.dtype.kind not in "iub":
@@ -202,4 +203,4 @@ def _checked_rows(values: Any, counts: tuple[int, ...], start: tuple[int, ...], 
 
 def _refusal(what: str, value: Any, expected: str) -> OutsideSpaceError:
     outside = f"{what} is {value!r}, outside its space: expected {expected}."
-    return OutsideSpaceError(outside, remedy=_WAY_OUT)
+    return OutsideSpaceError(outside, remedy=_REMEDY)

@@ -1,4 +1,4 @@
-"""A function of the user's as a code: states are what it says they are."""
+"""A state code that calls a user's function: its return values are the states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rhocover.layout import Layout
 
 @dataclass(frozen=True)
 class FunctionCode:
-    """Keys from a function of an observation: whole numbers, texts, or tuples of those."""
+    """Keys returned by a function of an observation: integers, strings, or tuples of those."""
 
     function: Callable[[Any], Any]
     key: Callable[[Any], Hashable] = field(init=False, repr=False, compare=False)
@@ -29,18 +29,19 @@ class FunctionCode:
 
     @property
     def num_keys(self) -> int | None:
-        """None: what a function may give is not known before it was asked."""
+        """None: the values that a function may return are not known in advance."""
         return None
 
     @property
     def every_key(self) -> range | None:
-        """None: what a function may give is not known before it was asked."""
+        """None: the values that a function may return are not known in advance."""
         return None
 
     def keys(self, observations: Any, /) -> IntArray:
-        """Refuses: the keys of a function need not be numbers."""
+        """Always raises, because the keys of a function need not be numbers."""
         raise InvalidArgumentError.of(
-            f"states={function_name(self.function)}", "gives keys one by one: call `key` for each observation"
+            f"states={function_name(self.function)}",
+            "returns one key at a time: call `key` for each observation",
         )
 
     def name(self, key: Hashable) -> str:
@@ -48,16 +49,16 @@ class FunctionCode:
         return key if isinstance(key, str) else repr_of(key)
 
     def layout(self, keys: Sequence[Hashable]) -> Layout | None:
-        """Returns None: a key says nothing of where it lies."""
+        """Returns None: a function's keys have no positions."""
         return None
 
     def document(self) -> dict[str, Any]:
-        """Returns the name of the function; no file can hold the function itself."""
+        """Returns the name of the function, ready for JSON; the function itself cannot be stored."""
         return {"kind": "function", "name": function_name(self.function)}
 
 
 def _checked(function: Callable[[Any], Any]) -> Callable[[Any], Hashable]:
-    """Returns the function, its results plain Python values or refused."""
+    """Returns the function with its results checked and converted to plain Python values."""
 
     def key(observation: Any) -> Hashable:
         value = ask(function, observation, "states")
@@ -77,7 +78,7 @@ def _plain(value: Any, function: Callable[[Any], Any]) -> Hashable:
         return str(value)
     raise InvalidArgumentError.of(
         f"states={function_name(function)}",
-        "must give a whole number, a text or a tuple of those",
+        "must return an integer, a string or a tuple of those",
         f"{value!r} of type {type(value).__name__}",
-        remedy="Round or name it inside the function, for example int(x // 0.1).",
+        remedy="Round or convert the value inside the function, for example int(x // 0.1).",
     )

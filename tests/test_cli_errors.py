@@ -69,7 +69,7 @@ def test_an_error_about_an_option_names_what_can_be_typed(command, option, rhoco
     [
         ("explore river_swim --rho 2 --steps 20 --until-gap 0", "`--until-gap` must be positive"),
         ("explore river_swim --rho 2 --steps 20 --model from_scratch --until-gap 1",
-         "--until-gap needs weights and states that are known"),
+         "--until-gap needs known weights and states"),
         ("explore river_swim --rho 2 --steps 20 --schedule power:1,99 --explorer algorithm1", "P of --schedule must be in [0, 16]"),
         ("plan river_swim --rho 2 --method leximin", "--method leximin goes with rho=inf"),
         ("plan river_swim --rho inf --method leximin --eta 0.01", "pass --eta 0."),
@@ -90,7 +90,7 @@ def test_remedies_are_what_is_typed(line, message, rhocover, tmp_path):
 def test_a_run_that_is_there_is_resumed_by_the_command_of_that_name(rhocover):
     rhocover("explore river_swim --rho 2 --steps 20 --out run")
     again = " ".join(rhocover("explore river_swim --rho 2 --steps 20 --out run").err.split())
-    assert "`--out` 'run' holds a run already. Go on with it: rhocover resume run; or name another" in again
+    assert "`--out` 'run' already holds a run. Continue it with rhocover resume run, or name another" in again
 
 
 def test_the_same_error_has_two_renderings():

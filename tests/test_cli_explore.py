@@ -153,7 +153,7 @@ def test_what_was_never_reached_is_told(rhocover):
     words = " ".join(rhocover(line).out.split())
     assert str(run.evidence(0.05)) in words
     assert "never met" in words
-    assert "Not every pair with a weight was visited: there is nothing to certify yet." in words
+    assert "Some pairs with a weight were never visited, so there is nothing to certify yet." in words
 
 
 def test_weights_of_a_rule_are_said_to_be_estimates(rhocover):
@@ -237,7 +237,7 @@ def test_an_existing_run_is_kept_unless_told_otherwise(rhocover):
     result = rhocover("explore wheel --rho 2 --steps 200 --out out")
     assert (result.code, result.out) == (2, "")
     assert result.is_one_error_line
-    assert "`--out` 'out' holds a run already. Go on with it: rhocover resume out" in result.err
+    assert "`--out` 'out' already holds a run. Continue it with rhocover resume out" in result.err
     assert rhocover("explore wheel --rho 2 --steps 0 --out out --force").code == 2
     assert rhocover("explore wheel --rho 2 --explorer rf_express --out out --force").code == 2  # no horizon
     assert Path("out/result.safetensors").read_bytes() == before
@@ -394,7 +394,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --explorer algorithm1 --schedule constant:0", "TAU of --schedule must be"),
         ("explore river_swim --rho 2 --explorer algorithm1 --schedule cubic:3", "quadratic"),
         ("explore river_swim --rho 2 --explorer algorithm1 --schedule power:3,99", "P of --schedule"),
-        ("explore river_swim --rho 2 --schedule quadratic:3", "`--schedule` goes with Algorithm 1"),
+        ("explore river_swim --rho 2 --schedule quadratic:3", "`--schedule` is for Algorithm 1 only"),
         ("explore river_swim --rho 2 --explorer feedbak", "Did you mean 'feedback'"),
         ("explore river_swim --rho 2 --explorer nobody", "algorithm1, algorithm1_adaptive"),
         ("explore river_swim --rho 2 --model lerned", "Did you mean 'learned'"),
@@ -409,7 +409,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --until-gap 0", "`--until-gap` must be positive and finite, got 0"),
         ("explore river_swim --rho 2 --until-error -1", "`--until-error` must be positive and finite, got -1"),
         ("explore river_swim --rho 2 --model learned --mu model_error --discount 0.9",
-         "`--mu` as a rule goes with runs without restarts. Leave `--discount` and `--horizon` out"),
+         "`--mu` can be a rule only in runs without restarts. Leave `--discount` and `--horizon` out"),
         ("explore river_swim --rho 2 --model learned --mu transition_std --horizon 9", "`--mu` as a rule"),
         ("explore river_swim --rho 2 --model learned --mu modelerror", "'model_error'"),
         ("explore river_swim --rho 2 --explorer ent_game",

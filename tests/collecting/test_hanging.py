@@ -99,7 +99,7 @@ def test_code_that_never_comes_back_to_python_is_ended_with_the_process(tmp_path
     process = begun("compute", tmp_path / "out")
     out, error = press(process, 1.5 * DEAF)
     assert (process.returncode, out) == (130, "")
-    assert "interrupted in code that does not come back" in error
+    assert "interrupted in C code that does not return" in error
     assert goes_on_to_the_same("compute", tmp_path / "out", tmp_path)
 
 

@@ -459,7 +459,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
             {"mu": "transition_sdt"},
             "unknown rule for `mu` 'transition_sdt'. Did you mean 'transition_std'",
         ),
-        ({"mu": "model_error", "discount": 0.9}, "`mu` as a rule goes with runs without restarts"),
+        ({"mu": "model_error", "discount": 0.9}, "`mu` can be a rule only in runs without restarts"),
         ({"explorers": ["feedback", "ent_game"]}, "`horizon` is needed: EntGame plays episodes"),
         ({"explorers": "generative_sampling"}, "generative_world"),
         ({"explorers": "feedback", "schedule": "constant:5"}, "`schedule` goes with algorithm1"),

@@ -129,12 +129,12 @@ def check_message(message: str, out: Path) -> str:
     assert "No space left on device" in message
     assert repr(str(out)) in message
     if message.startswith("`out`"):
-        assert message.endswith("Make room, or name another folder, and explore again.")
+        assert message.endswith("Free disk space, or name another folder, and explore again.")
         return "settings"
-    assert message.endswith(f"Make room, then go on with resume({str(out)!r}).")
-    if "there is none before it" in message:
+    assert message.endswith(f"Free disk space, then continue with resume({str(out)!r}).")
+    if "there is no earlier checkpoint" in message:
         return "first checkpoint"
-    assert "the one before it, at step " in message
+    assert "the checkpoint before it, at step " in message
     return "later checkpoint"
 
 
@@ -231,7 +231,7 @@ def test_two_damaged_checkpoints_are_an_error_that_names_both(half, damage, refe
         rc.resume(half)
     message = str(caught.value)
     assert message.startswith(f"no checkpoint in {str(half)!r} can be used: ")
-    assert message.endswith("Remove the checkpoint files to begin anew.")
+    assert message.endswith("Remove the checkpoint files to start again.")
     assert all(name in message for name in CHECKPOINTS)
     assert {path.name: path.read_bytes() for path in half.iterdir()} == before
     for name in CHECKPOINTS:

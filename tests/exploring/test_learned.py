@@ -424,7 +424,7 @@ def test_an_interrupted_run_ends_with_the_bits_of_one_that_was_not(case, tmp_pat
 def test_a_rule_of_your_own_must_be_given_again(tmp_path):
     out = tmp_path / "out"
     rc.explore(RIVER, 2, 200, own_rule, model="learned", out=out)
-    with pytest.raises(InvalidArgumentError, match=r"`mu` is needed: .* a rule of your own, own_rule"):
+    with pytest.raises(InvalidArgumentError, match=r"`mu` is needed: .* your own rule, own_rule"):
         rc.resume(out)
     with pytest.raises(InvalidArgumentError, match=r"`mu` must be the rule own_rule [0-9a-f]+ of this run"):
         rc.resume(out, mu=lambda estimate: np.ones(estimate.num_pairs))
@@ -435,5 +435,5 @@ def test_a_rule_with_a_name_is_remembered(tmp_path):
     out = tmp_path / "out"
     rc.explore(RIVER, 2, 200, StdRule(delta=0.3), model="learned", out=out)
     assert rc.resume(out).num_steps == 200
-    with pytest.raises(InvalidArgumentError, match="`mu` is remembered by the run"):
+    with pytest.raises(InvalidArgumentError, match="`mu` is stored with the run"):
         rc.resume(out, mu=StdRule(delta=0.3))

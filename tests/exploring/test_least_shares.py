@@ -122,7 +122,8 @@ def test_the_setting_is_stored_by_its_name_and_other_words_are_refused():
     with pytest.raises(rc.errors.InvalidArgumentError) as caught:
         rc.Algorithm1(eta="max_floor")
     assert str(caught.value) == (
-        "`eta` must be a number, got 'max_floor'. None chooses one from the plan, \"without_plan\" without it."
+        "`eta` must be a number, got 'max_floor'. "
+        'None derives it from the plan, "without_plan" from a linear program.'
     )
 
 

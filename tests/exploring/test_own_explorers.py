@@ -85,7 +85,7 @@ def test_remembered_arrays_come_back_after_a_resume(tmp_path: Path) -> None:
     assert (first.counts == again.counts).all()
     with pytest.raises(InvalidArgumentError, match="your own"):
         rc.resume(tmp_path / "run")
-    with pytest.raises(InvalidArgumentError, match="Own of your own"):
+    with pytest.raises(InvalidArgumentError, match="your own Own"):
         rc.resume(tmp_path / "run", explorer="feedback")
 
 
@@ -122,7 +122,7 @@ def test_the_least_visited_pair_has_the_callers_name_when_states_were_dropped(cr
 
 def test_a_start_that_was_dropped_is_said() -> None:
     found = rc.explore(dropping_model(start=[0.9, 0, 0, 0.1]), 2.0, 300, restrict=True)
-    assert "starts within what remains" in found.restriction
+    assert "The run starts in these; the model does so with probability 0.1." in found.restriction
     assert rc.explore(dropping_model(start=1), 2.0, 300, restrict=True).restriction.count("starts") == 0
 
 

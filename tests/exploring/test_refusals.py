@@ -85,9 +85,9 @@ class Tens:
 
 @pytest.mark.parametrize("world", [RIVER.dense(), "river_swim", None, rc.envs.river_swim])
 def test_the_world_is_a_model(refused, world):
-    way = f"gymnasium.make({world!r})" if isinstance(world, str) else "MDP(P), envs.river_swim()"
+    way = f"gymnasium.make({world!r})" if isinstance(world, str) else "MDP(P) or envs.river_swim()"
     expected = (
-        f"`world` must be an MDP or a Gymnasium environment, got {type(world).__name__}. Make one: {way}."
+        f"`world` must be an MDP or a Gymnasium environment, got {type(world).__name__}. Make one with {way}."
     )
     assert refused(world=world) == expected
 
@@ -120,7 +120,7 @@ def test_the_budget_covers_the_first_episode(refused, explorer, num_steps):
 
 def test_steps_are_shared_by_the_chains_evenly(refused):
     assert refused(num_steps=1001, num_chains=4) == (
-        "`num_steps` must be a multiple of num_chains=4, got 1001. The next one is 1004."
+        "`num_steps` must be a multiple of num_chains=4, got 1001. The next multiple is 1004."
     )
     assert refused(num_chains=0) == "`num_chains` must be at least 1, got 0."
     assert refused(num_chains=2.0) == "`num_chains` must be a whole number, got 2.0."
@@ -165,7 +165,7 @@ def test_an_unknown_rule_is_refused_with_the_names_of_all(refused):
 @pytest.mark.parametrize("restarts", [{"discount": 0.9}, {"horizon": 5}])
 def test_a_rule_goes_with_runs_without_restarts(refused, restarts):
     assert refused(mu="model_error", start=0, **restarts).startswith(
-        "`mu` as a rule goes with runs without restarts."
+        "`mu` can be a rule only in runs without restarts."
     )
 
 
@@ -252,8 +252,8 @@ def test_what_is_no_name_and_no_way_to_learn_is_no_model(refused, model):
 def test_a_class_is_no_explorer(refused, explorer):
     name = explorer.__name__
     assert refused(explorer=explorer) == (
-        f"`explorer` must be a name or an object with init, policy and update, got the class {name}: "
-        f"call it, {name}(). Names: {NAMES}."
+        f"`explorer` must be a name or an object with init, policy and update, got the class {name}; "
+        f"write {name}(). Names: {NAMES}."
     )
 
 
@@ -267,7 +267,7 @@ def test_what_has_no_rules_is_no_explorer(refused, explorer):
 def test_a_schedule_goes_with_algorithm_1(refused, explorer):
     name = explorer if isinstance(explorer, str) else {rc.Feedback: "feedback"}.get(type(explorer), "Uniform")
     assert refused(explorer=explorer, schedule=rc.Quadratic()) == (
-        f"`schedule` goes with Algorithm 1: {name!r} chooses its own blocks."
+        f"`schedule` is for Algorithm 1 only: {name!r} chooses its own blocks."
     )
 
 
@@ -352,7 +352,7 @@ def test_a_folder_that_holds_a_run_is_not_written_to(refused, tmp_path):
     out = tmp_path / "out"
     rc.explore(RIVER, 2, 500, out=out)
     assert refused(out=out) == (
-        f"`out` {str(out)!r} holds a run already. Go on with it: resume({str(out)!r}); or name another folder."
+        f"`out` {str(out)!r} already holds a run. Continue it with resume({str(out)!r}), or name another folder."
     )
 
 
@@ -408,19 +408,17 @@ def not_resumed(tmp_path):
 
 def test_a_run_is_gone_on_with_as_it_was_begun(not_resumed, tmp_path):
     other = rc.envs.river_swim(num_states=7)
-    assert not_resumed(world=other) == "`world` is not the model that this run was begun with. Leave it out."
-    assert (
-        not_resumed(world="river") == "`world` is not the model that this run was begun with. Leave it out."
-    )
-    assert not_resumed(rho=3) == "`rho` was 2 when this run was begun, got 3."
-    assert not_resumed(rho=Fraction(5, 2)) == "`rho` was 2 when this run was begun, got 5/2."
+    assert not_resumed(world=other) == "`world` is not the model that this run began with. Leave it out."
+    assert not_resumed(world="river") == "`world` is not the model that this run began with. Leave it out."
+    assert not_resumed(rho=3) == "`rho` was 2 when this run began, got 3."
+    assert not_resumed(rho=Fraction(5, 2)) == "`rho` was 2 when this run began, got 5/2."
     assert not_resumed(rho="2") == "`rho` must be a number, got '2'."
-    assert not_resumed(seed=4) == "`seed` was 3 when this run was begun, got 4."
+    assert not_resumed(seed=4) == "`seed` was 3 when this run began, got 4."
     assert not_resumed(seed=-1) == "`seed` must be at least 0, got -1."
     for explorer in ("feedback", "algorithm1", "algorithm1_short", Uniform()):
         message = not_resumed(explorer=explorer)
         assert message.startswith("`explorer` was Algorithm1(schedule=Constant(tau=20), ")
-        assert message.endswith(f" when this run was begun, got {explorer!r}.")
+        assert message.endswith(f" when this run began, got {explorer!r}.")
     same = {"world": RIVER, "rho": 2.0, "seed": 3, "explorer": rc.Algorithm1(rc.Constant(20))}
     assert rc.resume(tmp_path / "out", **same).num_steps == 500
 
@@ -447,11 +445,11 @@ def test_an_explorer_of_ones_own_is_asked_for_again(tmp_path, mine, others):
     run = rc.explore(RIVER, 2, 500, explorer=mine, out=out)
     with pytest.raises(InvalidArgumentError) as caught:
         rc.resume(out)
-    assert str(caught.value) == f"`explorer` is needed: the run was made with your own, a {name}."
+    assert str(caught.value) == f"`explorer` is needed: the run was made with your own {name}."
     for other in others:
         with pytest.raises(InvalidArgumentError) as caught:
             rc.resume(out, explorer=other)
         assert str(caught.value) == (
-            f"`explorer` must be the {name} of your own that this run was begun with, got {other!r}."
+            f"`explorer` must be your own {name} that this run began with, got {other!r}."
         )
     np.testing.assert_array_equal(rc.resume(out, explorer=mine).visits, run.visits)

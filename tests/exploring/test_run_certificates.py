@@ -121,7 +121,7 @@ def test_a_probability_that_is_none_is_refused(model, delta):
 def test_the_words_say_what_the_numbers_say():
     known, learned = (rc.explore(RIVER, 2, 3000, model=model, seed=0) for model in ("known", "learned"))
     found = learned.certificate(0.05)
-    assert f"{found.gap:.3g} nats above the best at most, with probability 0.95" in str(found)
+    assert f"at most {found.gap:.3g} nats above the best, with probability 0.95" in str(found)
     assert f"plug-in estimate {found.plug_in_gap:.3g}" in str(found)
     assert "with probability 1 " in str(known.certificate())
 
@@ -158,7 +158,7 @@ def test_the_bound_on_the_way_to_what_was_not_met_holds():
     found = run.evidence(1e-6)
     assert found.unmet == (2,)
     assert 10 < found.least_steps <= 2 / p  # a try takes two steps at best
-    assert "with probability 0.999999 nothing reaches it in fewer than" in str(found)
+    assert "with probability 0.999999 no policy reaches it in fewer than" in str(found)
 
 
 @pytest.mark.parametrize("model", tiered(["learned", "posterior"]))
@@ -182,7 +182,7 @@ def test_who_does_not_know_the_states_is_told_of_those_met_and_nothing_of_others
     assert found.unvisited == tuple(np.flatnonzero((run.visits == 0) & own))
     assert (found.num_states, found.num_steps) == (met.sum(), num_steps)
     assert found.least_trials == run.visits[own].min()
-    assert "Whether there are other states is not known." in str(found)
+    assert "It is not known whether there are other states." in str(found)
 
 
 def test_with_a_known_model_there_is_no_evidence():

@@ -219,7 +219,7 @@ def test_a_folder_in_use_is_refused(tmp_path, reference):
         assert (
             str(caught.value) == f"`out` {str(out)!r} is in use by another process. Wait for it, or stop it."
         )
-        with pytest.raises(InvalidArgumentError, match="holds a run already"):
+        with pytest.raises(InvalidArgumentError, match="already holds a run"):
             rc.explore(RIVER, 2, 1000, out=out)
         assert process.poll() is None
     finally:
@@ -239,7 +239,7 @@ def test_a_run_that_comes_second_does_not_touch_the_model_of_the_first(tmp_path,
             rc.explore(RIVER, **SHORT, out=out)
 
     monkeypatch.setattr(checkpoint.Folder, "_check_free", check)
-    with pytest.raises(InvalidArgumentError, match="holds a run already"):
+    with pytest.raises(InvalidArgumentError, match="already holds a run"):
         rc.explore(rc.envs.river_swim(num_states=9), **SHORT, out=out)
     assert rc.MDP.load(out / MODEL).num_states == 6
     assert rc.resume(out).num_steps == 3000

@@ -118,7 +118,7 @@ def test_the_start_alone_is_met_before_the_first_step():
 def test_the_words():
     evidence = Evidence((17, 18, 19), (4,), 1240.7, 0.05, 20, 50_000)
     assert str(evidence) == (
-        "3 of 20 states were never met (17, 18, 19) in 50,000 steps: with probability 0.95 nothing reaches one "
+        "3 of 20 states were never met (17, 18, 19) in 50,000 steps: with probability 0.95 no policy reaches one "
         "of them in fewer than 1,240 steps on average. 1 pair of a met state was never visited (4)."
     )
 
@@ -131,7 +131,7 @@ def test_a_walk_in_the_river_is_told_honestly():
     evidence = find_evidence(make_confidence(counts, 0.05), mdp.pair_state, 0)
     assert evidence.least_steps == pytest.approx(1.0)
     assert (
-        "that proves nothing: one of them may be a step away. 1 pair of a met state was never visited (1)"
+        "which proves nothing: one of them may be one step away. 1 pair of a met state was never visited (1)"
         in str(evidence)
     )
 

@@ -1,4 +1,4 @@
-"""Exploring: from a world to act in to visits that cover it, with a trace and a certificate."""
+"""Exploring: runs that act in a model or environment to cover it, with a trace and a certificate."""
 
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.exploring.belief.learned import Learned

@@ -1,13 +1,13 @@
-"""What an explorer is given: a model to act in, an objective, and the best that can be reached.
+"""The problem that an explorer solves: a model to act in, an objective, and the best coverage.
 
-Arguments are checked as for `plan`. Pairs that cannot be visited for ever are refused or dropped; weights are
-normalised, so that no reported number depends on their scale.
+Arguments are checked as for `plan`. Pairs that cannot be visited again and again are refused or dropped.
+Weights are normalised, so that no reported number depends on their scale.
 
-Runs that restart are long runs of a model that leads back to the start. The discounted occupancy of a model
-is the long-run occupancy of the model whose every step goes back to the start with probability 1 - gamma; the
-occupancy of episodes of H steps is that of the model whose states are (step, state) and whose last step leads
-to the start. So explorers, regrets and certificates know only one criterion. Pairs of the acting model are
-the entries of the occupancy set, in order.
+Runs with restarts are treated as long runs of an *acting model* that leads back to the start. The discounted
+occupancy is the long-run occupancy of the model in which every step returns to the start with probability
+1 - gamma; the occupancy of episodes of H steps is that of the model whose states are (step, state) and whose
+last step leads to the start. So explorers, regrets and certificates need only the average criterion. The
+pairs of the acting model are the entries of the occupancy set, in order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rhocover.theory.limits import Limits, PathwiseProblem, find_limits
 
 
 def acting_model(members: Occupancies) -> MDP:
-    """Returns the model in which a run of the set's criterion is one endless trajectory."""
+    """Returns the model in which a run of the set's criterion is one infinite trajectory."""
     if members.criterion == "average":
         return members.mdp
     if members.criterion == "discounted":
@@ -42,7 +42,7 @@ def acting_model(members: Occupancies) -> MDP:
 
 
 def node_start(members: Occupancies, start: FloatArray) -> FloatArray:
-    """Returns a start over the model's states as one over the acting model's."""
+    """Returns a start distribution over the acting model's states, from one over the model's."""
     if members.criterion != "horizon":
         return start
     result = np.zeros(members.flow.shape[0])
@@ -85,21 +85,21 @@ def _model(members: Occupancies, rows: Matrix) -> MDP:
 
 
 PLAN_TOLERANCE = 1e-10
-SMALLEST_SHARE = 1e-9  # of 1/n: a pair with less is visited once and then left alone
-NEGLIGIBLE = 1e-3  # of 1/n: a pair of no weight with less is not visited for its own sake
-USABLE_GAP = 1e-3  # a plan that stalled above this is no target
+SMALLEST_SHARE = 1e-9  # of 1/n: a pair with less is visited once and then no more
+NEGLIGIBLE = 1e-3  # of 1/n: a pair without weight and with less is not visited on purpose
+USABLE_GAP = 1e-3  # a plan with a larger gap cannot be used as a target
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """The model to act in, the objective over its pairs, and where runs start."""
 
-    question: PlanningProblem  # as the caller asked it: tables, dropped pairs
+    question: PlanningProblem  # of the caller, which has the shape of tables and the dropped pairs
     acting: PlanningProblem  # on the acting model, average criterion, weights that sum to 1
     start: FloatArray  # over the acting model's states
     tol: float = PLAN_TOLERANCE
     warm: FloatArray | None = None  # the potential of a plan for a similar model
-    made: dict[str, Any] = field(default_factory=dict)  # what explorers built for this problem
+    made: dict[str, Any] = field(default_factory=dict)  # cache of what explorers computed for this problem
 
     @property
     def mdp(self) -> MDP:
@@ -122,7 +122,7 @@ class Problem:
         best = plan_problem(self.acting, self.tol, self.warm)
         if best.status is not PlanStatus.SOLVED and not best.gap <= USABLE_GAP:
             raise NotConvergedError(
-                f"there is no plan to steer towards: {best.status.value} at a gap of {best.gap:.2g}. "
+                f"the run has no plan to follow: {best.status.value} at a gap of {best.gap:.2g}. "
                 "Raise the smallest weights, or lower rho.",
                 best,
             )
@@ -130,11 +130,11 @@ class Problem:
 
     @property
     def is_planned(self) -> bool:
-        """Whether the best was asked for yet."""
+        """Whether the best was already computed."""
         return "best" in self.__dict__
 
     def check_plan(self) -> None:
-        """Raises if there is no plan to steer towards: better before a run begins than in its midst."""
+        """Raises if there is no usable plan, so that the error comes before the run begins."""
         _ = self.best
 
     @cached_property
@@ -144,17 +144,17 @@ class Problem:
 
     @property
     def idle(self) -> FloatArray:
-        """1 for pairs of no weight that the plan hardly visits, 0 elsewhere.
+        """1 for pairs without weight that the plan hardly visits, 0 elsewhere.
 
-        Added to the counts it makes up for visits being whole numbers: a pair whose share is next to nothing
-        would be behind until its first visit, and get it for nothing.
+        It is added to the counts because visits are whole numbers: a pair with a tiny share would be behind
+        its share until its first visit, and that visit would be wasted.
         """
         idle = ~self.coverage.support & (self.d_star < NEGLIGIBLE / self.d_star.size)
         return idle.astype(float)
 
     @cached_property
     def limits(self) -> Limits:
-        """What nobody can do better."""
+        """Limits that hold for every explorer."""
         return find_limits(self.members, self.coverage, self.d_star, self.best.potential)
 
     @cached_property
@@ -163,7 +163,7 @@ class Problem:
         return PathwiseProblem(self.members, self.coverage)
 
     def once(self, name: str, build: Callable[[], Any]) -> Any:
-        """Returns what `build` makes, made at the first call of this name."""
+        """Returns the result of `build`, computed at the first call with this name."""
         if name not in self.made:
             self.made[name] = build()
         return self.made[name]
@@ -183,18 +183,18 @@ class Problem:
 
     @property
     def restriction(self) -> str:
-        """What was dropped, and where the run starts instead if that is concerned; "" if nothing."""
+        """What was dropped, and how this changes the start of the run; "" if nothing was dropped."""
         text, start = self.question.restriction, self.question.mdp.start
         if not text or start is None or self.question.members.criterion != "average":
             return text
         outside = 1 - float(start[self.question.states].sum())
         if outside <= 1e-12:
             return text
-        return f"{text} The run starts within what remains, where the model does with {1 - outside:.3g}."
+        return f"{text} The run starts in these; the model does so with probability {1 - outside:.3g}."
 
 
 def make_problem(mdp: Any, objective: Objective, criterion: Criterion = AVERAGE) -> Problem:
-    """Returns the checked problem; refuses what is wrong, by the caller's own names."""
+    """Returns the checked problem; errors use the caller's names of arguments."""
     asked = criterion if criterion.has_restarts else replace(criterion, start=None)
     question = PlanningProblem.read(mdp, objective, asked)
     members = question.members
@@ -208,7 +208,7 @@ def make_problem(mdp: Any, objective: Objective, criterion: Criterion = AVERAGE)
 
 
 def _checked_start(question: PlanningProblem, start: Any) -> FloatArray:
-    """Returns where a run without restarts begins: as asked, else as the model says, else its first state."""
+    """Returns the start of a run without restarts: `start`, else the model's, else the first state."""
     kept, full = question.members.mdp, question.mdp
     if start is None:
         return kept.start if kept.start is not None else checks.distribution(0, "start", kept.num_states)
@@ -226,5 +226,5 @@ def _checked_start(question: PlanningProblem, start: Any) -> FloatArray:
 
 
 def positive_shares(d: FloatArray) -> FloatArray:
-    """Returns an occupancy, at least a little everywhere, so that one can divide by it."""
+    """Returns an occupancy, slightly positive everywhere, so that one can divide by it."""
     return np.maximum(d, SMALLEST_SHARE / d.size)

@@ -1,13 +1,15 @@
-"""Learning: what counts of transitions tell about unknown dynamics, and how sure that is.
+"""Learning: estimating unknown dynamics from transition counts, and how certain the estimates are.
 
-- `estimate`: the estimated model, smoothed, or drawn from its posterior; `rules`: weights that follow it;
+- `estimate`: the estimated model, smoothed or drawn from its posterior, and its error against the true model;
+- `rules`: weights that are computed from the estimate;
 - `confidence`: the models that the counts do not refute, at all times at once;
-- `optimistic`: the least divergence that any of them allows, hence a certificate without the model;
-- `discovery`: the fastest way to something new; `evidence`: how far away what was never met is at least;
-- `markov`: whether the states are such that all of this means something;
-- `model_error` and `reward_free`: what the data is worth, measured against the true model.
+- `optimistic`: the least divergence that any of them allows, which gives a certificate without the model;
+- `evidence`: the fastest way to something new, and a lower bound on the distance to states never met;
+- `shortest_paths`: the solver behind it;
+- `markov`: a test of whether the states are Markov, which all of this assumes;
+- `reward_free`: what is lost by planning on the data for rewards that are given later.
 
-It knows nothing of explorers.
+Explorers are not part of this package.
 """
 
 from rhocover.learning.confidence import ConfidenceSet, make_confidence

@@ -1,44 +1,40 @@
-"""Sets that hold an unknown transition matrix at all times at once, from counts of what followed each pair.
+"""Confidence sets for an unknown transition matrix, valid at all times at once, from transition counts.
 
 A pair's successors are independent draws from its row p, in whatever order pairs are visited. For draws with
 counts k_j (N in all) and a Dirichlet prior of parameters alpha_j (A in all) the mixture likelihood ratio
 
     L_N(p) = Gamma(A)/Gamma(N + A) prod_j Gamma(k_j + alpha_j) / (Gamma(alpha_j) p_j^k_j)
 
-is a non-negative martingale that starts at 1, so by Ville's inequality it stays below 1/delta for ever with
-probability 1 - delta (method of mixtures, Robbins 1970). Its logarithm is N KL(p_hat, p) less what depends on
-the counts alone, so for all N at once, with E_a(k) = log Gamma(k+a)/Gamma(a) - k log k + k,
+is a non-negative martingale that starts at 1, so by Ville's inequality it stays below 1/delta forever with
+probability 1 - delta (method of mixtures, Robbins 1970). Its logarithm is N KL(p_hat, p) minus terms that
+depend on the counts alone, so for all N at once, with E_a(k) = log Gamma(k+a)/Gamma(a) - k log k + k,
 
     N KL(p_hat, p) <= log 1/delta + E_A(N) - sum_j E_alpha_j(k_j).                                      (*)
 
 With all alpha_j = 1 the right side is below log 1/delta + (m-1) log(e (1 + N/(m-1))), m categories, the
 threshold of Jonsson et al. (2020, Prop. 1). Here alpha_j = 1/S: a successor costs log S when it is seen and
-nothing before, so a row of few successors is learned almost as fast among many states as among few. Half
-of delta goes to each of
+nothing before, so a row with few successors is learned almost as fast among many states as among few. Half
+of delta is spent on each of
 
 - **balls**: (*) for each of the n rows, with delta/2n;
 - **intervals**: (*) for each entry against all others (prior 1/S, 1 - 1/S), with delta/2nS.
 
 Both hold together, so the smaller of their two maxima of p.v bounds the true one (the maximum over their
-intersection, smaller still, is not computed). By Pinsker's inequality a ball lies in an L1 ball. How the
-maxima are found is in `solve_rows`.
+intersection, smaller still, is not computed). By Pinsker's inequality a ball lies in an L1 ball.
 
-Knows nothing of planning, and nothing of structure: each row is learned from its own counts alone.
+**The maxima** (`solve_rows`). The largest p.v, and a row that attains it, are computed for each of the two
+sets:
 
-The rows of a confidence set that are worst for given values: the compiled loops behind `confidence`.
+- ball, KL(p_hat, p) <= epsilon. By Jensen's inequality, every p in it and every x >= 0 satisfy, with
+  top = max v, p.v <= top + x - exp(sum_j p_hat_j log(top + x - v_j) - epsilon). The best x is found by
+  bisection, and any x gives a bound (Honda and Takemura 2010; Filippi et al. 2010 use it for planning);
+- intervals: every entry gets its lower bound, and the remaining mass goes to the best entries up to their
+  upper bounds. States are sorted once; a row visits its own successors and the best others until its mass is
+  used up.
 
-A row p is in a ball around its empirical one, KL(p_hat, p) <= epsilon, and has its entries in intervals.
-Of each of the two sets the largest p.v, and a row that attains it:
+For a row with two entries the ball is an interval, kl(p_hat, p) <= level, whose ends are found by bisection.
 
-- ball. By Jensen's inequality every p in it and every x >= 0 have, with top = max v, p.v <= top + x -
-  exp(sum_j p_hat_j log(top + x - v_j) - epsilon). The best x is found by bisection, and any x gives a
-  bound (Honda and Takemura 2010; Filippi et al. 2010 use it for planning);
-- intervals: lower bounds first, the rest to the best entries up to their upper bounds. States are sorted
-  once; a row looks at its own successors and at the best others until its mass is given out.
-
-Of a row with two entries the ball is an interval, kl(p_hat, p) <= level, and bisection finds its ends.
-
-Knows nothing of how large the sets have to be.
+Structure is not used: each row is learned from its own counts alone.
 """
 
 from __future__ import annotations
@@ -57,10 +53,10 @@ from rhocover.compiling import compiled
 from rhocover.errors import InvalidArgumentError
 from rhocover.transitions import read_sparse
 
-# The rows of a confidence set that are worst for given values: the compiled loops behind `confidence`.
+# Compiled loops: the rows of a confidence set with the highest value.
 
 EITHER, INTERVAL, BALL = 0, 1, 2  # which of its two sets a row uses
-HALVINGS = 64  # of a bracket; what is left of it is given to the larger set
+HALVINGS = 64  # of a bracket; its outer end is used, so that the set is never too small
 
 
 @compiled
@@ -81,7 +77,7 @@ def interval_ends(shares, levels):
 
 @compiled
 def _end(p, level, outer):
-    """Returns a q between p and `outer` where kl(p, q) passes the level, or next beyond."""
+    """Returns a q between p and `outer` where kl(p, q) reaches the level, rounded outwards."""
     inner = p
     for _ in range(HALVINGS):
         q = 0.5 * (inner + outer)
@@ -182,16 +178,16 @@ def _slope(shares, below, mean, x):
     return np.log1p(excess) + log_mean, log_mean
 
 
-# Sets that hold an unknown transition matrix at all times at once, from counts of what followed each pair.
+# The confidence set.
 
-FAR = 50.0  # from here on Stirling's series is exact, and differences of log Gamma would cancel
+FAR = 50.0  # above it Stirling's series is exact, and differences of log Gamma would cancel
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Bounds of entries: of seen successors aligned with `counts.data`, and one for all unseen of a row.
+    """Bounds of entries: of seen successors, aligned with `counts.data`, and one for all unseen of a row.
 
-    An unseen successor has the lower bound 0.
+    The lower bound of an unseen successor is 0.
     """
 
     lower: FloatArray  # [nnz]
@@ -257,14 +253,14 @@ class ConfidenceSet:
         return 0.0 - self.highest(-checks.float_array(values, "values"))
 
     def highest_rows(self, values: Any) -> Matrix:
-        """Returns rows that attain `highest`, sparse `[n, S]`; each lies in the set its row uses."""
+        """Returns rows that attain `highest`, sparse `[n, S]`; each lies in the set that gave the bound."""
         _, _, indptr, columns, data = self._solve(values, True)
         return sp.csr_array((data, columns, indptr), shape=self.counts.shape)
 
     def settled_at(self, values: Any) -> ConfidenceSet:
         """Returns the same set with each row's form fixed to the one that is smaller for these values.
 
-        Each row then ranges over one convex set, whatever values it is asked for next.
+        Each row then ranges over one convex set, whatever values follow.
         """
         return replace(self, form=frozen(self._solve(values, False)[1]))
 

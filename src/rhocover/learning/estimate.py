@@ -1,32 +1,26 @@
-"""An estimated model: what counts of transitions say about the dynamics.
+"""The model estimated from transition counts, and its error against the true model.
 
-Row i of `counts` says how often each state followed pair i. The estimate adds k = 1/2 of a visit, spread
-over the states that are known,
+Row i of `counts` holds N(s'|i), how often state s' followed pair i; N_i is its sum. The estimate adds k = 1/2
+of a visit, spread over the m known states,
 
-    P_hat(s' | i) = (N(s' | i) + k/m) / (N_i + k),      m = number of states,
+    P_hat(s'|i) = (N(s'|i) + k/m) / (N_i + k),
 
-so that it is a communicating model from the first step on: no pair is certain, a pair never visited leads
-anywhere. A model too large for full rows spreads k over where any action of the same state led, and a
-thousandth of k over the trajectories' first states (and from these over states never met): every state that
-was met was reached from one of them, so this is communicating, too. All of k on the first states would bend
-the plan, with a jump back every N/k steps. An error of order k/N costs N^-2 of coverage, less than what
-chance costs anyway. A posterior sample draws each row from the Dirichlet distribution of which P_hat is the
-mean.
+so that it is a communicating model from the first step on: no pair is deterministic, and a pair never visited
+may lead anywhere. In a model that is too large for full rows, k is spread over the states to which any action
+of the same state led, and a thousandth of k over the first states of the trajectories (and from these over
+states never met). Every met state was reached from one of these, so this is communicating, too. All of k on
+the first states would distort the plan, with a jump back every N/k steps. An error of order k/N costs N^-2 of
+coverage, less than the randomness of the run costs anyway. A posterior sample draws each row from the
+Dirichlet distribution whose mean is P_hat.
 
-Model error: how far the transition probabilities that counts suggest are from the true ones.
+**Model error** (`model_error`). Here k >= 0 is an argument, and rows with N_i = k = 0 are uniform. A pair's
+error is |P_hat_i - P_i|_1 (between 0 and 2), or the squared |P_hat_i - P_i|_2^2. Means are over pairs with
+equal weights. The mean of the first is E = (1/SA) sum ||P_hat - P||_1 of Tarbouriech et al. (2020), the mean
+of the second is the square of what `theory.budget` calls the model error. To first order in 1/N_i a pair's
+expected errors are sum_s' sqrt(2 P(1-P) / (pi N_i)) and sum_s' P(1-P) / N_i. A smoothed row has no zeros, but
+all entries that were neither seen nor are possible are equal, so nothing of size n×S is ever stored.
 
-With N(s'|i) the times that state s' followed pair i, N_i their sum, and a smoothing constant k >= 0,
-
-    P_hat(s'|i) = (N(s'|i) + k/S) / (N_i + k);      uniform over the S states where N_i = k = 0.
-
-A pair's error is |P_hat_i - P_i|_1 (between 0 and 2), or the squared |P_hat_i - P_i|_2^2. Means are over
-pairs with equal weights. The mean of the first is E = (1/SA) sum ||P_hat - P||_1 of Tarbouriech et al.
-(2020), the mean of the second is the square of what `theory.budget` calls the model error. To first order
-in 1/N_i a pair's expected errors are sum_s' sqrt(2 P(1-P) / (pi N_i)) and sum_s' P(1-P) / N_i.
-
-A smoothed row is nowhere zero, but outside of what was seen and what is possible all its entries are the
-same number, so nothing of size n×S is ever stored. What is estimated here is the dynamics alone; what the
-estimate is good for is the subject of `reward_free`.
+Only the dynamics are estimated here; `reward_free` measures how well one can plan with the estimate.
 """
 
 from __future__ import annotations
@@ -44,14 +38,14 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.mdp import MDP, check_mdp
 
 SMOOTHING = 0.5
-LEAST = 1e-10  # of a probability that is not zero: linear programs read 1e-12 as zero
-FULL_ENTRIES = 20_000  # n S up to which every state may follow every pair; above it rows stay sparse
-HOME = 1e-3  # of k on the first states, in a model with sparse rows
+LEAST = 1e-10  # the smallest positive probability: linear programs read 1e-12 as zero
+FULL_ENTRIES = 20_000  # up to this n S every state may follow every pair; above it rows stay sparse
+HOME = 1e-3  # fraction of k on the first states, in a model with sparse rows
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Counts of transitions over the states that are known, and the model they make."""
+    """Counts of transitions over the known states, and the model estimated from them."""
 
     counts: Matrix  # int64 [n, S]
     pair_state: IntArray
@@ -63,17 +57,17 @@ class Estimate:
 
     @property
     def num_pairs(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return int(self.pair_state.size)
 
     @property
     def num_states(self) -> int:
-        """How many states are known."""
+        """The number of known states."""
         return int(self.counts.shape[1])
 
     @cached_property
     def visits(self) -> IntArray:
-        """Visits of each pair `[n]`."""
+        """How often each pair was visited, `[n]`."""
         return np.asarray(self.counts.sum(axis=1)).ravel().astype(np.int64)
 
     @cached_property
@@ -100,7 +94,7 @@ class Estimate:
         return (self.counts + share[self.pair_state]).tocsr()
 
     def _nearby(self) -> Matrix:
-        """Returns where each state led, whatever was done there, `[S, S]`; to itself if nothing was."""
+        """Returns where each state led under any action, `[S, S]`; to itself if it was never left."""
         n, m = self.counts.shape
         whose = sp.csr_array((np.ones(n), (self.pair_state, np.arange(n))), shape=(m, n))
         total = np.asarray(whose @ self.visits).ravel()
@@ -131,7 +125,7 @@ class Estimate:
 
 
 def _shares(values: FloatArray, rows: Matrix) -> FloatArray:
-    """Returns the entries of rows divided by the sums of their rows; what has no sum is shared equally."""
+    """Returns the entries divided by the sums of their rows; a row without a sum becomes uniform."""
     total, length = np.add.reduceat(values, rows.indptr[:-1]), np.diff(rows.indptr)
     empty = total < 1e-300  # draws may underflow all at once
     values = np.where(np.repeat(empty, length), 1.0, values)
@@ -139,14 +133,14 @@ def _shares(values: FloatArray, rows: Matrix) -> FloatArray:
 
 
 def exact_estimate(mdp: MDP) -> Estimate:
-    """Returns the estimate of someone who knows the model: rows of P, and infinitely many visits."""
+    """Returns the estimate after infinitely many visits: its rows are those of P."""
     return _Exact(
         mdp.transitions, mdp.pair_state, mdp.pair_action, mdp.num_actions, np.array([0]), 0.0, mdp.name
     )
 
 
 def settled_estimate(mdp: MDP, visits: int = 10**9) -> Estimate:
-    """Returns the estimate of someone who has seen each pair so often, with its most likely counts."""
+    """Returns the estimate after `visits` of each pair, with the most likely counts."""
     P = mdp.transitions
     seen = np.maximum(1, np.rint(visits * P.data)).astype(np.int64)
     counts = sp.csr_array((seen, P.indices, P.indptr), shape=P.shape)
@@ -155,7 +149,7 @@ def settled_estimate(mdp: MDP, visits: int = 10**9) -> Estimate:
 
 
 class _Exact(Estimate):
-    """The model itself, in the place of an estimate."""
+    """The true model as an estimate."""
 
     @cached_property
     def visits(self) -> IntArray:
@@ -170,7 +164,7 @@ class _Exact(Estimate):
         )
 
 
-# Model error: how far the transition probabilities that counts suggest are from the true ones.
+# Model error.
 
 
 @dataclass(frozen=True)
@@ -181,7 +175,7 @@ class ModelError:
     l1_worst: float
     l2_mean: float  # of squared norms
     l2_worst: float
-    worst_pair: int  # the first with the largest L1 error; `mdp.pair_name` says its name
+    worst_pair: int  # the first with the largest L1 error; `mdp.pair_name` gives its name
     num_unvisited: int  # pairs that were never tried
 
 
@@ -189,7 +183,7 @@ def model_error(truth: MDP, transitions: Any, *, smoothing: float = 0.0) -> Mode
     """Returns how far the estimate from `transitions` is from `truth`.
 
     `transitions` holds whole numbers `[n, S]`, sparse or dense: how often each state followed each pair.
-    Successors that `truth` calls impossible are not refused; they are errors like others.
+    Successors that are impossible in `truth` are not refused; they count as errors like others.
 
     >>> from rhocover.mdp import MDP
     >>> truth = MDP([[[0.5, 0.5]], [[1.0, 0.0]]])
@@ -214,7 +208,7 @@ def row_errors(
     stored = np.diff(difference.indptr)
     pair = np.repeat(np.arange(truth.num_pairs), stored)
     error = np.abs(difference.data + base[pair])
-    elsewhere = truth.num_states - stored  # a stored zero and one that is not stored count alike
+    elsewhere = truth.num_states - stored  # a stored zero counts like one that is not stored
     l1 = np.bincount(pair, error, truth.num_pairs) + elsewhere * base
     l2 = np.bincount(pair, error**2, truth.num_pairs) + elsewhere * base**2
     return l1, l2
@@ -242,7 +236,7 @@ def checked_smoothing(smoothing: Any) -> float:
 
 
 def read_counts(mdp: MDP, transitions: Any) -> Matrix:
-    """Returns counts as sparse float64 `[n, S]`, each entry once; what does not count is refused."""
+    """Returns counts as sparse float64 `[n, S]`, without duplicates; refuses what are not counts."""
     check_mdp(mdp, "truth")
     if not sp.issparse(transitions):
         transitions = checks.any_array(transitions, "transitions")
@@ -252,7 +246,7 @@ def read_counts(mdp: MDP, transitions: Any) -> Matrix:
             "transitions",
             "must hold whole numbers",
             f"dtype {transitions.dtype}",
-            remedy="Counts in another type: transitions.astype(np.int64).",
+            remedy="Convert counts of another type with transitions.astype(np.int64).",
         )
     counts = sp.csr_array(transitions)
     if counts.nnz and counts.data.min() < 0:

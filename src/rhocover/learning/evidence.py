@@ -1,7 +1,37 @@
-"""Evidence: what was never reached, and how long at least it would take, whatever is done.
+"""Pairs never visited and states never met: the fastest way to them, and how far away they must be.
 
-A state that was not met in n steps may be out of reach, or far, or simply not tried. The counts can tell:
-rows of the transitions that they do not refute form a confidence set C (`confidence`), which holds the true
+`find_discovery_target` computes, from the transition counts, the policy that reaches something new in the
+fewest expected steps. `find_evidence` lists what was never reached, with a lower bound on the expected steps
+to it that holds for every behaviour with probability 1 - delta.
+
+**Discovery targets.** Coverage cannot be optimised over what was never seen, so pairs never visited and
+states never met must be reached on purpose. Pair i was visited N_i times and led N(s'|i) times to s'. We
+assume that it leads to something new with probability
+
+    p_i = 1 if pair i is wanted (by default: was never visited),    else p_i = k / (N_i + k),
+
+and otherwise to its observed successors with probabilities N(s'|i)/N_i. The policy with the fewest expected
+steps to something new solves a stochastic shortest path problem (`shortest_paths`).
+
+**Why visited pairs stay uncertain.** If RiverSwim's `right` was tried once and did not move, the estimate
+says that it never does. With p_i = 0 everything behind it would never be reached. With p_i = k/(N_i + k)
+another try costs N_i/k + 1 expected steps, and is made when every alternative costs more. Each failure raises
+this cost, so no state is ruled out and none is pursued forever. The same holds when all states are met but
+pairs are still wanted. k/(N + k) is the probability of a new successor under a Dirichlet process of
+concentration k (Blackwell and MacQueen 1973). With `prior=0` the estimate is taken as exact.
+
+**The size of k.** We measured the steps until every pair was visited, compared with going to the nearest
+unvisited pair with the true model. Small k wins: an untried pair is certainly new, so untried pairs should
+come before doubts about visited ones. Between 0.01 and 0.1 the differences are within the noise; 0.5 costs a
+third more steps on RiverSwim(20) and DeepSea(10), and 2 costs three times as many.
+
+**When to compute a new target.** When something new was seen, and when the visits of some pair have doubled
+since the last computation (`is_due`). The policy to a target is fixed and p_i is not updated while it is
+followed, so without the second rule it could go round in circles forever. Computing a new target after
+every step gains nothing measurable.
+
+**Evidence.** A state that was not met in n steps may be unreachable, or far away, or simply not tried. The
+transition rows that the counts do not refute form a confidence set C (`confidence`), which contains the true
 rows with probability 1 - delta. Let U be the states never met and h(s) the fewest expected steps from s to
 U, over all behaviours, under the true rows: h = 0 on U, and h(s) = min_i 1 + P_i h over the pairs i of s.
 Nothing is known of the rows of U, so U is one goal: a bound for reaching any of them is a bound for each.
@@ -10,48 +40,20 @@ Nothing is known of the rows of U, so U is one goal: a bound for reaching any of
 
     b = max over met states s of  V(s) - min_{i of s} min_{P in C_i} P V.
 
-Then V <= b h whenever C holds the true rows. Proof: V(s) <= b + P_i V for each pair i of s. Let tau be the
-time at which some behaviour reaches U; by induction on k, V(s_0) <= b E[min(k, tau)] + E V(s_min(k, tau)).
-If E tau is finite the last term tends to E V(s_tau) = 0, V being bounded; if not, there is nothing to prove.
-So V(s)/b is a bound for every V, and there is no iteration that must have converged: one may stop at any
+Then V <= b h whenever C contains the true rows. Proof: V(s) <= b + P_i V for each pair i of s. Let tau be
+the time at which some behaviour reaches U; by induction on k, V(s_0) <= b E[min(k, tau)] +
+E V(s_min(k, tau)). If E tau is finite the last term tends to E V(s_tau) = 0, because V is bounded; if not,
+there is nothing to prove. So V(s)/b is a bound for every V, and the iteration that finds V may stop at any
 time. (The textbook choice V_0 = 0, V_{k+1}(s) = min_i 1 + min_{P in C_i} P V_k is a bound too: V_k <= h
-gives V_{k+1} <= min_i 1 + P_i h = h. It rises by at most 1 a sweep, and bounds of interest are thousands of
-steps.)
+gives V_{k+1} <= min_i 1 + P_i h = h. But it rises by at most 1 per sweep, and bounds of interest are
+thousands of steps.)
 
-**A good V.** Policy iteration on rows: take for each pair the row of C that is best for reaching U by the
-last V, solve the shortest path that these rows make (`shortest_paths`), again with its steps as V. A pair
-never visited may lead anywhere: from a state that has one, the bound is 1.
+**A good V.** Policy iteration on rows: for each pair take the row of C that is best for reaching U under the
+last V, solve the shortest path problem with these rows (`shortest_paths`), and repeat with its steps as V. A
+pair never visited may lead anywhere: from a state that has one, the bound is 1.
 
-The bound is over the expected number of steps. It says nothing of states that were met once and are far.
-
-Journeys: the fastest way to something new, by what was seen so far.
-
-Before coverage can be steered, pairs never visited and states never met must be reached on purpose. Pair
-i was visited N_i times and led N(s'|i) times to s'. It is taken to lead to something new with probability
-
-    p_i = 1 if pair i is wanted (by default: was never visited),    else p_i = k / (N_i + k),
-
-and otherwise to its successors as they were seen, N(s'|i)/N_i. The policy that needs the fewest expected
-steps to something new solves a stochastic shortest path (`shortest_paths`).
-
-**Why doubt a pair that was visited.** One visit of RiverSwim's `right` that stayed says that it always
-stays. With p_i = 0 everything behind it would be shut off for ever. With p_i = k/(N_i + k) trying again
-always has a price, N_i/k + 1 steps, and is worth it when all else costs more; each disappointment makes
-it dearer, so no state is shut off and none is insisted on for ever. This holds also when all states are
-met but pairs are still wanted. k/(N + k) is the chance of a new successor under a Dirichlet process of
-concentration k (Blackwell and MacQueen 1973). `prior=0` trusts the estimate.
-
-**The size of k.** Measured until every pair was visited, against going to the nearest unvisited pair with
-the true model: small k wins, because what was never tried is new for sure and should be exhausted before
-what was tried is doubted. Between 0.01 and 0.1 the differences are within the noise; 0.5 costs a third
-more steps on RiverSwim(20) and DeepSea(10), and 2 costs three times as many.
-
-**When to look again.** When something new was seen, and when the visits of some pair have doubled since
-the last look (`is_due`): a journey is a fixed policy and doubts do not grow while it is followed, so
-without the second rule it can go round in circles for ever. Looking after every step gains nothing
-measurable.
-
-Knows nothing of coverage, of weights, or of how sure the estimate is (see `evidence`).
+The bound is on the expected number of steps to states never met; it does not cover states that were met
+once and are far away. Coverage and weights are not used here.
 """
 
 from __future__ import annotations
@@ -69,17 +71,18 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.learning.confidence import ConfidenceSet
 from rhocover.learning.shortest_paths import shortest_paths
 
-# Journeys: the fastest way to something new, by what was seen so far.
+# Discovery targets.
 
-PRIOR = 0.1  # k: how many visits the doubt about a pair is worth
+PRIOR = 0.1  # k: the weight of the prior, in visits
 
 
 @dataclass(frozen=True, eq=False)
 class DiscoveryTarget:
-    """A way to something new: `policy` `[n]` takes one action a state; `expected_steps` `[S]`.
+    """A policy `[n]` to something new, with one action per state, and its `expected_steps` `[S]`.
 
-    Where something new may be reached but not for sure, the steps are infinite and the policy heads for it;
-    where it cannot be reached, the policy is uniform. A state without pairs was never met: it is new itself.
+    Where something new can be reached, but not with probability 1, the steps are infinite and the policy goes
+    towards it; where it cannot be reached, the policy is uniform. A state without pairs was never met: it is
+    itself new.
     """
 
     policy: FloatArray
@@ -95,12 +98,12 @@ def find_discovery_target(
     prior: float = PRIOR,
     warm: DiscoveryTarget | None = None,
 ) -> DiscoveryTarget:
-    """Returns the policy that is expected to reach something new soonest.
+    """Returns the policy that reaches something new in the fewest expected steps.
 
     `counts` `[n, S]` says how often s' followed pair i; `pair_state` `[n]` is sorted. `wanted` `[n]` marks
     pairs to visit; `new_states` says whether there may be states that were never met. With neither there is
-    nothing to reach: infinite steps, and the uniform policy. `warm`, a journey over the first pairs of these,
-    saves time.
+    nothing to reach: the steps are infinite and the policy is uniform. `warm`, an earlier target over the
+    first of these pairs, saves time.
     """
     counts, pair_state = read_counts(counts, pair_state)
     visits = row_sums(counts)
@@ -117,9 +120,9 @@ def find_discovery_target(
 
 
 def is_due(visits: IntArray, visits_then: IntArray) -> bool:
-    """Returns whether some pair's visits `[n]` have doubled since the journey was found.
+    """Returns whether some pair's visits `[n]` have doubled since the target was computed.
 
-    A pair visited for the first time has doubled. `visits_then` may lack the pairs of states met since then.
+    A first visit counts as doubling. `visits_then` may lack the pairs of states met since then.
     """
     known = visits_then.size
     doubled = (visits[:known] > visits_then) & (visits[:known] >= 2 * visits_then)
@@ -127,11 +130,11 @@ def is_due(visits: IntArray, visits_then: IntArray) -> bool:
 
 
 def read_counts(counts: Any, pair_state: Any) -> tuple[Matrix, IntArray]:
-    """Returns the counts as a csr_array and the pairs' states; refuses what does not fit together."""
+    """Returns the counts as a csr_array and the pairs' states; refuses arrays that do not match."""
     if not (sp.issparse(counts) and counts.format == "csr" and counts.dtype.kind in "iu"):
         raise InvalidArgumentError.of(
             "counts",
-            "must be a SciPy csr_array of whole numbers, one row a pair and one column a state",
+            "must be a SciPy csr_array of whole numbers, one row per pair and one column per state",
             remedy="Convert it with scipy.sparse.csr_array(counts, dtype=numpy.int64).",
         )
     pair_state = checks.any_array(pair_state, "pair_state")
@@ -171,14 +174,14 @@ def _read_prior(prior: Any) -> float:
 
 
 def _arrival(visits: IntArray, wanted: BoolArray, prior: float) -> FloatArray:
-    """Returns the probability of something new for each pair; nothing is known of an unvisited one."""
+    """Returns p `[n]`; an unvisited pair that is not wanted has 1, or 0 if the prior is 0."""
     doubt = np.ones(visits.size) if prior else np.zeros(visits.size)
     np.divide(prior, visits + prior, out=doubt, where=visits > 0)
     return np.where(wanted, 1.0, doubt)
 
 
 def _choice(warm: DiscoveryTarget, first: IntArray) -> IntArray:
-    """Returns the pair that the warm journey takes in each state, -1 where it takes none for sure."""
+    """Returns the pair that the warm policy takes in each state, -1 where it is not deterministic."""
     choice = np.full(first.size - 1, -1, np.int64)
     taken = np.flatnonzero(warm.policy[: first[-1]] == 1.0)
     choice[np.searchsorted(first, taken, side="right") - 1] = taken
@@ -186,7 +189,7 @@ def _choice(warm: DiscoveryTarget, first: IntArray) -> IntArray:
 
 
 def _policy(choice: IntArray, pair_state: IntArray, first: IntArray) -> FloatArray:
-    """Returns 0/1 for each pair by the choices, uniform where there is none."""
+    """Returns the policy `[n]` of the choices; uniform in states without a choice."""
     policy = 1.0 / np.diff(first)[pair_state]
     chosen = choice[pair_state]
     decided = chosen >= 0
@@ -194,10 +197,10 @@ def _policy(choice: IntArray, pair_state: IntArray, first: IntArray) -> FloatArr
     return policy
 
 
-# Evidence: what was never reached, and how long at least it would take, whatever is done.
+# Evidence.
 
-ROUNDS = 30  # of choosing rows; fewer than ten are needed, as for policy iteration
-ENOUGH = 0.01  # relative: a bound this close to the best that C allows is as good
+ROUNDS = 30  # of policy iteration on rows; it needs fewer than ten
+ENOUGH = 0.01  # relative: a bound this close to the best that C allows is good enough
 
 
 @dataclass(frozen=True)
@@ -206,27 +209,27 @@ class Evidence:
 
     unmet: tuple[int, ...]  # states never met
     unvisited: tuple[int, ...]  # pairs of met states never visited
-    least_steps: float  # no behaviour reaches an unmet state in fewer expected steps from where it stands
+    least_steps: float  # no behaviour reaches an unmet state in fewer expected steps from the last state
     delta: float
     num_states: int
     num_steps: int
-    least_trials: int | None = None  # of a pair, where it is not known which states there are; else None
-    unmet_names: tuple[str, ...] = ()  # what they are called, where they have names
+    least_trials: int | None = None  # of a pair, if the set of states is not known; else None
+    unmet_names: tuple[str, ...] = ()  # if they have names
     unvisited_names: tuple[str, ...] = ()
-    noun: str = "states"  # what states are called
-    num_possible: int | None = None  # how many there can be, where that is known and not which there are
+    noun: str = "states"  # plural noun for states in messages, such as "bins"
+    num_possible: int | None = None  # the most states there can be, if only that is known
 
     def __str__(self) -> str:
         states = self._states() if self.least_trials is None else self._open()
         return " ".join([states, *self._pairs()])
 
     def _open(self) -> str:
-        """Returns what was met and how often it was tried, where nobody knows what else there is."""
+        """Returns how many states were met and how often they were tried, when other states may exist."""
         tried = f", and each pair of them was tried {_times(self.least_trials)}" if self.least_trials else ""
         return f"{self._met()} met in {self.num_steps:,} steps{tried}.{self._others()}"
 
     def _met(self) -> str:
-        """Returns how many states were met, and of how many where that is known: `25 of 30 bins were`."""
+        """Returns how many states were met, and of how many if that is known: `25 of 30 bins were`."""
         were = "was" if self.num_states == 1 else "were"
         if self.num_possible is None:
             return f"{self.num_states:,} {self.noun if self.num_states != 1 else 'state'} {were}"
@@ -234,10 +237,14 @@ class Evidence:
         return f"{self.num_states:,} of {most}{self.num_possible:,} {self.noun} {were}"
 
     def _others(self) -> str:
-        """Returns what is not known of states that were not met."""
+        """Returns a sentence about the states that were not met."""
         if self.num_possible is None:
-            return f" Whether there are other {self.noun} is not known."
-        return "" if self.num_states == self.num_possible else " Whether the others can be met is not known."
+            return f" It is not known whether there are other {self.noun}."
+        return (
+            ""
+            if self.num_states == self.num_possible
+            else " It is not known whether the others can be reached."
+        )
 
     def _states(self) -> str:
         if not self.unmet:
@@ -249,12 +256,12 @@ class Evidence:
         )
 
     def _bound(self) -> str:
-        """Returns the bound in words, rounded down so that it stays one."""
+        """Returns the bound as text, rounded down so that it stays a bound."""
         them = "it" if len(self.unmet) == 1 else "one of them"
         if self.least_steps < 2:
-            return f", and that proves nothing: {them} may be a step away."
+            return f", which proves nothing: {them} may be one step away."
         return (
-            f": with probability {1 - self.delta:g} nothing reaches {them} in fewer than "
+            f": with probability {1 - self.delta:g} no policy reaches {them} in fewer than "
             f"{math.floor(self.least_steps):,} steps on average."
         )
 
@@ -271,14 +278,17 @@ def _times(number: int | None) -> str:
 
 
 def find_evidence(confidence: ConfidenceSet, pair_state: Any, state: int) -> Evidence:
-    """Returns what was not reached, seen from `state`, where the trajectory stands.
+    """Returns what was not reached, with a bound on the expected steps from the current `state`.
 
-    The columns of `confidence.counts` are all states there are; a state is met if it was stood on: led to,
-    left by some pair, or `state`. `pair_state` `[n]` may include pairs of states that were not met.
+    The columns of `confidence.counts` are all states that exist. A state is met if a transition led to it, if
+    one of its pairs was visited, or if it is `state`. `pair_state` `[n]` may include pairs of unmet states.
     """
     if not isinstance(confidence, ConfidenceSet):
         raise InvalidArgumentError.of(
-            "confidence", "must be a ConfidenceSet", f"{type(confidence).__name__}: see make_confidence"
+            "confidence",
+            "must be a ConfidenceSet",
+            type(confidence).__name__,
+            remedy="Make one with make_confidence(counts, delta).",
         )
     counts, pair_state = read_counts(confidence.counts, pair_state)
     state = _read_state(state, counts.shape[1])
@@ -300,7 +310,7 @@ def least_steps(confidence: ConfidenceSet, pair_state: IntArray, met: BoolArray)
 
     Infinite where every state was met.
     """
-    best = np.where(met, 1.0, 0.0)  # a step is needed at least
+    best = np.where(met, 1.0, 0.0)  # at least one step is needed
     if met.all():
         return np.full(met.size, math.inf)
     values = best
@@ -316,7 +326,7 @@ def least_steps(confidence: ConfidenceSet, pair_state: IntArray, met: BoolArray)
 def _steps_of_best_rows(
     confidence: ConfidenceSet, pair_state: IntArray, met: BoolArray, values: FloatArray
 ) -> FloatArray:
-    """Returns the steps `[S]` by the rows of the set that are best for these values; 0 where not met."""
+    """Returns the steps `[S]` under the rows of the set that are best for these values; 0 where not met."""
     own = met[pair_state]
     rows = confidence.highest_rows(-values)[own]
     arrival = rows @ (~met).astype(float)
@@ -329,7 +339,7 @@ def _steps_of_best_rows(
 def _largest_slope(
     confidence: ConfidenceSet, pair_state: IntArray, met: BoolArray, values: FloatArray
 ) -> float:
-    """Returns b, rounded up: what is subtracted is as large as V, so its rounding counts."""
+    """Returns b, rounded up, because the difference has the rounding errors of numbers as large as V."""
     own = met[pair_state]
     slope = (values[pair_state] - confidence.lowest(values))[own]
     return float(slope.max()) + 1e-12 * float(values.max())

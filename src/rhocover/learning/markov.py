@@ -1,29 +1,30 @@
-"""Whether states are Markov: where a step leads must not depend on what came before state and action.
+"""A test of whether states are Markov: the next state may depend on state and action only, not on the past.
 
-In a Markov decision process it does not: given the pair i = (s, a) the next state y is a draw from one row
-P_i, whatever came before. Bins and other codes of observations need not be like that: a bin that takes
-several steps to cross is left sooner by someone who entered it long ago. Then plans, the best and
-certificates are about a chain that is not the environment's.
+In a Markov decision process the next state y, given the pair i = (s, a), is a draw from one row P_i, whatever
+came before. Bins and other codes of observations need not have this property: if a bin takes several steps to
+cross, it is left sooner when it was entered longer ago. Plans, best values and certificates are then about a
+chain that is not the environment's.
 
-What came before is told by x: the state that s was entered from, and how long ago, in powers of two.
+The past is summarised by x: the state from which s was entered, and how long ago, in powers of two.
 
-**The test** is a bet against the rows (an e-value), so it holds for any behaviour, however it chose its
-actions, and for any number of visits; a table of chi-square does not. The first B = `BURN_IN` visits of a
-pair say which next states it has; all others are one outcome more. From then on predict y by
+**The test** is a bet against the rows (an e-value), so it is valid for any behaviour, however it chose its
+actions, and for any number of visits; a chi-square table is not. The first B = `BURN_IN` visits of a pair
+define its possible next states; all others are one additional outcome. After that, y is predicted by
 
     q(y | i, x) = (N_x(y) + c b(y)) / (N_x + c),      b(y) = (n(y) + 1/2) / (B + K/2),
 
-N_x counts of the visits since then with this x, n those of the burn-in, K outcomes. For the true rows the
-product of q(y)/P_i(y) is a martingale of mean 1 whatever chooses i and x, so for each pair
+where N_x counts the visits since then with this x, n those of the burn-in, and K is the number of outcomes.
+For the true rows the product of q(y)/P_i(y) is a martingale of mean 1 however i and x are chosen, so for each
+pair
 
     E_i = prod q(y | i, x) / max_P prod P(y)        has mean at most 1,
 
 and so has  E = (1/2) prod_i (1 + E_i)/2 + (1/2) sum_k E_(k) / (k (k+1)),  (k) the k-th pair that was met: the
-product finds many small memories, the sum one large one. By Markov's inequality E >= 1/p with probability p
-at most. What it finds is real; that it finds nothing is no proof that there is nothing.
+product detects many small effects, the sum one large effect. By Markov's inequality E >= 1/p with probability
+at most p. A detected dependence is real; detecting nothing does not prove that there is none.
 
-**The size** is the information about the next state that x adds, in nats a step: the plug-in estimate of
-I(y; x | i), less its bias (half a nat for each degree of freedom, over the steps), with its standard error.
+**The size** is the information that x adds about the next state, in nats per step: the plug-in estimate of
+I(y; x | i) minus its bias (half a nat for each degree of freedom, over the steps), with its standard error.
 """
 
 from __future__ import annotations
@@ -41,47 +42,47 @@ from rhocover.coverage import log_sum_exp
 from rhocover.documents import plain
 from rhocover.errors import InvalidArgumentError
 
-BURN_IN = 8  # visits of a pair that say which outcomes it has; more see rarer ones, and leave fewer to bet on
-CAUTION = 4.0  # c: visits that the burn-in counts for; 1 and 8 find less in 3,000 steps of MountainCar
-FALSE_ALARM = 1e-3  # probability, at most, that states that remember nothing are said to remember
-SMALLEST = 1e-99  # p-values below say nothing more
+BURN_IN = 8  # visits that define a pair's outcomes; more find rarer ones, but leave fewer to bet on
+CAUTION = 4.0  # c: weight of the burn-in, in visits; 1 and 8 detect less in 3,000 steps of MountainCar
+FALSE_ALARM = 1e-3  # the largest probability with which Markov states are called not Markov
+SMALLEST = 1e-99  # smaller p-values are reported as this
 
 
 @dataclass(frozen=True)
 class MarkovTest:
-    """How much what came before says about the next state, and how surely it says anything.
+    """How much the past says about the next state, and how certain it is that it says anything.
 
-    `p_value` bounds the probability of a test as clear as this if the states are Markov. `information` is an
-    estimate in nats a step with its standard error; nan where no pair was visited often enough.
+    `p_value` bounds the probability of a result this extreme if the states are Markov. `information` is an
+    estimate in nats per step with its standard error; nan if no pair was visited often enough.
     """
 
     p_value: float
     information: float
     standard_error: float
-    num_steps: int  # steps that were looked at
+    num_steps: int  # in all
     num_tested: int  # of them after the burn-in of their pair
 
     @property
     def is_found(self) -> bool:
-        """Whether the states remember, said wrongly with probability `FALSE_ALARM` at most."""
+        """Whether the states are not Markov; wrong with probability at most `FALSE_ALARM`."""
         return self.p_value <= FALSE_ALARM
 
     def __str__(self) -> str:
         if self.num_tested == 0:
-            return f"Whether states are Markov was not tested: no pair has more than {BURN_IN} visits."
+            return f"It was not tested whether states are Markov: no pair has more than {BURN_IN} visits."
         if not self.is_found:
             return (
                 f"In {self.num_steps:,} steps there is no sign that states are not Markov "
-                f"(p = {self.p_value:.2g}), which is no proof that they are."
+                f"(p = {self.p_value:.2g}). This does not prove that they are."
             )
         p = f"p < {SMALLEST:g}" if self.p_value <= SMALLEST else f"p <= {self.p_value:.1e}"
         return (
-            "The states are not Markov: where a step leads depends on what came before, not on state and "
-            f"action alone ({p}; {self.information:.2g} ± {self.standard_error:.1g} nats a step)."
+            "The states are not Markov: the next state depends on what came before, not only on state and "
+            f"action ({p}; {self.information:.2g} ± {self.standard_error:.1g} nats per step)."
         )
 
     def document(self) -> dict[str, Any]:
-        """Returns it ready for JSON, None for nan."""
+        """Returns the result as a JSON document, with None for nan."""
         return plain({
             "is_refuted": self.is_found, "p_value": self.p_value, "false_alarm": FALSE_ALARM,
             "information": self.information, "standard_error": self.standard_error,
@@ -90,10 +91,10 @@ class MarkovTest:
 
 
 def markov_test(states: Any, actions: Any, nexts: Any, began: Any, copies: Any = None) -> MarkovTest:
-    """Returns the test of steps in the order in which they were taken, one entry a step in each.
+    """Returns the test of steps in the order in which they were taken; each array has one entry per step.
 
-    States and actions are whole numbers; `nexts` has a number of its own, such as -1, where the episode
-    ended. `began` is true at the first step of each episode; `copies` says which of several environments that
+    States and actions are whole numbers; where the episode ended, `nexts` has a number that is no state, such
+    as -1. `began` is true at the first step of each episode; `copies` says which of several environments that
     take turns made the step.
 
     >>> import numpy as np
@@ -107,7 +108,7 @@ def markov_test(states: Any, actions: Any, nexts: Any, began: Any, copies: Any =
     lengths = {name: column.size for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidArgumentError(
-            f"there must be one entry a step in each column, got {lengths}.", argument="states"
+            f"all columns must have one entry per step, got {lengths}.", argument="states"
         )
     states, actions, nexts, began, copies = columns.values()
     order, history = np.argsort(copies, kind="stable"), np.empty(states.size, np.int64)
@@ -124,7 +125,7 @@ def _tested(pairs: IntArray, history: IntArray, nexts: IntArray) -> MarkovTest:
 
 
 def _histories(states: IntArray, began: BoolArray, copies: IntArray) -> IntArray:
-    """Returns what came before each step, as numbers: where its state was entered from, how long ago."""
+    """Returns the past of each step as a number: where its state was entered from, and how long ago."""
     began = began | (np.diff(copies, prepend=-1) != 0)
     entry = np.flatnonzero(began | (np.diff(states, prepend=-1) != 0))
     source = np.where(began[entry], -1, _by_appearance(states)[entry - 1])
@@ -136,7 +137,7 @@ def _histories(states: IntArray, began: BoolArray, copies: IntArray) -> IntArray
 def _column(values: Any, name: str) -> IntArray:
     array = checks.any_array(values, name)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
-        raise InvalidArgumentError.of(name, "must hold whole numbers, one a step", f"{array.dtype}")
+        raise InvalidArgumentError.of(name, "must hold whole numbers, one per step", f"{array.dtype}")
     return array.astype(np.int64)
 
 
@@ -205,7 +206,7 @@ def _combined(bets: FloatArray) -> float:
         return 0.0
     product = float(np.logaddexp(0.0, bets).sum() - bets.size * math.log(2))
     k = np.arange(1.0, bets.size + 1)
-    rest = -math.log(bets.size + 1)  # of the pairs that were not met: their bets are 1
+    rest = -math.log(bets.size + 1)  # for pairs that were not met: their E_i is 1
     one = log_sum_exp(np.append(bets - np.log(k * (k + 1)), rest))
     return float(np.logaddexp(product, one)) - math.log(2)
 
@@ -235,5 +236,5 @@ def _joined(a: IntArray, b: IntArray) -> IntArray:
 
 
 def _counted(codes: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Returns the different codes, where each is first, each entry's number, and how often they are."""
+    """Returns the distinct codes, the first place of each, each entry's number, and their counts."""
     return np.unique(codes, return_index=True, return_inverse=True, return_counts=True)

@@ -1,31 +1,32 @@
 """A lower bound on the best divergence D* that holds with probability 1 - delta, without knowing the model.
 
-Let C_i be sets that hold the true rows P_i, all at once with probability 1 - delta (`confidence`). For any
-potential h, of whatever origin, the robust lift
+Let C_i be sets that contain the true rows P_i, all at once with probability 1 - delta (`confidence`). For any
+potential h, however it was found, the robust lift
 
     l_i = h(s_i) - max_{p in C_i} p.h  <=  h(s_i) - P_i.h = (A'h)_i                                      (1)
 
-is below the true one. Occupancies d of the true model are non-negative and have <A'h, d> = 0, so <l, d> <= 0,
-and for every scale c >= 0 the prices y = 1 + c l have <y, d> <= 1. If y >= 0, also on pairs of no weight, the
-dual bound of a plan holds (`planning.program`: Hölder's inequality; Gibbs' at rho = 0, y of any sign):
+is at most the true one. Occupancies d of the true model are non-negative and have <A'h, d> = 0, so <l,
+d> <= 0, and for every scale c >= 0 the prices y = 1 + c l have <y, d> <= 1. If y >= 0, also on pairs without
+weight, the dual bound of a plan holds (`planning.program`: Hölder's inequality; Gibbs' at rho = 0, y of any
+sign):
 
     D* >= rho/(rho-1) log sum mubar y^((rho-1)/rho),    rho = 0: D* >= -log sum mubar exp(-c l).         (2)
 
-c < 0 would turn (1) around and is not allowed. (2) is concave in c, as a logarithm of a concave power mean of
-affine functions (at rho = 0 as minus a log-sum-exp), so a golden section finds the best c. c = 0 proves
+c < 0 would reverse (1) and is not allowed. (2) is concave in c, as a logarithm of a concave power mean of
+affine functions (at rho = 0 as minus a log-sum-exp), so golden-section search finds the best c. c = 0 proves
 D* >= 0.
 
 The best bound over all h is the optimum of the optimistic program: the smallest divergence of any (d, P) with
-P_i in C_i and d an occupancy of P; convex in q(s,a,s') = d P. It is approached from both sides in turn. Rows
-that attain (1) for the current h make a model whose plan is the next candidate, from above, and whose
-potential is the next h, from below. Where optima are not unique the two would swing: so P moves only part of
-the way once full steps no longer lower the optimum (C_i is convex, P stays inside), and h is the best on the
-way from the best so far (the bound is concave in h).
+P_i in C_i and d an occupancy of P; convex in q(s,a,s') = d P. It is approached from both sides in turn. The
+rows that attain (1) for the current h form a model; the divergence of its plan bounds the optimum from above,
+and its potential is the next h, which bounds it from below. Where optima are not unique the two would
+oscillate. Therefore P moves only part of the way once full steps no longer lower the optimum (C_i is convex,
+so P stays inside), and h is the best point on the segment from the best h so far (the bound is concave in h).
 
 C_i is one of the two sets of `confidence`, the one that is smaller for the first h, so that it is convex.
 
-What it does not know: C is a product over rows, while the errors of rows are independent and partly cancel,
-so the bound is wide: its distance from D* falls like sqrt(log t / t) with a factor that adds up over rows.
+The bound is wide, because C is a product over rows, while the errors of rows are independent and partly
+cancel: its distance from D* falls like sqrt(log t / t) with a factor that adds up over rows.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ from rhocover.planning.program import EPSILON, Multipliers, Program, dual_bound
 
 AGREEMENT, SMALLEST = 1e-3, 1e-6  # of the two sides, relative and absolute: far below the bound's own width
 PLAN_TOLERANCE = 1e-7
-CENTRE_SHARE = 1e-4  # of each row stays near the estimate, so that the model stays communicating
+CENTRE_SHARE = 1e-4  # of each row is taken from the estimate, so that the model stays communicating
 LARGEST_SMOOTHING = 0.01
-PRECISION, WAY_PRECISION = 1e-5, 0.05  # of searches; a maximum is flat, so its value is off by the square
+PRECISION, WAY_PRECISION = 1e-5, 0.05  # of searches; near a maximum the error of the value is the square
 GOLDEN = (np.sqrt(5) - 1) / 2
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What counts prove about the best coverage of the model behind them.
+    """What counts prove about the best coverage of the model that produced them.
 
-    Visits d_hat are then certified: `coverage.divergence(d_hat) - lower_bound` is at least their gap.
+    This certifies visits d_hat: `coverage.divergence(d_hat) - lower_bound` is at least their gap.
     """
 
     lower_bound: float  # D* of the true model is at least this, with probability >= 1 - delta
@@ -79,8 +80,8 @@ def certify(
     """Returns a lower bound on D* of the true model that fails with probability at most delta.
 
     `model` is the estimate (communicating), row i of `counts` `[n, S]` belongs to its pair i. `potential` is
-    where to start, for example that of a plan at hand; by default one is made on the estimate.
-    The bound holds at all times at once: the caller may look as often as they like and stop on it.
+    where to start, for example the potential of an existing plan; by default one is planned on the estimate.
+    The bound holds at all times at once: it may be computed as often as you like, and used to stop a run.
     """
     if not isinstance(model, MDP) or not isinstance(coverage, Coverage):
         raise InvalidArgumentError.of(
@@ -102,7 +103,7 @@ def certify(
 
 def robust_lift(model: MDP, known: ConfidenceSet, h: FloatArray) -> FloatArray:
     """Returns l_i = h(s_i) - max p.h over the rows of the set, rounded down, `[n]`."""
-    h = h - h.max()  # a constant changes nothing but the rounding
+    h = h - h.max()  # a constant changes only the rounding
     error = EPSILON * (model.num_states + 8) * float(np.abs(h).max())
     return h[model.pair_state] - known.highest(h) - error
 
@@ -128,7 +129,7 @@ def robust_bound(coverage: Coverage, lift: FloatArray) -> float:
 
 
 def _past_the_peak(bound: Callable[[float], float]) -> float:
-    """Returns a c at which a concave function has begun to fall; c beyond e^70 is nobody's."""
+    """Returns a c at which a concave function has begun to fall; gives up beyond 1e30."""
     c = 1.0
     while bound(2 * c) > bound(c) and c < 1e30:
         c *= 2
@@ -168,7 +169,7 @@ def _alternate(
     while rounds < max_rounds and not _agree(lower, reached):
         target = known.highest_rows(best_h if failures % 2 else h)
         target = (1 - CENTRE_SHARE) * target + CENTRE_SHARE * centre
-        step = 0.5 ** (failures // 2)  # each length is tried from both potentials
+        step = 0.5 ** (failures // 2)  # each step length is tried from both potentials
         rows = sp.csr_array((1 - step) * P + step * target)
         found = _plan(model, rows, coverage)
         lower, best_h = _raised(bound, lower, best_h, found.potential)
@@ -183,9 +184,9 @@ def _alternate(
 def _raised(
     bound: Callable[[FloatArray], float], lower: float, best_h: FloatArray, h: FloatArray
 ) -> tuple[float, FloatArray]:
-    """Returns the best bound on the way from one potential to another, and where it is.
+    """Returns the best bound on the segment from one potential to another, and its potential.
 
-    The bound is concave in h, so where plans swing between potentials the best lies between them.
+    The bound is concave in h, so where plans oscillate between potentials the best lies between them.
     """
     values = {0.0: lower}
 
@@ -213,7 +214,7 @@ def _centre(model: MDP, known: ConfidenceSet) -> Matrix:
 
     (1-x) p_hat + x p has KL(p_hat, .) <= -log(1-x), as a row and entry by entry, and every threshold of the
     set is at least log(n/delta)/N (no mixture is above the largest likelihood), so x may be
-    1 - (delta/n)^(1/N). Unvisited rows are the model's own.
+    1 - (delta/n)^(1/N). Unvisited rows are those of the model.
     """
     reach = np.log(known.visits.size / known.delta) / np.maximum(known.visits, 1)
     x = np.where(known.visits > 0, np.minimum(-np.expm1(-reach), LARGEST_SMOOTHING), 1.0)

@@ -1,77 +1,72 @@
-"""Reward-free planning: what a data set is worth to someone who is told the reward afterwards.
+"""Reward-free planning: how much reward is lost by planning on a data set, when the reward is given later.
 
-The data are collected first; only then a reward r in [0, 1]^n is named (Jin et al. 2020), planned for on the
-model estimated from the data, and the policy is played in the true model (`trials`). Which rewards?
-
-- Two kinds at random: uniform on [0, 1]^n, where most mistakes average out, and sparse ones, 1 at one to
-  three pairs and 0 elsewhere, where a few rows decide. They depend on the seed and the number of pairs
-  alone, so two data sets are judged by the same rewards.
-- The worst that search finds (`worst_reward`): a lower bound on the supremum over rewards.
-
-No reward loses more than `upper_bound` (`regret_bound`): proven, and often several times the worst found.
-
-Trials: plan for a reward on an estimated model, play the policy in the true one.
-
-The planner takes the estimate P_hat = (N + k/S)/(N_i + k), which is communicating because k > 0, and its
-best stationary policy pi_hat(r). Played in the true model it earns J(pi_hat, r) a step, and
+The data are collected first; only then a reward r in [0, 1]^n is given (Jin et al. 2020). A policy is planned
+for it on the model estimated from the data, and played in the true model. The planner uses the estimate
+P_hat = (N + k/S)/(N_i + k), which is communicating because k > 0, and its best stationary policy pi_hat(r).
+Played in the true model, this earns J(pi_hat, r) per step, and
 
     regret(r) = J*(r) - J(pi_hat(r), r),      J*(r) = max_d <r, d> over the true model's occupancies.
 
-**Several classes.** pi_hat is deterministic, and may fall apart in the true model into several recurrent
-classes. Then J is the average reward from the model's start distribution (uniform over states if the
-model has none): each class's own gain, times the probability of ending in it. J* needs no start, because
+The regret is computed for these rewards:
+
+- Two random kinds: uniform on [0, 1]^n, where most errors average out, and sparse ones, 1 at one to three
+  pairs and 0 elsewhere, where a few rows decide. They depend only on the seed and the number of pairs, so two
+  data sets are evaluated with the same rewards.
+- The worst that a search finds (`worst_reward`): a lower bound on the supremum over rewards.
+
+No reward loses more than `upper_bound` (`regret_bound`), which is proven, and often several times the worst
+found.
+
+**Several classes.** pi_hat is deterministic, and may have several recurrent classes in the true model. Then J
+is the average reward from the model's start distribution (uniform over states if the model has none): the sum
+over classes of their gain times the probability of ending in them. J* does not depend on the start, because
 the true model is required to be communicating.
 
-Full rows of the estimate are stored, n×S numbers: this is for models of up to some hundred states.
-
-A bound on the planning regret that holds for every reward in [0, 1]^n at once.
-
-Let pi_hat be best on the estimate for a reward r, with bias h and gain g there: r_i + P_hat_i h - h(s_i)
-<= g for every pair, with equality at the pairs of pi_hat. For occupancies d of the *true* model the sum
-of d_i (P_i h - h(s_i)) is 0, so <r, d> <= g + sum_i d_i (P_i - P_hat_i) h, with equality at the visits
-d_hat of pi_hat. Hence
+**Upper bound for every reward in [0, 1]^n.** Let pi_hat be best on the estimate for a reward r, with bias h
+and gain g there: r_i + P_hat_i h - h(s_i) <= g for every pair, with equality at the pairs of pi_hat. For
+occupancies d of the *true* model the sum of d_i (P_i h - h(s_i)) is 0, so <r, d> <= g +
+sum_i d_i (P_i - P_hat_i) h, with equality at the visits d_hat of pi_hat. Hence
 
     regret(r) <= sum_i d*_i (P_i - P_hat_i) h + sum_i d_hat_i (P_hat_i - P_i) h.
 
-Nor can h vary much. Going from s to s' by any policy of the estimate that needs T(s, s') steps on average
-costs at most g <= 1 a step, so h(s') - h(s) <= T(s, s'). With a and b the positive and the negative part
-of P_i - P_hat_i, and m = sum a = sum b = |P_i - P_hat_i|_1 / 2, pairing their states independently gives
+The range of h is also bounded. Going from s to s' by any policy of the estimate that needs T(s, s') steps on
+average costs at most g <= 1 per step, so h(s') - h(s) <= T(s, s'). With a and b the positive and the negative
+part of P_i - P_hat_i, and m = sum a = sum b = |P_i - P_hat_i|_1 / 2, pairing their states independently gives
 
     (P_i - P_hat_i) h <= sum_{s, s'} b(s) a(s') T(s, s') / m =: forth_i, and back_i with a and b exchanged,
 
 so that sup_r regret(r) <= max_d <forth, d> + max_d <back, d> over the true model's occupancies: two best
 responses, whose certified upper bounds are used. Both are at most m_i times the estimate's diameter D, so
-this is never worse than max_d <|P - P_hat|_1, d> D, what D as a bound on h gives (Jaksch et al. 2010).
+this is never worse than max_d <|P - P_hat|_1, d> D, which follows from D as a bound on h (Jaksch et al.
+2010).
 
-Any policy's T is valid; here it is the smallest, by policy iteration for each state: S times a few dense
-solves of S equations. The planner is taken to be exact; the library's is, to 1e-8 of the largest reward.
-The bound does not know which visits go together with which h, and is often many times the worst regret
-found.
+Any policy's T is valid; we use the smallest, by policy iteration for each state: S times a few dense solves
+of S equations. The planner is assumed to be exact; the library's is, to 1e-8 of the largest reward. The bound
+does not use which visits belong to which h, and is often many times the worst regret found.
 
-The worst reward that can be found: where planning on an estimate loses most.
-
-For a fixed policy pi_hat the rewards for which the estimate prefers it are a cone: those with some h and
-g such that
+**Search for the worst reward.** For a fixed policy pi_hat the rewards for which it is best on the estimate
+form a cone: those with some h and g such that
 
     r_i <= g + h(s_i) - sum_s' P_hat(s'|i) h(s'),     with equality at the pairs of pi_hat        (Bellman).
 
 On it, regret(r) = max_d <r, d - d_hat> with d_hat the true visits of pi_hat: a maximum of linear
-functions. So the search alternates, each step no worse than the one before:
+functions. The search alternates two steps, and the regret never decreases:
 
 - d <- the best visits for r in the true model;
-- r <- the reward in the cone and in [0, 1]^n with the largest <r, d - d_hat>: a linear program in (r, h,
-  g).
+- r <- the reward in the cone and in [0, 1]^n with the largest <r, d - d_hat>: a linear program in (r, h, g).
 
-It begins with the policies of the worst rewards known, against the best visits for those rewards and the
-visits of policies one action away, and goes on to policies that differ in one action from the worst one
-found so far. A convex function can have many local maxima, and few of all policies are tried: this is a
-lower bound on the supremum, and no more is claimed. On 32 random models of 3 states, where every pair of
-policies can be compared, it was the supremum itself in 30 and 95% and 97% of it in the other two.
+It starts from the policies of the worst known rewards, compared with the best visits for those rewards and
+with the visits of policies that differ in one action. It continues with policies that differ in one action
+from the worst one found so far. A convex function can have many local maxima, and only few policies are
+tried, so the result is only a lower bound on the supremum. On 32 random models of 3 states, where every pair
+of policies can be compared, it was the supremum itself in 30 cases, and 95% and 97% of it in the other two.
 
-The program ends on the cone's border, where the estimate is indifferent and may well choose another
-policy. The reward of 1 at the pairs of pi_hat and 0 elsewhere is inside the cone with a margin of 1 (h =
-0, g = 1): a step of `INSIDE` towards it breaks the tie. What is returned is then planned for and played
-like any reward.
+The program ends on the cone's boundary, where pi_hat ties with another policy, which may be chosen instead.
+The reward of 1 at the pairs of pi_hat and 0 elsewhere is inside the cone with a margin of 1 (h = 0, g = 1),
+so a step of `INSIDE` towards it breaks the tie. The returned reward is then planned for and played like any
+other.
+
+The estimate is stored with full rows, n×S numbers: this is for models of up to a few hundred states.
 """
 
 from __future__ import annotations
@@ -95,38 +90,38 @@ from rhocover.oracles import Oracle, make_oracle
 from rhocover.theory.certainty import long_run_frequencies
 from rhocover.transitions import check_fits_in_memory
 
-# Trials: plan for a reward on an estimated model, play the policy in the true one.
+# Trials: plan for a reward on the estimate, play the policy in the true model.
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One reward, planned for on the estimate and played in the truth."""
+    """One reward, planned for on the estimate and played in the true model."""
 
     reward: FloatArray  # [n]
     regret: float
     policy: FloatArray  # pi_hat, 0 or 1 per pair, [n]
-    played: FloatArray  # its long-run visits in the truth, [n]
+    played: FloatArray  # its long-run visits in the true model, [n]
     best: FloatArray  # the best long-run visits, [n]
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """The true model and an estimate of it, ready for rewards."""
+    """The true model and an estimate of it, with an oracle for each."""
 
     truth: Oracle
     estimate: Oracle
     start: FloatArray  # [S]
 
     def of(self, reward: FloatArray) -> Trial:
-        """Returns what planning for `reward` on the estimate loses in the truth."""
+        """Returns what planning for `reward` on the estimate loses in the true model."""
         policy = self.estimate.respond(reward).policy
         best = self.truth.respond(reward).occupancy
         played = self.visits(policy)
-        regret = max(0.0, float(reward @ (best - played)))  # the oracle's best may be 1e-8 below the best
+        regret = max(0.0, float(reward @ (best - played)))  # the oracle's value may be 1e-8 below the best
         return Trial(reward, regret, policy, played, best)
 
     def visits(self, policy: FloatArray) -> FloatArray:
-        """Returns the long-run share of each pair `[n]` when `policy` `[n]` is played in the truth."""
+        """Returns the long-run share of each pair `[n]` when `policy` `[n]` is played in the true model."""
         mdp = self.truth.members.mdp
         return long_run_frequencies(policy_chain(mdp, policy), self.start)[mdp.pair_state] * policy
 
@@ -147,8 +142,8 @@ def estimated_model(mdp: MDP, transitions: Any, smoothing: float) -> MDP:
         raise InvalidArgumentError.of(
             "smoothing",
             "must be positive",
-            "0: an estimate without it may fall apart",
-            remedy="Pass a small one.",
+            "0: without smoothing the estimate may not be communicating",
+            remedy="Pass a small value, such as 1e-6.",
         )
     check_fits_in_memory("the estimate", 12 * mdp.num_pairs * mdp.num_states)
     scale, base = shrinkage(counts, smoothing)
@@ -169,19 +164,18 @@ def _check_communicating(truth: MDP) -> None:
         f"largest end component are {left.size} pairs: {names}.",
         [(int(truth.pair_state[i]), int(truth.pair_action[i])) for i in left],
         argument="truth",
-        remedy="Judge one component: truth.subset(pairs), and the rows and columns of `transitions` that it "
-        "keeps.",
+        remedy="Use one component: truth.subset(pairs), with the matching rows and columns of `transitions`.",
     )
 
 
-# A bound on the planning regret that holds for every reward in [0, 1]^n at once.
+# The upper bound for every reward in [0, 1]^n.
 
-MOST_ITERATIONS = 100  # of policy iteration; under 10 are usual, and what it ends with is valid anyway
-BETTER = 1e-9  # of the steps; a smaller gain is no reason to change an action
+MOST_ITERATIONS = 100  # of policy iteration; under 10 are usual, and any policy gives a valid bound
+BETTER = 1e-9  # relative: an action is changed for a larger gain only
 
 
 def regret_bound(trials: Trials) -> float:
-    """Returns a number that the planning regret exceeds for no reward in [0, 1]^n; at most 1."""
+    """Returns an upper bound on the planning regret of every reward in [0, 1]^n; at most 1."""
     truth, estimate = trials.truth.members.mdp, trials.estimate.members.mdp
     steps = hitting_times(estimate)
     difference = truth.transitions.toarray() - estimate.transitions.toarray()
@@ -227,18 +221,18 @@ def _evaluated(chain: FloatArray, goal: int) -> FloatArray:
     return steps.astype(np.float64, copy=False)
 
 
-# The worst reward that can be found: where planning on an estimate loses most.
+# The search for the worst reward.
 
-INSIDE = 1e-6  # breaks ties, and costs that much of the regret; oracles tell margins of 1e-11 apart
-STARTS = 8  # policies that the search begins with
-RIVALS = 4  # policies with one other action that each of them is compared with
-NEIGHBOURS = 60  # policies with one other action that are tried afterwards
+INSIDE = 1e-6  # breaks ties, and costs this much of the regret; oracles distinguish margins of 1e-11
+STARTS = 8  # policies that the search starts from
+RIVALS = 4  # policies with one action changed that each of them is compared with
+NEIGHBOURS = 60  # policies with one action changed that are tried afterwards
 MOST_ROUNDS = 20  # within a cone; 2 to 5 are usual
-GAIN = 1e-6  # of regret; less is no progress
+GAIN = 1e-6  # of regret: the search in a cone ends when it gains less
 
 
 def worst_reward(trials: Trials, known: Sequence[Trial]) -> Trial:
-    """Returns the trial with the largest regret that was found, `known` ones among them."""
+    """Returns the trial with the largest regret among those found and the `known` ones."""
     ranked = sorted(known, key=lambda trial: -trial.regret)
     worst, tried = ranked[0], {}
     mdp, generator = trials.truth.members.mdp, np.random.default_rng(0)
@@ -272,10 +266,10 @@ def _neighbour(mdp: MDP, policy: FloatArray, generator: np.random.Generator) -> 
 
 
 def _worst_of_cone(trials: Trials, policy: FloatArray, rivals: Sequence[FloatArray]) -> Trial:
-    """Returns the worst trial found among rewards that make the estimate prefer `policy`.
+    """Returns the worst trial found among rewards for which `policy` is best on the estimate.
 
-    `rivals` are visits `[n]` in the truth to compare with first. A program that HiGHS cannot solve ends the
-    search early, which makes the lower bound lower, not wrong.
+    `rivals` are visits `[n]` in the true model to compare with first. A program that HiGHS cannot solve ends
+    the search early, which makes the lower bound lower, not wrong.
     """
     played = trials.visits(policy)
     program = _cone(trials.estimate.members.mdp, policy)
@@ -287,7 +281,7 @@ def _worst_of_cone(trials: Trials, policy: FloatArray, rivals: Sequence[FloatArr
 def _climb(
     trials: Trials, program: LinearProgram, played: FloatArray, rival: FloatArray
 ) -> tuple[float, FloatArray]:
-    """Returns (regret, reward) where alternating ends that begins with the visits `rival`."""
+    """Returns the (regret, reward) at which the alternation from the visits `rival` ends."""
     worst, reward = 0.0, np.zeros(played.size)
     for _ in range(MOST_ROUNDS):
         try:
@@ -325,15 +319,15 @@ def _best_in_cone(program: LinearProgram, costs: FloatArray) -> FloatArray:
     return np.clip(program.solve(all_costs).x[: costs.size], 0.0, 1.0)
 
 
-# Reward-free planning: what a data set is worth to someone who is told the reward afterwards.
+# The summary over rewards.
 
-LEAST_SMOOTHING = 1e-12  # below it the estimate falls apart in float64, too
+LEAST_SMOOTHING = 1e-12  # with less, the estimate is not communicating in float64
 MOST_REWARDED = 3  # pairs that a sparse reward pays for
 
 
 @dataclass(frozen=True, eq=False)
 class PlanningRegret:
-    """Average reward a step that is lost by planning on the estimate, for rewards in [0, 1]^n.
+    """Average reward per step that is lost by planning on the estimate, for rewards in [0, 1]^n.
 
     `worst` and `sparse_worst` are the largest among the random rewards; `adversarial` is the largest found
     by search, so at least as large as both. The supremum is between `adversarial` and `upper_bound`.

@@ -1,20 +1,20 @@
-"""Weights that learn: mu as a rule, evaluated anew whenever the estimate of the model is.
+"""Weights that are learned: mu as a rule that is evaluated again for each new estimate of the model.
 
-What matters may itself depend on the dynamics. The error of an estimated row is larger where the next
-state is more uncertain, and that uncertainty is learned along the way:
+The right weights may depend on the dynamics. The error of an estimated row is larger where the next state is
+more uncertain, and this uncertainty is learned during the run:
 
-- `StdRule`: sqrt(c), c(s,a) = sum_s' P(1-P). With rho = 2 the squared error of the model.
-- `ErrorRule`: V^(2/3), V(s,a) = sum_s' sqrt(P(1-P)). With rho = 3/2 its L1 error.
+- `StdRule`: sqrt(c), c(s,a) = sum_s' P(1-P). With rho = 2 the objective is the squared error of the model.
+- `ErrorRule`: V^(2/3), V(s,a) = sum_s' sqrt(P(1-P)). With rho = 3/2 it is its L1 error.
 
-An estimate from few visits may say by chance that a pair is certain, and a weight of zero would never
-have it looked at again. So a bonus sqrt(2 log(1/delta)/(N-1)) is added to sqrt(c) and to V, the form that
-Maurer and Pontil (2009) prove for the standard deviation of one number. For rows of more than two outcomes
-it is an upper confidence bound of sqrt(c) only as N grows, and for V no proven bound; what it does is to
-keep every pair in view until its N is large. `upper=False` leaves it out, and a pair that was tried once is
-then never tried again.
+After few visits a pair may look deterministic by chance, and with a weight of zero it would never be visited
+again. So a bonus sqrt(2 log(1/delta)/(N-1)) is added to sqrt(c) and to V, the form that Maurer and Pontil
+(2009) prove for the standard deviation of one number. For rows with more than two outcomes it is an upper
+confidence bound of sqrt(c) only as N grows, and for V it is not a proven bound; its purpose is to keep every
+pair in the plan until its N is large. `upper=False` leaves it out, and then a pair that was tried once is
+never tried again.
 
-A rule of your own is any function of an `Estimate` that returns non-negative weights `[n]` or `[S, A]`;
-it sees the counts, the visits and the estimated model. Only proportions count.
+Your own rule can be any function of an `Estimate` that returns non-negative weights `[n]` or `[S, A]`; it can
+use the counts, the visits and the estimated model. Only the proportions of weights matter.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class UniformRule:
 
 @dataclass(frozen=True)
 class _WithBonus:
-    """A rule with a bonus of level `delta` that falls as visits grow; `upper=False` leaves it out."""
+    """A rule with a bonus at level `delta` that decreases with the visits; `upper=False` leaves it out."""
 
     upper: bool = True
     delta: float = 0.1
@@ -60,7 +60,7 @@ class _WithBonus:
 
 @dataclass(frozen=True)
 class StdRule(_WithBonus):
-    """sqrt(c), c = sum_s' P(1-P), with a bonus that falls as visits grow unless `upper=False`."""
+    """sqrt(c), c = sum_s' P(1-P), with a bonus that decreases with the visits unless `upper=False`."""
 
     def __call__(self, estimate: Estimate) -> FloatArray:
         """Returns weights `[n]`."""
@@ -70,7 +70,7 @@ class StdRule(_WithBonus):
 
 @dataclass(frozen=True)
 class ErrorRule(_WithBonus):
-    """V^(2/3), V = sum_s' sqrt(P(1-P)), with a bonus on V that falls as visits grow unless `upper=False`."""
+    """V^(2/3), V = sum_s' sqrt(P(1-P)), with a bonus on V that falls with the visits unless `upper=False`."""
 
     def __call__(self, estimate: Estimate) -> FloatArray:
         """Returns weights `[n]`."""
@@ -89,7 +89,7 @@ def bonus(estimate: Estimate, delta: float) -> FloatArray:
 
 
 def _row_sums(estimate: Estimate, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Returns the sum of a function of N/N_i over each row; what it is for one visit where there is none."""
+    """Returns the sum of a function of N/N_i over each row; 0 for a pair without visits."""
     counts, visits = estimate.counts, np.asarray(estimate.counts.sum(axis=1), float).ravel()
     share = counts.data / np.repeat(np.maximum(visits, 1e-300), np.diff(counts.indptr))
     share = np.where(share > 1 - 1e-15, 1.0, share)
@@ -110,10 +110,10 @@ def evaluated(rule: Rule, estimate: Estimate) -> FloatArray:
 
 
 def final_weights(rule: Rule, mdp: MDP) -> FloatArray:
-    """Returns the weights that a rule tends to in this model, `[n]`: what a run is judged by.
+    """Returns the weights to which a rule converges in this model, `[n]`: a run is evaluated with them.
 
-    Rules of this library are evaluated with infinitely many visits; one of your own, which may not expect
-    that, as if each pair had a billion of them, shared out by the true probabilities.
+    Rules of this library are evaluated with infinitely many visits. Your own rule may not expect that, so it
+    is evaluated as if each pair had a billion visits, distributed by the true probabilities.
     """
     return evaluated(rule, exact_estimate(mdp) if type(rule) in RULES.values() else settled_estimate(mdp))
 
@@ -134,14 +134,14 @@ def read_rule(mu: Any) -> Rule:
 
 
 def rule_document(rule: Rule) -> Any:
-    """Returns a rule as a document; the name of its kind for one of your own."""
+    """Returns a rule as a document; for your own rule its name and a digest of its code."""
     if type(rule) in RULES.values():
         return RULE.write(rule)
     return f"{getattr(rule, '__name__', type(rule).__name__)} {_print_of(rule)}".strip()
 
 
 def _print_of(rule: Any) -> str:
-    """Returns a short digest of what a function does, so that another one of its name is noticed."""
+    """Returns a short digest of a function's code, to notice another function of the same name."""
     code = getattr(rule, "__code__", None)
     if code is None:
         return ""

@@ -1,46 +1,37 @@
-"""Stochastic shortest paths: which actions arrive soonest, and after how many steps on average.
+"""Stochastic shortest paths: the policy that arrives in the fewest expected steps, and how many these are.
 
-Pair i arrives with probability p_i and otherwise goes on to state s with probability Q[i, s] (row sums are 1
-- p_i). The fewest expected steps solve (Bertsekas and Tsitsiklis 1991)
+Pair i arrives with probability p_i and otherwise goes on to state s with probability Q[i, s] (its row sums to
+1 - p_i). The fewest expected steps solve (Bertsekas and Tsitsiklis 1991)
 
-    V(s) = min_{i of s} 1 + sum_s' Q[i, s'] V(s'),
+    V(s) = min_{i of s} 1 + sum_s' Q[i, s'] V(s').
 
-finite exactly where some policy arrives for sure. Those states, and a first policy that arrives, are found
-on the graph (`proper_policy`); policy iteration begun there stays proper and ends at the optimum.
+They are finite exactly where some policy arrives with probability 1 (a proper policy). These states, and a
+first proper policy, are found on the graph (`proper_policy`); policy iteration that starts from a proper
+policy stays proper and ends at the optimum. Where arriving is possible, but not with probability 1, the
+policy goes towards an arrival on the graph and the steps are infinite.
 
-**Few states**: policy iteration, each policy evaluated by elimination without subtraction (as in
-`chains.stationary`), so every entry is right to a few roundings, also where arriving takes 1e12 steps.
-**Many states**: sweeps in the order of the steps, so that news travels outwards in one sweep; if these are
-not enough, policy iteration with sparse factors. (Sweeps are slow where the chain mixes slowly, and there
-small sets of states separate it, so factors are small; where factors would be huge, sweeps are quick.)
+**Few states**: policy iteration, where each policy is evaluated by elimination without subtraction (as in
+`chains.stationary`), so every entry is accurate to a few roundings, even where arriving takes 1e12 steps.
+**Many states**: sweeps in the order of the steps, so that one sweep carries a change from the arrivals
+outwards; if these do not converge, policy iteration with sparse factors. (Sweeps are slow where the chain
+mixes slowly; such a chain has small separators, so its factors are small. Where factors would be huge, sweeps
+are fast.)
 
 **Certificate.** Each step costs 1, so a residual is a relative error. Let g = V - Q V for the pairs that
 attain the minimum, and 0 < a <= g <= b. Then V >= a + Q V for those pairs and V <= b + Q V for all, and by
-iterating, a V_policy <= V <= b V*. Dividing V by the mean of g is also what makes sweeps fast where arriving
-is rare everywhere.
+iterating, a V_policy <= V <= b V*. Dividing V by the mean of g also makes sweeps fast where arriving is rare
+everywhere.
 
-Where nothing arrives for sure but something may, the policy heads for it on the graph; the steps are
-infinite.
+**Proper policies on the graph.** Arriving is possible from a state if some path of pairs leads to an arrival
+(p_i > 0). Some policy arrives with probability 1 if, in addition, its pairs never lead to a state from which
+arriving is impossible. The algorithm searches backwards from the arrivals. It removes the states that were
+not found, every pair that may lead to them, and every state whose last pair was removed; then it searches
+again among the rest, until all are found. Each state takes the pair by which it was found, which is one step
+nearer on the graph, so from everywhere the policy arrives with probability 1.
 
-The steps to arrive, state by state: the compiled loops behind `shortest_paths`.
-
-Pair i arrives with probability p_i (`arrival`) and otherwise goes on (`onward`, by rows from `indptr`, to
-`successor`); the pairs of state s are first[s] to first[s + 1] - 1. The loops improve `steps` and the
-pairs taken in place: a first guess outwards from the arrivals, sweeps, and policy iteration whose
-policies are evaluated by elimination without subtraction. `slopes` measures what is left, g = V - Q V.
-
-Knows nothing of when to stop, nor of which loop suits which model.
-
-Policies that arrive, from the graph alone: from which states it is sure, and by which pairs.
-
-A pair may arrive (p_i > 0) or lead on to states. From a state an arrival is possible if some path of
-pairs leads to one; it is sure for some policy if, in addition, the pairs taken never lead where it is not
-possible. So: search backwards from the arrivals; take out the states not found, with them every pair that
-may lead there, and with each pair that is the last of its state that state; search again among the rest,
-until all are found. Each state then takes the pair by which it was found, one step nearer on the graph,
-and from everywhere the policy arrives with probability 1.
-
-Plain loops, compiled.
+The compiled loops share one notation: `arrival` is p; `onward` holds the values of Q by rows, with `indptr`
+and the columns `successor`; the pairs of state s are first[s] to first[s + 1] - 1. They update `steps` and
+the chosen pairs in place; `shortest_paths` decides which of them to use and when to stop.
 """
 
 from __future__ import annotations
@@ -56,14 +47,14 @@ from scipy.sparse import csgraph
 from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.compiling import compiled
 
-# The steps to arrive, state by state: the compiled loops behind `shortest_paths`.
+# Compiled loops that improve `steps` and the chosen pairs in place.
 
 MOST_POLICIES = 100  # of policy iteration; ten is many
 
 
 @compiled
 def _value(indptr, successor, onward, arrival, i, s, steps):
-    """Returns the steps from s by insisting on pair i until it leads elsewhere."""
+    """Returns the expected steps from s if pair i is repeated until it leaves s."""
     total, leaves = 1.0, arrival[i]
     for j in range(indptr[i], indptr[i + 1]):
         if successor[j] != s and onward[j] > 0:
@@ -74,7 +65,7 @@ def _value(indptr, successor, onward, arrival, i, s, steps):
 
 @compiled
 def guess(indptr, successor, onward, arrival, first, order, steps):
-    """Fills in steps, state by state away from the arrivals, as if the states not yet filled in led back."""
+    """Fills in first `steps`, outwards from the arrivals, as if states not yet filled in led back to s."""
     steps[order] = np.inf
     for s in order:
         best = np.inf
@@ -91,7 +82,7 @@ def guess(indptr, successor, onward, arrival, first, order, steps):
 
 @compiled
 def sweep_once(indptr, successor, onward, arrival, first, order, steps, greedy, all_pairs):
-    """Replaces the steps of each state in turn by the best that its pairs give, or its greedy pair."""
+    """Replaces the steps of each state in turn by those of its best pair, or of its greedy pair."""
     for s in order:
         if all_pairs:
             best = np.inf
@@ -107,7 +98,7 @@ def sweep_once(indptr, successor, onward, arrival, first, order, steps, greedy, 
 
 @compiled
 def slopes(indptr, successor, onward, arrival, first, steps, greedy):
-    """Returns the least, mean and largest g = V - Q V over the states, for the greedy pairs, kept."""
+    """Returns the least, mean and largest g = V - Q V over the states, and stores the greedy pairs."""
     least, total, count, most = np.inf, 0.0, 0, 0.0
     for s in range(first.size - 1):
         if steps[s] < np.inf and first[s] < first[s + 1]:
@@ -130,7 +121,7 @@ def slopes(indptr, successor, onward, arrival, first, steps, greedy):
 
 @compiled
 def improve(indptr, successor, onward, arrival, first, order, choice, steps, margin):
-    """Changes choices for pairs that are better by the relative margin; returns whether any was."""
+    """Changes a choice if another pair is better by the relative margin; returns whether any changed."""
     changed = False
     for s in order:
         best = steps[s] * (1 - margin)
@@ -145,7 +136,7 @@ def improve(indptr, successor, onward, arrival, first, order, choice, steps, mar
 
 @compiled
 def iterate_densely(indptr, successor, onward, arrival, first, order, choice, steps, margin):
-    """Policy iteration from the proper `choice`; elimination without subtraction evaluates."""
+    """Policy iteration from the proper `choice`; elimination without subtraction evaluates policies."""
     place = np.full(steps.size, -1, np.int64)
     place[order] = np.arange(order.size)
     for _ in range(MOST_POLICIES):
@@ -168,8 +159,8 @@ def iterate_densely(indptr, successor, onward, arrival, first, order, choice, st
 def _eliminate(chain, arrives):
     """Returns the expected steps `[m]` to arrive; overwrites its arguments.
 
-    State k hands its arrivals, its steps and its moves to those before it, in proportion to how it
-    leaves; all numbers are non-negative, so no digits are lost.
+    Eliminating state k adds its arrivals, steps and transitions to the states before it, in proportion to how
+    often they move to k; all numbers are non-negative, so no digits are lost.
     """
     m = arrives.size
     cost = np.ones(m)
@@ -187,16 +178,16 @@ def _eliminate(chain, arrives):
     return cost
 
 
-# Policies that arrive, from the graph alone: from which states it is sure, and by which pairs.
+# Proper policies on the graph.
 
-LIKELY = 0.5  # an arrival worth a walk; a doubt about a pair with many visits is not
+LIKELY = 0.5  # arrivals above this are searched from first; a pair with many visits has a tiny one
 
 
 @compiled
 def proper_policy(indptr, successor, onward, arrival, first, warm):
-    """Returns a pair for each state, the states that arrive for sure, and 0 or infinite steps.
+    """Returns a pair for each state, the states that arrive with probability 1, and 0 or infinite steps.
 
-    The pairs are proper where it is sure, and head for an arrival where it is possible; else -1.
+    The pairs are proper in those states, lead towards an arrival where one is possible, and are -1 elsewhere.
     """
     num_states, n = first.size - 1, arrival.size
     owner = np.empty(n, np.int64)
@@ -257,8 +248,8 @@ def _transpose(indptr, successor, onward, num_states):
 def _search(begin, ahead, owner, arrival, first, alive, arrived, warm):
     """Returns a pair for each state that leads towards an arrival, or -1, and the states in order.
 
-    Backwards from the arrivals, breadth first: by the warm pairs alone, then by all that are alive from the
-    likely arrivals, then from all.
+    The search goes backwards from the arrivals, breadth first: along the warm pairs alone, then along all
+    remaining pairs from the likely arrivals, then from all arrivals.
     """
     num_states = first.size - 1
     choice = np.full(num_states, -1, np.int64)
@@ -279,7 +270,7 @@ def _search(begin, ahead, owner, arrival, first, alive, arrived, warm):
 
 @compiled
 def _seed(arrival, first, alive, arrived, choice, queue, least):
-    """Takes on every state not found that has an arrival more likely than `least`, by its likeliest."""
+    """Adds every state not yet found that has an arrival above `least`, with its most likely one."""
     for s in range(first.size - 1):
         if choice[s] < 0 and not arrived[s]:
             likeliest = least
@@ -293,7 +284,7 @@ def _seed(arrival, first, alive, arrived, choice, queue, least):
 
 @compiled
 def _spread(begin, ahead, owner, alive, arrived, choice, queue, warm, only_warm):
-    """Takes on every state that a pair alive leads from to the queue; the queue grows."""
+    """Adds every state with a remaining pair into a state of the queue; the queue grows meanwhile."""
     place = 0
     while place < len(queue):
         s = queue[place]
@@ -305,14 +296,14 @@ def _spread(begin, ahead, owner, alive, arrived, choice, queue, warm, only_warm)
         place += 1
 
 
-# Stochastic shortest paths: which actions arrive soonest, and after how many steps on average.
+# The solver.
 
-FEW = 128  # states that are eliminated densely
-ENOUGH = 1e-4  # relative error of the steps at which sweeps end: certified, and finer than any estimate
+FEW = 128  # up to this many states, policies are evaluated by dense elimination
+ENOUGH = 1e-4  # certified relative error at which sweeps end: more accurate than any estimate
 ROUNDING = 1e-12  # relative: a smaller gain is no reason to change an action
-ROUNDS = 12  # of sweeps, before they give way to factors
+ROUNDS = 12  # of sweeps, before factors are used
 SMALL = 1e10  # multiplications that a factorisation may cost
-SWEEPS = 20  # between two looks at the error; two of them over all pairs
+SWEEPS = 20  # per round, after which the error is computed; two of them are over all pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,11 +318,11 @@ class ShortestPaths:
 def shortest_paths(
     onward: Matrix, arrival: FloatArray, first: IntArray, warm: IntArray | None = None
 ) -> ShortestPaths:
-    """Returns the policy that arrives soonest.
+    """Returns the policy that arrives in the fewest expected steps.
 
     `onward` is Q `[n, S]` (csr), `arrival` p `[n]`; the pairs of state s are first[s] to first[s + 1] - 1.
     A state without pairs has arrived; a pair that leads nowhere is never taken. `warm` `[S]` is a choice of
-    pairs (-1 for none) to begin with.
+    pairs (-1 for none) to start from.
     """
     model = (onward.indptr.astype(np.int64), onward.indices.astype(np.int64), onward.data, arrival, first)
     warm = np.full(first.size - 1, -1, np.int64) if warm is None else warm
@@ -350,14 +341,14 @@ def shortest_paths(
 
 
 def _enough(steps: FloatArray) -> float:
-    """Returns the error to stop at: residuals of V are known to a few roundings of V, not better."""
+    """Returns the error to stop at: residuals cannot be more accurate than a few roundings of V."""
     return ENOUGH + 1e-14 * float(steps.max(initial=0.0, where=np.isfinite(steps)))
 
 
 def _sweep(model, order, choice, steps, rounds) -> float:
-    """Improves the steps by sweeps; returns their error; changes `choice` to match if that is proper.
+    """Improves the steps by sweeps and returns their error; updates `choice` if the greedy pairs are proper.
 
-    In turn: two sweeps over all pairs, many over the best ones alone.
+    Each round has two sweeps over all pairs and many over the best pairs alone.
     """
     error, greedy = np.inf, choice.copy()
     for _ in range(rounds):
@@ -376,14 +367,14 @@ def _sweep(model, order, choice, steps, rounds) -> float:
 
 
 def _attained(indptr, successor, onward, arrival, first, steps, choice) -> float:
-    """Returns the error of the steps as they are."""
+    """Returns the relative error of `steps`."""
     greedy = choice.copy()
     least, _, most = slopes(indptr, successor, onward, arrival, first, steps, greedy)
     return max(1 - least, most - 1, 0.0)
 
 
 def _has_small_factors(chain: Matrix) -> bool:
-    """Returns whether a banded order of the states, an upper bound, makes a factorisation cheap."""
+    """Returns whether a factorisation is cheap, by the upper bound of a banded order of the states."""
     graph: Matrix = sp.csr_array(chain + chain.T)
     place = np.empty(graph.shape[0], np.int64)
     place[csgraph.reverse_cuthill_mckee(graph, symmetric_mode=True)] = np.arange(place.size)
@@ -399,7 +390,7 @@ def _iterate_factorised(
     choice: IntArray,
     steps: FloatArray,
 ) -> None:
-    """Policy iteration from the proper `choice`; sparse factors evaluate."""
+    """Policy iteration from the proper `choice`; policies are evaluated with sparse factors."""
     for _ in range(MOST_POLICIES):
         chain = onward[choice[order]][:, order]
         factors = sla.splu(sp.csc_array(sp.eye_array(order.size) - chain))

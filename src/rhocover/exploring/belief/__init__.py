@@ -1,7 +1,8 @@
-"""What is known of the dynamics: everything (`KnownModel`), or what was seen so far (`learned`).
+"""What an explorer knows of the dynamics: the whole model (`KnownModel`), or an estimate (`learned`).
 
-A belief turns what was observed into the problem that an explorer plans on. It may know fewer pairs than
-the world has, so it also translates: visits of the world into visits of its own pairs, and behaviours back.
+A belief turns the observed transitions into the problem that an explorer plans on. It may know fewer pairs
+than the world has, so it also converts: visits of the world's pairs into visits of its own pairs, and
+behaviours over its own pairs into behaviours over the world's.
 """
 
 from __future__ import annotations
@@ -19,34 +20,34 @@ NEVER = 1 << 62
 
 
 class Belief(Protocol):
-    """What an explorer takes the dynamics to be."""
+    """The dynamics that an explorer plans with."""
 
     @property
     def problem(self) -> Problem:
-        """The problem to plan on now."""
+        """The problem to plan on."""
         ...
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for a new problem."""
+        """Whether a new problem should be made."""
         ...
 
     def renewed(self) -> Belief:
-        """Returns the belief with the problem of now."""
+        """Returns the belief with a problem made from all observations so far."""
         ...
 
     @property
     def counts(self) -> IntArray:
-        """Visits of its pairs when the problem was made."""
+        """How often each of its pairs had been visited when the problem was made."""
         ...
 
     @property
     def patience(self) -> int:
-        """How many steps a block may take before the belief wants to look again."""
+        """The most steps that a block may take before the belief is updated."""
         ...
 
     def observe(self, visits: Visits) -> Belief:
-        """Returns the belief after these visits of a block."""
+        """Returns the belief after the visits of a block."""
         ...
 
     def own(self, visits: Visits) -> Visits:
@@ -62,17 +63,17 @@ class Belief(Protocol):
         ...
 
     def tensors(self) -> dict[str, np.ndarray]:
-        """Returns what a checkpoint must hold to make the belief again."""
+        """Returns the arrays from which a checkpoint restores the belief."""
         ...
 
     def restored(self, tensors: dict[str, np.ndarray]) -> Belief:
-        """Returns the belief that `tensors` came from."""
+        """Returns the belief that `tensors` were taken from."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class KnownModel:
-    """The model itself: observations change nothing, and its pairs are the world's."""
+    """The true model: observations do not change it, and its pairs are the world's pairs."""
 
     problem: Problem
     is_due: bool = False
@@ -84,7 +85,7 @@ class KnownModel:
 
     @property
     def counts(self) -> IntArray:
-        """None: the problem was made before the first step."""
+        """Zeros: the problem was made before the first step."""
         return np.zeros(self.problem.mdp.num_pairs, np.int64)
 
     def observe(self, visits: Visits) -> KnownModel:

@@ -1,12 +1,13 @@
-"""How close visits are to the best coverage, for someone who does not know the model.
+"""How close visits are to the best coverage when the model is not known.
 
-Two figures, side by side. The plug-in gap compares with the best coverage of the estimated model: near the
-truth, and no promise. The certified gap compares with the least divergence of any model that the counts do
-not refute (`learning.optimistic`): it holds with probability 1 - delta, at all times at once, and is wide.
+A certificate has two figures. The plug-in gap compares the visits with the best coverage of the estimated
+model: it is close to the truth, but not guaranteed. The certified gap compares them with the least divergence
+of any model that the counts do not refute (`learning.optimistic`): it holds with probability 1 - delta, at
+all times at once, and is wide.
 
-Weights that a rule says are those of now: the certificate is then about the objective as it is understood
-now, not about that of the true model, and says so. Where not even the states are known nothing can be
-certified: the best may visit states that nobody has met.
+If a rule computes the weights from the estimate, the certificate is about the weights as estimated now, not
+about those of the true model, and says so. If the set of states is not known, nothing can be certified: the
+best policy may visit states that were never met.
 """
 
 from __future__ import annotations
@@ -26,64 +27,64 @@ from rhocover.planning import plan
 
 PLAN_TOLERANCE = 1e-8
 OF_NOW = "for the weights as they are estimated now"
-STATES_UNKNOWN = "where it is not known which states there are"
-NOTHING = 0.01  # of the divergence: a bound below this part of it leaves the gap as good as the divergence
-SMALL = 0.01  # nats, a hundredth of every share: so small a gap is worth knowing, whatever proves it
+STATES_UNKNOWN = "while the set of states is not known"
+TRIVIAL = 0.01  # of the divergence: with a lower bound below this fraction, the gap is about the divergence
+SMALL = 0.01  # nats, about 1 % of every share: a gap this small is informative even if it needs no data
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What visits are worth: `gap` is certified with probability 1 - `delta`, `plug_in_gap` is an estimate.
+    """How close visits are to the best: `gap` holds with probability 1 - `delta`, `plug_in_gap` is estimated.
 
-    Both are in nats: divergence minus that of the best. While a pair with a weight is unvisited both are
-    infinite. The plug-in figure may be negative: a short run may be luckier than the long-run best.
+    Both are divergence minus that of the best, in nats. While some pair with a weight is unvisited, both are
+    infinite. The plug-in gap may be negative: a short run can happen to do better than the long-run best.
     """
 
     divergence: float
     plug_in_gap: float
     gap: float
-    lower_bound: float  # of the divergence of the best, with probability 1 - delta
+    lower_bound: float  # on the divergence of the best, with probability 1 - delta
     delta: float
-    condition: str = ""  # what it takes for granted
+    condition: str = ""  # what the certificate assumes
 
     @property
     def proves_nothing(self) -> bool:
-        """Whether the gap is about the divergence itself: no divergence is below 0, so that needs no data.
+        """Whether the gap is about the divergence itself, which needs no data: no divergence is below 0.
 
-        It says something all the same where the model is known, where the gap is small, and where the best of
-        the estimate has a divergence of about 0, too.
+        Such a gap is still informative if the model is known, if the gap is small, or if the best policy of
+        the estimated model also has a divergence of about 0.
         """
-        most = (1 - NOTHING) * self.divergence
+        most = (1 - TRIVIAL) * self.divergence
         is_trivial = np.isfinite(self.gap) and self.gap >= most and self.plug_in_gap < most
         return bool(is_trivial and self.delta > 0 and self.gap > SMALL)
 
     def __str__(self) -> str:
         if not np.isfinite(self.plug_in_gap):
-            return "not every pair with a weight was visited: there is nothing to certify yet"
+            return "some pairs with a weight were never visited, so there is nothing to certify yet"
         if not np.isfinite(self.gap):
             return f"nothing can be certified {self.condition} (plug-in estimate {self.plug_in_gap:.3g} nats)"
         condition = f" {self.condition}" if self.condition else ""
         if self.proves_nothing:
             return (
-                f"proves nothing yet: {self.gap:.3g} nats above the best at most is about the divergence "
+                f"proves nothing yet: at most {self.gap:.3g} nats above the best is about the divergence "
                 f"itself, which holds without any data. More data narrows it (plug-in estimate "
                 f"{self.plug_in_gap:.3g}{condition})"
             )
         return (
-            f"{self.gap:.3g} nats above the best at most{condition}, with probability {1 - self.delta:g} "
+            f"at most {self.gap:.3g} nats above the best{condition}, with probability {1 - self.delta:g} "
             f"(plug-in estimate {self.plug_in_gap:.3g})"
         )
 
 
-def whole(belief: LearnedModel, moves: IntArray) -> Known:
-    """Returns what transitions tell about all pairs that are known to exist."""
+def known_from(belief: LearnedModel, moves: IntArray) -> Known:
+    """Returns the estimate from the transitions `moves` over all pairs that are known to exist."""
     settings = belief.settings
     return make_known(belief.frame, moves, met_only=not settings.know_states, smoothing=settings.smoothing)
 
 
 def certify_visits(belief: LearnedModel, moves: IntArray, delta: float) -> Certificate:
     """Returns how close the visits behind `moves` are to the best coverage."""
-    known = whole(belief, moves)
+    known = known_from(belief, moves)
     estimate, coverage = known.estimate, Coverage(belief.frame.rho, weights_of(belief.frame, known))
     visits, mu = estimate.visits, belief.frame.mu
     nothing_matters = mu is not None and not mu[known.pairs].any()
@@ -107,9 +108,9 @@ def _certified(
 
 
 def evidence_of(belief: LearnedModel, moves: IntArray, state: int, delta: float) -> Evidence:
-    """Returns what was never reached, and how far away it is at least, seen from `state`.
+    """Returns what was never reached, with a lower bound on the expected steps to it from `state`.
 
-    Where it is not known which states there are, nothing can be said of others than those met.
+    If the set of states is not known, the evidence is only about the states met.
     """
     frame = belief.frame
     if not belief.settings.know_states:
@@ -118,8 +119,8 @@ def evidence_of(belief: LearnedModel, moves: IntArray, state: int, delta: float)
 
 
 def open_evidence(belief: LearnedModel, moves: IntArray, delta: float) -> Evidence:
-    """Returns how often what was met was tried, where nobody knows what else there is."""
-    known = whole(belief, moves)
+    """Returns how often the pairs of met states were tried, when other states may exist."""
+    known = known_from(belief, moves)
     visits = known.estimate.visits
     return Evidence(
         unmet=(),

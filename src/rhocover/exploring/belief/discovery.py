@@ -1,18 +1,18 @@
-"""Discovery: what was never tried is reached for on purpose, before and while coverage is optimised.
+"""Discovery: going to pairs never tried and states never met, before and while coverage is optimised.
 
-A plan on an estimated model knows nothing of what was never seen. So while some pair of a state that was
-met is still untried, or states are missing, the explorer goes to a discovery target: it plays the policy that
-reaches something new in the fewest expected steps (`learning.discovery`), in which a pair that was tried N
-times leads to something new with probability k/(N + k), and to where it led before otherwise.
+A plan on an estimated model cannot contain what was never seen. Therefore, while some pair of a met state is
+untried, or states are missing, the explorer goes to a discovery target: it plays the policy that reaches
+something new in the fewest expected steps (`learning.evidence`). In that computation a pair that was tried N
+times leads to something new with probability k/(N + k), and otherwise to where it led before.
 
-All pairs tried once is enough when every state was met. While states are missing, each pair should have been
-tried log2(t) times: so each is tried again and again, whatever the weights say. That number grows when t has
-doubled.
+If every state was met, it is enough that every pair was tried once. While states are missing, each pair
+should have been tried log2(t) times, so every pair is tried again and again, whatever its weight; this number
+grows by one each time t doubles.
 
-What is far away may take very long, and coverage must not wait for it. So after 256 steps per pair discovery
-has the first half of the steps until t doubles; for pairs that were tried before, after 64 steps per pair,
-the first quarter, unless it is known that states are missing. In between the explorer covers what is known;
-its plan has the untried pairs in it, too.
+A target that is far away may take very long to reach, and coverage must not wait for it. So after 256 steps
+per pair, discovery gets only the first half of the steps until t doubles next. For pairs that were tried
+before this begins after 64 steps per pair, and discovery gets the first quarter, unless states are known to
+be missing. In the remaining steps the explorer covers what is known; its plan includes the untried pairs.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from rhocover.exploring.explorers import Block, Explorer, State, begun
 from rhocover.exploring.worlds import LowestScore, Visits
 from rhocover.learning.evidence import find_discovery_target
 
-LONGEST = 32  # steps between two looks at where something new may be
-SHARE = 64  # or t over this, if that is less
-PATIENT = 512  # or t over this, if that is more: a look takes time, too
-AHEAD, LAST = 0.5, 1e9  # scores: an untried pair has 0, then comes the way to the next one, then the rest
-EARLY_FIRST, EARLY = 256, 64  # steps per pair in which these two kinds of targets have all the time they need
+LONGEST = 32  # steps of a discovery block: then the target is computed again
+SHARE = 64  # t over this, if that is less
+PATIENT = 512  # t over this, if that is more: computing a target takes time, too
+AHEAD, LAST = 0.5, 1e9  # scores: 0 for an untried pair, then the policy towards the target, then the rest
+EARLY_FIRST, EARLY = 256, 64  # steps per pair without a limit: for untried pairs, and those tried before
 FIRST, AGAIN = 0.5, 0.25  # of the steps until t doubles: for untried pairs, and for those tried before
-FLAT = 1e-9  # of a score that visits hardly change
+FLAT = 1e-9  # scale of a score that visits hardly change
 
 
 @dataclass(frozen=True)
 class Discovering:
-    """Goes to discovery targets while there are some, and leaves the rest to another explorer."""
+    """Goes to discovery targets while there are any; otherwise another explorer acts."""
 
     explorer: Explorer
 
     def init(self, belief: Any) -> State:
-        """Returns the state before the first step; the explorer itself begins when it is asked to act."""
+        """Returns the state before the first step; the other explorer begins when it first acts."""
         if is_discovering(belief):
             return State(belief, belief.counts, 0, 0)
         return self.explorer.init(belief)
 
     def policy(self, state: State) -> Block:
-        """Returns the way to a discovery target, or what the explorer does."""
+        """Returns a block towards a discovery target, or the other explorer's block."""
         if is_discovering(state.belief):
             return discovery_block(state.belief)  # pyright: ignore
         return self.explorer.policy(state)
 
     def update(self, state: State, visits: Visits) -> State:
-        """Returns the state after a block; once all targets are reached a new plan is due."""
+        """Returns the state after a block; when all targets are reached, a new plan is due."""
         if not is_discovering(state.belief):
             return self.explorer.update(state, visits)
         after = replace(state.after(visits), num_blocks=state.num_blocks)
@@ -77,14 +77,14 @@ def is_discovering(belief: Any) -> bool:
 
 
 def trials_due(belief: LearnedModel) -> int:
-    """Returns how often each pair must have been tried for an explorer to go on."""
+    """Returns how often each pair must have been tried before discovery ends."""
     t = belief.num_steps + 2
-    part = t / 2 ** math.floor(math.log2(t)) - 1  # of the steps until t doubles
-    steps_a_pair = t / belief.known.pairs.size
-    is_sure = belief.settings.know_states  # that states are missing, if there are
-    if has_missing(belief) and (is_sure or steps_a_pair <= EARLY or part <= AGAIN):
+    part = t / 2 ** math.floor(math.log2(t)) - 1  # how far t is from one power of 2 to the next
+    steps_per_pair = t / belief.known.pairs.size
+    is_sure = belief.settings.know_states  # then missing states are known to be missing
+    if has_missing(belief) and (is_sure or steps_per_pair <= EARLY or part <= AGAIN):
         return math.ceil(math.log2(t))
-    return 1 if steps_a_pair <= EARLY_FIRST or part <= FIRST else 0
+    return 1 if steps_per_pair <= EARLY_FIRST or part <= FIRST else 0
 
 
 def has_missing(belief: LearnedModel) -> bool:
@@ -93,7 +93,7 @@ def has_missing(belief: LearnedModel) -> bool:
 
 
 def discovery_block(belief: LearnedModel) -> Block:
-    """Returns a block that goes for something new: in each state untried pairs first, then the way there."""
+    """Returns a block towards something new: untried pairs of a state first, then the target's policy."""
     known, n = belief.known, belief.frame.world.num_pairs
     estimate = known.estimate
     target = find_discovery_target(estimate.counts, estimate.pair_state, new_states=has_missing(belief))

@@ -1,15 +1,15 @@
-"""Unknown dynamics: the belief is an estimate from the transitions that were seen.
+"""Unknown dynamics: the belief is a model estimated from the observed transitions.
 
-Before the first step a learner knows a frame: which states and actions have names, where the run began, and
-what matters. States join as they are met, each with its actions. The problem to plan on is the estimated
-model of the states met so far with their weights. It is made anew when t has grown by a factor, and whenever
-a phase of discovery ends (see `discovery`); in between, an explorer tracks the plan it has. That loses
-little: the maximum is interior, so a model error of t^-1/2 costs 1/t of coverage. And it gains something: in
-the model of its own transitions a trajectory has no flow residual, so each new plan takes the luck of the run
-so far into account.
+Before the first step a learner knows a frame: the numbering of states and actions, where the run began, and
+the objective. States are added when they are met, each with its actions. The problem to plan on is the
+estimated model of the states met so far, with their weights. It is made anew when t has grown by a factor,
+and whenever a phase of discovery ends (see `discovery`); in between, the explorer tracks the plan it has.
+This costs little: the optimum is interior, so a model error of t^-1/2 costs 1/t of coverage. It also helps:
+in the model of its own transitions a trajectory has no flow residual, so each new plan corrects for the
+random fluctuations of the run so far.
 
-`know_states=False` does not even take the number of states as known: there may always be more.
-`sample=True` plans on a draw from the posterior in the place of its mean.
+With `know_states=False` even the number of states is not known: there may always be more. With `sample=True`
+the explorer plans on a draw from the posterior instead of its mean.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from rhocover.planning.problem import Objective, PlanningProblem
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """What a learner may know before the first step: names of states and actions, roots, the objective.
+    """What a learner may know before the first step: numbers of states and actions, roots, the objective.
 
-    `world` and `members` are there for their index: which action of which state a pair is. Their
+    `world` and `members` are used for their index only: which action of which state a pair is. Their
     probabilities are not read.
     """
 
     world: Index
-    members: Occupancies | None  # of the caller's criterion: which step of which pair a pair of the world is
+    members: Occupancies | None  # of the caller's criterion: which step and pair a pair of the world is
     rho: float
-    mu: FloatArray | None  # per pair of the world; None where a rule says it
+    mu: FloatArray | None  # per pair of the world; None if a rule computes it
     rule: Rule | None
     roots: IntArray
     seed: int
@@ -65,7 +65,7 @@ class Frame:
         return counts_of_moves(self.world, moves)
 
     def grown(self, index: Index) -> Frame:
-        """Returns the frame of a world that has shown more of itself."""
+        """Returns the frame with the states and pairs that have been met since."""
         if not isinstance(index, OpenIndex):
             return self
         mu = self.mu if self.mu is None else index.weights
@@ -90,7 +90,7 @@ def met_states(frame: Frame, counts: sp.csr_array) -> BoolArray:
 
 
 def make_known(frame: Frame, moves: IntArray, *, met_only: bool, smoothing: float) -> Known:
-    """Returns what is known from the transitions `moves`, of the states met or of all there are."""
+    """Returns what is known from the transitions `moves`, for the states met or for all states."""
     world = frame.world
     counts = frame.counts(moves)
     met = met_states(frame, counts) if met_only else np.ones(world.num_states, bool)
@@ -107,15 +107,15 @@ def make_known(frame: Frame, moves: IntArray, *, met_only: bool, smoothing: floa
     return Known(states, pairs, estimate)
 
 
-LEAST_ORDER, VISITS_PER_ORDER = 2.0, 4  # of plans: the order is at most a quarter of a pair's visits
+LEAST_ORDER, VISITS_PER_ORDER = 2.0, 4  # a plan's order is at most a quarter of the visits per pair
 LEAST_WEIGHT = 1e-3  # of the largest, at rho = 0
-PLAN_TOLERANCE = 1e-7  # of plans on an estimate: its own error is far larger
+PLAN_TOLERANCE = 1e-7  # of a plan on an estimate, whose own error is far larger
 
 
 def estimated_problem(
     frame: Frame, known: Known, num_steps: int, *, sample: bool, warm: FloatArray | None
 ) -> Problem:
-    """Returns the problem after some steps: the estimate, or a draw from the posterior, and its weights.
+    """Returns the problem after `num_steps`: the estimate or a draw from the posterior, with its weights.
 
     `warm` is the potential of the last plan over the world's states.
     """
@@ -133,13 +133,13 @@ def estimated_problem(
 
 
 def _weights_now(frame: Frame, known: Known, num_steps: int) -> FloatArray:
-    """Returns the weights; says when and what for a rule failed."""
+    """Returns the weights; if a rule failed, the error also says after how many steps and pairs."""
     try:
         return weights_of(frame, known)
     except InvalidArgumentError as error:
         error.add_remedy(
             parse_text(
-                f"The rule for `mu` returned that after {num_steps} steps, for the {known.pairs.size} pairs "
+                f"The rule for `mu` returned this after {num_steps} steps, for the {known.pairs.size} pairs "
                 "met so far."
             )
         )
@@ -147,16 +147,16 @@ def _weights_now(frame: Frame, known: Known, num_steps: int) -> FloatArray:
 
 
 def order_of(num_steps: int, num_pairs: int) -> float:
-    """Returns the largest order that so many visits can tell apart.
+    """Returns the largest order to plan with after `num_steps`.
 
-    At rho = inf the best occupancy is often not unique, and where it is, it moves a lot with a little of the
-    estimate: visits could not follow. Orders that grow with the visits of a pair have the same limit.
+    At rho = inf the best occupancy is often not unique, and where it is, a small change of the estimate moves
+    it far: visits could not follow. Orders that grow with the visits per pair have the same limit.
     """
     return max(LEAST_ORDER, num_steps / (VISITS_PER_ORDER * num_pairs))
 
 
 def weights_of(frame: Frame, known: Known) -> FloatArray:
-    """Returns the weights of the known pairs; ones while none of them matters."""
+    """Returns the weights of the known pairs; ones while all of them are zero."""
     if frame.rule is not None:
         return _by_rule(frame.rule, frame.rho, known.estimate)
     assert frame.mu is not None
@@ -165,9 +165,9 @@ def weights_of(frame: Frame, known: Known) -> FloatArray:
 
 
 def _by_rule(rule: Rule, rho: float, estimate: Estimate) -> FloatArray:
-    """Returns the weights that a rule says now; ones while it says that nothing matters yet.
+    """Returns the weights that a rule computes from the estimate; ones while all of them are zero.
 
-    At rho = 0 a weight of zero would forbid the pair; an estimate may find one by chance.
+    At rho = 0 a weight of zero would forbid the pair, and an estimated weight may be zero by chance.
     """
     weights = estimate.model.per_pair(rule(estimate), "mu")
     if not weights.any():
@@ -178,7 +178,7 @@ def _by_rule(rule: Rule, rho: float, estimate: Estimate) -> FloatArray:
 
 @dataclass(frozen=True)
 class Learned:
-    """How to learn: `growth` of t between two plans, `smoothing` of the estimate, what is known before."""
+    """How to learn: `growth` of t between two plans, `smoothing` of the estimate, prior knowledge."""
 
     growth: float = 1.2
     smoothing: float = SMOOTHING
@@ -195,7 +195,7 @@ class Learned:
             object.__setattr__(self, name, _truth(getattr(self, name), name))
         if not self.know_states and not self.discovery:
             raise InvalidArgumentError(
-                "`know_states`=False needs `discovery`: states that are not known are met in no other way.",
+                "`know_states`=False needs `discovery`=True: only discovery looks for unknown states.",
                 argument="know_states",
             )
 
@@ -207,7 +207,7 @@ def _truth(value: Any, name: str) -> bool:
 
 
 def model_index(belief: LearnedModel) -> MDP:
-    """Returns the world that the belief is about, for explorers that need to know what there is."""
+    """Returns the true model, for explorers that need its states and successors."""
     world = belief.frame.world
     if not isinstance(world, MDP):
         raise InvalidArgumentError.of("explorer", "needs a model whose states and successors are known")
@@ -216,19 +216,19 @@ def model_index(belief: LearnedModel) -> MDP:
 
 @dataclass(frozen=True, eq=False)
 class LearnedModel:
-    """The belief after some blocks; `renewed_moves` and `renewed_steps` are those that the problem is of."""
+    """The belief after some blocks; its problem was made from `renewed_moves` after `renewed_steps`."""
 
     settings: Learned
     frame: Frame
     scope: str  # "met": the states met so far; "all": every state that exists
     moves: IntArray
     num_steps: int = 0
-    renewed_moves: IntArray | None = None  # None: of no steps
+    renewed_moves: IntArray | None = None  # None: before the first step
     renewed_steps: int = 0
     potential: FloatArray | None = None  # of the last plan, per state of the world
-    last_potential: FloatArray | None = None  # of the plan on this problem, where a checkpoint knew it
-    is_outdated: bool = False  # the world turned out larger than the problem
-    made: dict[str, Any] = field(default_factory=dict)  # what was built for this problem
+    last_potential: FloatArray | None = None  # of the plan on this problem, if a checkpoint had it
+    is_outdated: bool = False  # something was discovered that the problem does not have
+    made: dict[str, Any] = field(default_factory=dict)  # cache of what was computed for this problem
 
     @property
     def is_due(self) -> bool:
@@ -236,7 +236,7 @@ class LearnedModel:
         return self.is_outdated or self.num_steps >= self._next_plan() or self._has_grown()
 
     def _has_grown(self) -> bool:
-        """Whether there are pairs that an explorer without discovery has to be told of."""
+        """Whether there are new pairs; without discovery, these need a new problem at once."""
         return self.scope == "all" and self.planned.pairs.size < self.frame.world.num_pairs
 
     @property
@@ -253,20 +253,20 @@ class LearnedModel:
         return max(self.renewed_steps + 1, int(np.ceil(self.settings.growth * self.renewed_steps)))
 
     def observe(self, visits: Visits) -> LearnedModel:
-        """Returns the belief after a block: the counts of now, and the problem as it was."""
+        """Returns the belief after a block: new counts, and the same problem as before."""
         return self.at(visits, self.num_steps + visits.num_steps)
 
     def at(self, visits: Visits, num_steps: int) -> LearnedModel:
-        """Returns the belief after so many steps in all."""
+        """Returns the belief after `num_steps` in total."""
         frame = self.frame.grown(visits.index)
         return dataclasses.replace(self, frame=frame, moves=visits.moves.copy(), num_steps=num_steps)
 
     def outdated(self) -> LearnedModel:
-        """Returns the belief with a new problem due."""
+        """Returns the belief, marked as needing a new problem."""
         return dataclasses.replace(self, is_outdated=True)
 
     def renewed(self) -> LearnedModel:
-        """Returns the belief with the problem of now."""
+        """Returns the belief with a problem made from all observations so far."""
         return dataclasses.replace(
             self, renewed_moves=self.moves, renewed_steps=self.num_steps, potential=self._last_potential(),
             made={"known": self.known}, is_outdated=False, last_potential=None,
@@ -281,7 +281,7 @@ class LearnedModel:
         return self._over_states(self.planned.states, problem.best.potential)
 
     def _over_states(self, states: IntArray, values: FloatArray) -> FloatArray:
-        """Returns values of some states as those of all there are; 0 for the others."""
+        """Returns values of some states as an array over all states; 0 for the others."""
         result = np.zeros(self.frame.world.num_states)
         result[states] = values
         return result
@@ -315,13 +315,13 @@ class LearnedModel:
         return make_known(self.frame, moves, met_only=met_only, smoothing=smoothing)
 
     def _once(self, name: str, build: Callable[[], Any]) -> Any:
-        """Returns what `build` makes; it stays until the problem is made anew."""
+        """Returns the result of `build`, computed once per problem."""
         if name not in self.made:
             self.made[name] = build()
         return self.made[name]
 
     def own(self, visits: Visits) -> Visits:
-        """Returns the visits of the pairs that the problem has; `moves` stay the world's."""
+        """Returns the visits of the problem's pairs; `moves` stays over the world's."""
         return dataclasses.replace(visits, pairs=visits.pairs[self.planned.pairs])
 
     def place(self, behaviour: Behaviour) -> Behaviour:
@@ -336,7 +336,7 @@ class LearnedModel:
         return result
 
     def tensors(self) -> dict[str, np.ndarray]:
-        """Returns the counts of now and those of the problem."""
+        """Returns the current counts and those that the problem was made from."""
         steps = np.array([self.num_steps, self.renewed_steps])
         tensors = {"moves": self.moves, "renewed_moves": self._renewed_moves, "steps": steps}
         last = self._last_potential()
@@ -344,14 +344,14 @@ class LearnedModel:
         return tensors if last is None else tensors | {"last_potential": last}
 
     def restored(self, tensors: dict[str, np.ndarray]) -> LearnedModel:
-        """Returns the belief that `tensors` came from; refuses counts that are none."""
+        """Returns the belief that `tensors` were taken from; refuses invalid counts."""
         steps = tensors["steps"].astype(np.int64, casting="safe")
         for name, total in (("moves", steps[0]), ("renewed_moves", steps[1])):
             moves = tensors[name]
             if moves.dtype != np.int64 or moves.shape != self.moves.shape or moves.min(initial=0) < 0:
-                raise ValueError(f"belief.{name} are no counts of transitions")
+                raise ValueError(f"belief.{name} must be non-negative int64 counts of transitions")
             if moves.sum() != total:
-                raise ValueError(f"belief.{name} do not add up")
+                raise ValueError(f"belief.{name} must add up to {total} steps")
         return dataclasses.replace(
             self, moves=tensors["moves"], renewed_moves=tensors["renewed_moves"],
             num_steps=int(steps[0]), renewed_steps=int(steps[1]), potential=tensors.get("potential"),

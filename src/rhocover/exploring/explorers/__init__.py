@@ -1,9 +1,10 @@
-"""The contract of explorers: `init`, `policy`, `update`.
+"""The interface of explorers: `init`, `policy`, `update`.
 
-An explorer is a value with settings. What it knows is a `State`; `policy(state)` says how to act in the
-next block and for how long; `update(state, visits)` takes in what the block saw. Both are pure: the same
-state gives the same block to the bit, which is what makes runs resumable. Whatever an explorer needs to
-remember besides the counts goes into `memory`, as arrays, and is stored with the counts.
+An explorer is a frozen object with settings. What it knows is in a `State`: `policy(state)` returns how to
+act in the next block and for how long, and `update(state, visits)` returns the state after the visits of the
+block. Both are pure functions: the same state gives the same block to the bit, so that runs can be resumed.
+Anything that an explorer needs to remember besides the counts goes into `memory`, as arrays, and is stored
+with the counts.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ class State:
 
     @property
     def problem(self) -> Problem:
-        """What is to be covered, as far as it is known."""
+        """The problem to plan on, by the current belief."""
         return self.belief.problem
 
     def after(self, visits: Visits, **memory: Any) -> State:
-        """Returns the state after a block; `memory` replaces entries of that name."""
+        """Returns the state after a block; `memory` replaces the entries of the same names."""
         return replace(
             self,
             belief=self.belief.observe(visits),
@@ -49,14 +50,14 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """How to act next, and for how many steps; a Frank-Wolfe explorer adds its direction psi."""
+    """How to act next and for how many steps; a Frank-Wolfe explorer adds its direction psi."""
 
     behaviour: Behaviour
     num_steps: int
     direction: FloatArray | None = None
     gap: float = float("nan")  # of Frank-Wolfe: <grad U(d_hat), psi - d_hat>
-    whole: bool = False  # not to be cut short where the belief wants to look again
-    in_world: bool = False  # the behaviour is over the world's pairs, not over those of the belief
+    whole: bool = False  # if True, the block is not shortened when the belief wants a new problem
+    in_world: bool = False  # whether the behaviour is over the world's pairs instead of the belief's
 
 
 class Explorer(Protocol):
@@ -71,12 +72,12 @@ class Explorer(Protocol):
         ...
 
     def update(self, state: State, visits: Visits) -> State:
-        """Returns the state after a block that saw `visits`."""
+        """Returns the state after a block with these visits."""
         ...
 
 
 class CountsOnly:
-    """The `init` and `update` of an explorer that remembers nothing but the visits."""
+    """The `init` and `update` of an explorer that remembers only the visits."""
 
     def init(self, belief: Belief) -> State:
         """Returns the state before the first step."""
@@ -88,10 +89,10 @@ class CountsOnly:
 
 
 def renewed(explorer: Explorer, state: State) -> State:
-    """Returns the state with its belief's new problem, over other pairs perhaps.
+    """Returns the state with its belief's new problem, which may have other pairs.
 
-    An explorer says what that means for its memory with a method `renew(state)`; one without it begins
-    anew with the visits so far. One with `keep_memory` goes on as it is.
+    An explorer with a method `renew(state)` adapts its memory there; one without it starts again with the
+    visits so far. One with `keep_memory` keeps its memory unchanged.
     """
     belief = state.belief.renewed()
     if getattr(explorer, "keep_memory", False):
@@ -100,7 +101,7 @@ def renewed(explorer: Explorer, state: State) -> State:
 
 
 def begun(explorer: Explorer, state: State) -> State:
-    """Returns the state of an explorer that begins with the belief and the visits of another state."""
+    """Returns the first state of an explorer that takes over the belief and visits of another state."""
     fresh, counts = explorer.init(state.belief), state.belief.counts
     state = replace(fresh, counts=counts, num_steps=state.num_steps, num_blocks=state.num_blocks)
     renew = getattr(explorer, "renew", None)
@@ -108,5 +109,5 @@ def begun(explorer: Explorer, state: State) -> State:
 
 
 def initial_state(belief: Belief, **memory: Any) -> State:
-    """Returns the state of no steps."""
+    """Returns the state before the first step."""
     return State(belief, np.zeros(belief.problem.mdp.num_pairs, np.int64), 0, 0, memory)

@@ -1,21 +1,21 @@
-"""Algorithm 1 of the paper: Frank-Wolfe steps taken in the world.
+"""Algorithm 1 of the paper: Frank-Wolfe steps made by acting.
 
-For k = 1, 2, ...: psi_{k+1} = argmax over D_eta of <(mu/(T+/t))^rho, d>, T+ = max(T, eps); play its policy
-psi(s,a)/sum_b psi(s,b) for tau_k steps; count. What differs from the paper, and why (docs/paper.md):
+For k = 1, 2, ...: compute psi_{k+1} = argmax over D_eta of <(mu/(T+/t))^rho, d>, T+ = max(T, eps), and play
+its policy psi(s,a)/sum_b psi(s,b) for tau_k steps. What differs from the paper, and why (docs/paper.md):
 
 - E8: d_hat = T/(t-1), because t-1 steps were taken before time t.
 - E9: eps in (0, 1), default 1/2: from 1 on an unvisited pair would rank no higher than one visited once.
   The reward is computed in logs and divided by its maximum. The first episode does not depend on eps.
-- E10, E11: 2 eta = 0.9 min(min d*, t*) unless given. A larger floor than min d* keeps the optimum out of
-  D_eta, a permanent bias; one above t* leaves D_eta empty and is refused.
-- E17: so the default knows d*, the answer. `eta="without_plan"` takes a lower bound on it in its place that
-  one linear program gives (see `least_shares`): a smaller floor, and no plan is solved.
-- E13: the last episode is cut where the budget ends.
+- E10, E11: 2 eta = 0.9 min(min d*, t*) unless given. A floor above min d* excludes the optimum from
+  D_eta, which is a permanent bias; one above t* leaves D_eta empty and is refused.
+- E17: so the default uses d*, which is the answer. `eta="without_plan"` uses a lower bound on d* from one
+  linear program instead (see `least_shares`): the floor is smaller, and no plan is computed.
+- E13: the last episode is cut at the end of the budget.
 
-The direction comes from a linear program over D_eta (`oracle="lp"`), or from policy iteration over the
-inner approximation (1-alpha) D + alpha d0 (`oracle="fixed_point"`), d0 the occupancy of the largest
-smallest entry t*: a floor couples the states, so D_eta itself is no MDP. alpha t* is 2 eta, or less where
-that would shut out d*; with `eta="without_plan"`, the lower bound on it.
+The direction comes from a linear program over D_eta (`oracle="lp"`), or from policy iteration over the inner
+approximation (1-alpha) D + alpha d0 (`oracle="fixed_point"`), where d0 is the occupancy with the largest
+smallest entry t*: a floor couples the states, so D_eta itself is not the occupancy set of an MDP. alpha t* is
+2 eta, or less where that would exclude d* (with `eta="without_plan"`, the lower bound on d*).
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from rhocover.occupancy import Occupancies
 from rhocover.oracles import make_oracle
 from rhocover.planning.frank_wolfe import line_search
 
-MAX_DENOMINATOR = 64  # of an exponent: enough for 3/2 or 1.25, and the integer roots stay cheap
+MAX_DENOMINATOR = 64  # of an exponent: enough for 3/2 or 1.25, and integer roots stay fast
 
 
 class Schedule(Protocol):
-    """Says how many steps episode k = 1, 2, ... takes, given the steps before it, in exact integers.
+    """How many steps episode k = 1, 2, ... takes, given the steps before it, in exact integers.
 
-    The theorem asks for tau_k = tau_1 k^2, so that t_k - 1 = tau_1 (k-1)k(2k-1)/6 and the step size
+    The theorem requires tau_k = tau_1 k^2, so that t_k - 1 = tau_1 (k-1)k(2k-1)/6 and the step size
     beta_k = tau_k/(t_{k+1} - 1) = 6k/((k+1)(2k+1)) lies in [1/k, 3/k) with beta_1 = 1. Python's integers have
-    no largest value, and a power with a fractional exponent is rounded up from its integer root, so that
-    10^12 steps and more are counted exactly.
+    no largest value, and a power with a fractional exponent is computed by an integer root and rounded up, so
+    that 10^12 steps and more are counted exactly.
     """
 
     def length(self, k: int, num_steps: int) -> int: ...  # noqa: D102
@@ -103,7 +103,7 @@ class Power:
 
 @dataclass(frozen=True)
 class Constant:
-    """tau_k = tau: short episodes, a fresh direction every tau steps."""
+    """tau_k = tau: short episodes, with a new direction every tau steps."""
 
     tau: int = 50
 
@@ -117,7 +117,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Doubling:
-    """tau_1 steps, then every episode as long as all before it: the number of steps doubles.
+    """tau_1 steps, then each episode is as long as all before it: the number of steps doubles.
 
     >>> Doubling(10).length(1, 0), Doubling(10).length(2, 10), Doubling(10).length(3, 20)
     (10, 10, 20)
@@ -135,9 +135,9 @@ class Doubling:
 
 @dataclass(frozen=True)
 class LineSearch:
-    """Adaptive episodes: play the direction for as long as an exact line search would follow it.
+    """Adaptive episodes: their length is the step size of an exact line search.
 
-    A share s of the way from d_hat to psi takes tau = s/(1-s) t more steps; at least tau_1, at most t.
+    Moving d_hat a fraction s of the way to psi takes tau = s/(1-s) t more steps; at least tau_1, at most t.
     """
 
     tau_1: int = 10
@@ -150,7 +150,7 @@ class LineSearch:
         return self.tau_1
 
     def stretch(self, num_steps: int, share: float) -> int:
-        """Returns the steps that take d_hat this share of the way."""
+        """Returns the steps that move d_hat this fraction of the way."""
         if share >= 0.5:
             return max(self.tau_1, num_steps)
         return max(self.tau_1, math.ceil(num_steps * share / (1 - share)))
@@ -180,7 +180,7 @@ def read_schedule(text: str) -> Schedule:
 
 
 def check_schedule(schedule: Any) -> Schedule:
-    """Returns the schedule, a text read; refuses what is none."""
+    """Returns the schedule, parsed if it is a text; refuses anything else."""
     if isinstance(schedule, str):
         return read_schedule(schedule)
     if isinstance(schedule, type) or not callable(getattr(schedule, "length", None)):
@@ -211,7 +211,7 @@ def _ceil_root(value: int, degree: int) -> int:
     return low
 
 
-ROUNDING = 1e-12  # relative: V - Q is not taken to be smaller than this share of V
+ROUNDING = 1e-12  # relative: V - Q is at least this fraction of V
 
 
 def least_shares(coverage: Coverage, d0: FloatArray) -> FloatArray:
@@ -222,14 +222,14 @@ def least_shares(coverage: Coverage, d0: FloatArray) -> FloatArray:
 
         sum_j d0_j (mu_j/d*_j)^rho <= V(d*) <= V,      V = V(d0) for rho > 1, V = 1 for rho <= 1
 
-    (U prefers d* to d0; Hoelder). The terms of the other pairs are least, subject to shares of at most 1
-    altogether, at Q_i = (sum_{j != i} (d0_j mu_j^rho)^(1/(1+rho)))^(1+rho). Hence
+    (U prefers d* to d0; Hoelder). The smallest value of the terms of the other pairs, whose shares sum
+    to at most 1, is Q_i = (sum_{j != i} (d0_j mu_j^rho)^(1/(1+rho)))^(1+rho). Hence
 
         d*_i >= mu_i (d0_i/(V - Q_i))^(1/rho).
 
     At rho = inf, d*_i >= mu_i/max_j(mu_j/d0_j). At rho = 0, d* is the projection of mu in relative entropy:
-    KL(d0||d*) <= KL(d0||mu), and between the two cells "i" and "not i" already d0_i log(d0_i/d*_i) <=
-    KL(d0||mu) - (1-d0_i) log(1-d0_i). A pair without weight has the bound 0.
+    KL(d0||d*) <= KL(d0||mu), and merging all pairs but i into one gives d0_i log(d0_i/d*_i) <=
+    KL(d0||mu) - (1-d0_i) log(1-d0_i). The bound of a pair without weight is 0.
     """
     if coverage.rho == 0:
         return _least_at_zero(coverage, d0)
@@ -261,15 +261,15 @@ def _least_at_zero(coverage: Coverage, d0: FloatArray) -> FloatArray:
 ORACLES = ("lp", "fixed_point")
 WITHOUT_PLAN = "without_plan"
 SHARE = 0.9  # of the largest floor that keeps the optimum inside
-NO_FLOOR = 1e-12  # a floor below this is none: weights of zero leave d* at zero
+NO_FLOOR = 1e-12  # a smaller floor counts as 0: with weights of zero, d* has zeros
 
 
 @dataclass(frozen=True)
 class Algorithm1:
     """The paper's explorer; `count_floor` is its epsilon, `schedule` its episode lengths.
 
-    `eta` is half of the floor of D_eta. None takes the largest that the best occupancy allows, so it needs
-    the plan; "without_plan" takes one that is known to be smaller, from one linear program.
+    `eta` is half of the floor of D_eta. None uses the largest that the best occupancy allows, so it needs the
+    plan; "without_plan" uses a smaller one, from one linear program.
     """
 
     schedule: StoredSchedule = field(default_factory=Quadratic)
@@ -286,14 +286,14 @@ class Algorithm1:
             raise unknown_name("oracle", self.oracle, ORACLES)
 
     def init(self, belief: Belief) -> State:
-        """Returns the state before the first step; refuses a floor that no occupancy has."""
+        """Returns the state before the first step; refuses a floor that no occupancy satisfies."""
         self._direction_of(belief.problem)
         return initial_state(belief)
 
     def policy(self, state: State) -> Block:
         """Returns one episode: the direction's policy for tau_k steps."""
         problem, t, n = state.problem, state.num_steps, state.counts.size
-        # Before the first step all counts are eps; 1/n in its place gives the same bits for every eps.
+        # Before the first step all counts are eps; using 1/n instead gives the same bits for every eps.
         d_plus = np.maximum(state.counts, self.count_floor) / t if t else np.full(n, 1 / n)
         psi = self._direction_of(problem)(_finite_reward(problem.coverage, d_plus))
         policy = problem.mdp.per_pair(problem.members.to_policy(psi), "policy")
@@ -312,7 +312,7 @@ class Algorithm1:
         return self.schedule.stretch(t, line_search(state.problem.coverage, d, psi - d, 1.0))
 
     def _direction_of(self, problem: Problem) -> Any:
-        """Returns the oracle, a function from rewards to directions, made once for a problem."""
+        """Returns the oracle, a function from rewards to directions, made once per problem."""
         return problem.once(f"algorithm1 {self.eta} {self.oracle}", lambda: self._make_direction(problem))
 
     def _make_direction(self, problem: Problem) -> Any:
@@ -329,7 +329,7 @@ class Algorithm1:
         return lambda reward: (1 - alpha) * free.respond(reward).occupancy + alpha * d0
 
     def _least(self, problem: Problem, d0: FloatArray) -> FloatArray:
-        """Returns the best occupancy, or without the plan what it is not below."""
+        """Returns the best occupancy, or without the plan a lower bound on it."""
         return least_shares(problem.coverage, d0) if self.eta == WITHOUT_PLAN else problem.d_star
 
 
@@ -351,7 +351,7 @@ def _checked_eta(eta: Any) -> float | str | None:
             "eta",
             "must be a number",
             repr(eta),
-            remedy=f'None chooses one from the plan, "{WITHOUT_PLAN}" without it.',
+            remedy=f'None derives it from the plan, "{WITHOUT_PLAN}" from a linear program.',
         )
     return float(checks.number(eta, "eta"))
 
@@ -369,6 +369,6 @@ def frank_wolfe_gap(coverage: Coverage, d: FloatArray, psi: FloatArray) -> float
 
 def _finite_reward(coverage: Coverage, d: FloatArray) -> FloatArray:
     reward = coverage.reward(d)
-    if not np.isfinite(reward).all():  # rho = 0 has no reward for a pair of no weight; plan refuses it
+    if not np.isfinite(reward).all():  # at rho = 0 a pair without weight has no reward; plan refuses it
         raise InvalidArgumentError("rho=0 needs a positive weight on every pair.", argument="mu")
     return reward

@@ -1,32 +1,32 @@
-"""Feedback: correct what can be corrected, and nothing else.
+"""The feedback explorer: corrects the deviations from the plan that actions can correct.
 
-After t steps the visits T miss t d* by two kinds of deviation. The flow residual B(T - t d*) is a random
-walk of the world's own making; the cheapest way to carry it, in the metric H of the objective's curvature,
-is g = H^-1 B'(B H^-1 B')^-1 B (T - t d*). The rest, f = T - t d* - g, leaves flow and mass alone, so it can
-be driven to zero: in each state play argmin_a f(s,a)/d*(s,a). If all actions of a state are equally ahead,
-for every state, f is a stationary flow of the best policy without mass, and that is zero.
+After t steps the visits T deviate from t d* in two ways. The flow residual B(T - t d*) is a random walk that
+the random transitions cause; the visits that explain it at the least cost, in the metric H of the objective's
+curvature, are g = H^-1 B'(B H^-1 B')^-1 B (T - t d*). The rest, f = T - t d* - g, has no flow residual and
+sums to 0, so it can be driven to zero: in each state play argmin_a f(s,a)/d*(s,a). If in every state all
+actions are equally far ahead, f is a stationary flow of the best policy that sums to 0, and that is zero.
 
-f moves with every step. Looking at the flow equations each time would cost O(S), so for a period of about
-sqrt(t)/32 steps the flow residual is frozen,
+f changes with every step. Solving the flow equations each time would cost O(S), so for a period of about
+sqrt(t)/32 steps the flow residual is kept fixed,
 
     f(s,a) ~ f_0(s,a) + visits(s,a) - k d*(s,a),
 
-and acting costs O(A) a step whatever S. The residual drifts meanwhile by t^(1/4), which costs t^(-3/2) of
-regret, less than the limit kappa_min/t. Models of up to 256 states bring f up to date within the compiled
+and acting costs O(A) per step, independent of S. Meanwhile the residual drifts by t^(1/4), which costs
+t^(-3/2) of regret, less than the limit kappa_min/t. Models of up to 256 states update f within the compiled
 loop (`FlowCorrectedScore`), larger ones between blocks (`LowestScore`), with one sparse solve.
 
-A quadratic is a poor picture of the objective while counts are noisy; for large rho, where (mu/d)^rho tells
-pairs apart, that is a long time. So the target is re-planned on the counts whenever t has grown by 5%:
-unless g is small, centre = t argmax {U_rho'(d): B d = B d_hat} takes the place of t d* + g, of order
-rho' = min(rho, t/(4n)): visits are whole numbers, and an order beyond the visits of a typical pair would
-chase the last of them. Deviations since then are carried linearly as above. At large orders some pairs cost
-next to nothing, and the centre would load the noise on them; but visits are never taken back, so what is
-loaded and unloaded at random adds up. The centre therefore goes only so far from t d* + g that no pair
-gets more than its share (or a tenth of a typical one) on top, and moves no further at a time than the steps
-until the next re-planning can follow.
+A quadratic approximates the objective poorly while counts are noisy, which lasts long at large rho, where
+(mu/d)^rho differs much between pairs. So the target is re-planned on the counts whenever t has
+grown by 5%: unless g is small, t d* + g is replaced by centre = t argmax {U_rho'(d): B d = B d_hat}, of order
+rho' = min(rho, t/(4n)). (Visits are whole numbers, and an order beyond the visits of a typical pair would
+react to single visits.) Deviations since then are treated linearly as above. At large orders visits of some
+pairs cost almost nothing, and the centre would put the noise on them; but visits cannot be undone, so random
+changes in both directions add up. Therefore the centre exceeds t d* + g in no pair by more than the pair's
+share (or a tenth of a typical share), and moves no further at a time than the steps until the next
+re-planning can follow.
 
-Safeguard: if f is as large as the visits themselves after 100 steps a pair, a block of the average-reward
-optimal policy for the cost H f steers back, because <H f, psi> < 0 for its visits psi wherever f is not zero.
+Safeguard: if f is as large as the visits themselves after 100 steps per pair, a block plays the
+average-reward optimal policy for the cost H f, because <H f, psi> < 0 for its visits psi unless f is zero.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ from rhocover.oracles import make_oracle
 from rhocover.theory.limits import DENSE_STATES, FlowProjection, PathwiseProblem
 
 GROWTH = 1.05  # of t between two re-plannings
-LARGE_RHO = 4.0  # from here on no g counts as small
-SMALL = 0.3  # relative to the shares, times rho: g up to here is carried linearly
+LARGE_RHO = 4.0  # above it no g counts as small
+SMALL = 0.3  # relative to the shares, times rho: up to this, g is treated linearly
 VISITS_PER_ORDER = 4  # visits of a typical pair for each unit of the re-planned order
 LEAST_ORDER = 2.0
 LEAST_CURVATURE = 0.03  # of the largest, relative to 1/d
-LEAST_AT_LARGE_RHO = 0.1  # the same where the target is always re-planned
+LEAST_AT_LARGE_RHO = 0.1  # the same at large rho, where the target is always re-planned
 CENTRE_TOLERANCE = 1e-3  # over t: of the divergence, well below the limit kappa_min/t
 OVERLOAD = 1.0  # of a pair's share, by which re-planning may exceed the linear target
-LEAST_SHARE = 1e-3  # of 1/n: so rare a pair is still taken when a thousand visits elsewhere depend on it
-TYPICAL = 0.1  # of 1/n: pairs with a smaller share count as if they had this one
+LEAST_SHARE = 1e-3  # of 1/n: a pair this rare is still taken when a thousand visits elsewhere depend on it
+TYPICAL = 0.1  # of 1/n: smaller shares count as this
 DRIFT = 32  # a period has sqrt(t) over this many steps
-SHORTEST = 4  # and at least so many
-STATES_PER_STEP = 40  # a period has at least S^2/40 steps, so that bringing f up to date costs little a step
+SHORTEST = 4  # and at least this many
+STATES_PER_STEP = 40  # a period has at least S^2/40 steps, so that updating f costs little per step
 SPARSE_SHARE = 32  # with a sparse solve it has at least n steps, and t/32
-SETTLED = 100  # steps a pair before the safeguard looks
+SETTLED = 100  # steps per pair before the safeguard acts
 
 
 @dataclass(frozen=True)
 class Feedback:
-    """Plays the action that is furthest behind once the world's own noise is taken out."""
+    """Plays the action that is furthest behind the plan, corrected for the noise of the transitions."""
 
     def init(self, belief: Belief) -> State:
         """Returns the state before the first step."""
@@ -91,29 +91,29 @@ class Feedback:
         return Block(rule, max(period, _next_centre(state) - state.num_steps))
 
     def update(self, state: State, visits: Visits) -> State:
-        """Returns the state with the visits added, re-planned where that is due."""
+        """Returns the state with the visits added, with a new target if one is due."""
         state = state.after(visits)
         return state if state.num_steps < _next_centre(state) else _recentred(state, _centre(state))
 
     def renew(self, state: State) -> State:
-        """Returns the state for a new model: its target is as near to the visits as steps can follow.
+        """Returns the state for a new model, with a target that the next steps can reach from the visits.
 
-        At large orders the best occupancy of an estimate moves a lot with a little of the estimate. A target
-        that jumps would have the visits chase pairs that cost nothing, and miss those that count.
+        At large orders a small change of the estimate moves its best occupancy far. If the target jumped, the
+        visits would follow it to pairs that cost nothing, and miss those that matter.
         """
         share = (GROWTH - 1) * state.num_steps * _typical(state.problem)
         return _recentred(state, _towards(state.counts.astype(float), _centre(state), share, _largest))
 
 
 def _recentred(state: State, centre: FloatArray) -> State:
-    """Returns the state with a new target for the counts of now."""
+    """Returns the state with a new target for the current counts."""
     steps = np.array([state.num_steps])
     memory = {"centre": centre, "centre_counts": state.counts, "centre_steps": steps}
     return replace(state, memory=memory)
 
 
 def period_of(state: State) -> int:
-    """Returns how many steps to take before the flow residual is looked at again."""
+    """Returns how many steps to take before the flow residual is computed again."""
     n, S, t = state.counts.size, state.problem.mdp.num_states, state.num_steps
     if S > DENSE_STATES:
         return max(n, t // SPARSE_SHARE)
@@ -127,13 +127,13 @@ def _next_centre(state: State) -> int:
 
 
 def deviation(state: State) -> FloatArray:
-    """Returns f: what the counts are ahead of the best that their flow residual allows."""
+    """Returns f: by how much the counts exceed the best that their flow residual allows."""
     offset, moved = _since_centre(state)
     return offset + moved - _projection(state.problem).explained(moved, refine=False)
 
 
 def _since_centre(state: State) -> tuple[FloatArray, FloatArray]:
-    """Returns what the counts were ahead at the last re-planning, and what was visited beyond d* since."""
+    """Returns counts minus target at the last re-planning, and the visits minus t d* since then."""
     memory = state.memory
     counts, t = state.counts - memory["centre_counts"], state.num_steps - int(memory["centre_steps"][0])
     return memory["centre_counts"] - memory["centre"], counts - t * state.problem.d_star
@@ -162,20 +162,20 @@ def _find_curvature(problem: Problem) -> FloatArray:
 
 
 def _centre(state: State) -> FloatArray:
-    """Returns the target for the counts of now: the best with their flow residual, for the order of now."""
+    """Returns the target for the current counts: the best with their flow residual and the current order."""
     problem, t = state.problem, state.num_steps
     planned, share, rho = t * problem.d_star, t * _typical(problem), problem.coverage.rho
     linear = planned + _projection(problem).explained(state.counts - planned)
     if rho <= LARGE_RHO and float((np.abs(linear - planned) / share).max()) * max(1.0, rho) <= SMALL:
         return linear
-    best = _best_of_now(problem, state.counts, t)
+    best = _best_with_residual(problem, state.counts, t)
     centre = _towards(linear, best, OVERLOAD * share, np.max)
     if int(state.memory["centre_steps"][0]) == 0:
         return centre
     return _towards(state.counts - deviation(state), centre, (GROWTH - 1) * share, _largest)
 
 
-def _best_of_now(problem: Problem, counts: IntArray, num_steps: int) -> FloatArray:
+def _best_with_residual(problem: Problem, counts: IntArray, num_steps: int) -> FloatArray:
     """Returns t times the best occupancy with the flow residual of the counts, of order t/(4n) or rho."""
     order = max(LEAST_ORDER, num_steps / (VISITS_PER_ORDER * counts.size))
     coverage = Coverage(min(problem.coverage.rho, order), problem.coverage.mu)
@@ -201,7 +201,7 @@ def _typical(problem: Problem) -> FloatArray:
 
 
 def is_astray(state: State, f: FloatArray) -> bool:
-    """Whether f is as large as the visits themselves, long after it should have been small."""
+    """Whether f is as large as the visits themselves, after enough steps for it to be small."""
     if state.num_steps < SETTLED * f.size:
         return False
     return float(np.sum(f**2 / _typical(state.problem))) > float(state.num_steps) ** 2

@@ -1,10 +1,10 @@
-"""Explorers by name, and as documents that a file can hold.
+"""Explorers by name, and as documents that can be stored in a file.
 
-A name is what the command line, `explore` and result files say; an object is a name with settings. Both
-become a document {"name": ..., "settings": ...} and come back from it unchanged.
+The command line, `explore` and result files use names; an explorer object is a name with settings. Both are
+written as a document {"name": ..., "settings": ...} and read back unchanged.
 
-Explorers of other rooms and of other packages join by an entry point of the group `rhocover.explorers`,
-which names a class with settings that a document can hold; so do the systems of `rhocover.baselines`.
+Other packages register explorers with an entry point of the group `rhocover.explorers` that names a class
+whose settings can be stored in a document; the methods of `rhocover.baselines` are registered in this way.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ VARIANTS = {
 
 
 def plugins() -> dict[str, EntryPoint]:
-    """Returns the explorers that joined, by name."""
+    """Returns the explorers that other packages registered, by name."""
     return members(EXPLORERS)
 
 
 def explorer_names() -> tuple[str, ...]:
-    """Returns the names that `explore` takes."""
+    """Returns the names that `explore` accepts."""
     return (*CLASSES, *VARIANTS, *plugins())
 
 
@@ -57,14 +57,14 @@ def make_explorer(explorer: Any, schedule: Any = None) -> Explorer:
         return explorer
     if not isinstance(explorer, Algorithm1):
         raise InvalidArgumentError.of(
-            "schedule", f"goes with Algorithm 1: {explorer_name(explorer)!r} chooses its own blocks"
+            "schedule", f"is for Algorithm 1 only: {explorer_name(explorer)!r} chooses its own blocks"
         )
     return dataclasses.replace(explorer, schedule=schedule)
 
 
 def _shown(explorer: Any) -> str:
     if isinstance(explorer, type):
-        return f"the class {explorer.__name__}: call it, {explorer.__name__}()"
+        return f"the class {explorer.__name__}; write {explorer.__name__}()"
     return type(explorer).__name__
 
 
@@ -96,14 +96,14 @@ def explorer_name(explorer: Any) -> str:
 
 
 class _Explorers(Family):
-    """Explorers by name; those that joined are loaded when they are needed."""
+    """Explorers by name; registered ones are loaded when they are needed."""
 
     def name_of(self, value: Any) -> str:
         """Returns the registry's name of the class of an explorer."""
         return _name_of_class(type(value)) or super().name_of(value)
 
     def class_of(self, name: Any, at: str) -> Any:
-        """Returns the class of that name, a dataclass: others have no settings to read."""
+        """Returns the class of that name, if it is a dataclass: others have no settings to read."""
         kind = _class(name) if name in (*CLASSES, *plugins()) else None
         return kind if dataclasses.is_dataclass(kind) else super().class_of(None, at)
 
@@ -112,7 +112,7 @@ EXPLORER = _Explorers("an explorer", CLASSES)
 
 
 def explorer_document(explorer: Any) -> dict[str, Any] | None:
-    """Returns an explorer as a document; None for one that is not, or not all, of this library."""
+    """Returns an explorer as a document; None if it, or a setting, is not registered."""
     try:
         return EXPLORER.write(explorer)
     except TypeError:

@@ -1,7 +1,8 @@
-"""Play the best policy and let the law of large numbers do the rest.
+"""The stationary explorer: plays the best policy at every step.
 
-Visits then miss d* by the noise of the policy's own choices as well as by that of the world:
-the pathwise regret falls as 1/n, with a constant that feedback removes.
+By the law of large numbers the visits converge to d*. They deviate from it by the noise of the policy's own
+choices as well as by that of the transitions: the pathwise regret falls as 1/n, with a constant that feedback
+removes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Play, in each state, the action that is furthest behind its share: argmin_a T(s,a)/d*(s,a).
+"""The tracking explorer: plays, in each state, the action furthest behind its share, argmin_a T(s,a)/d*(s,a).
 
-Deterministic counts take the noise of the policy's choices away; what is left is that the states
-themselves are visited more or less often than planned, and that is not corrected for.
+Choosing actions by their counts removes the noise of the policy's choices. The states themselves are still
+visited more or less often than planned, which is not corrected.
 """
 
 from __future__ import annotations

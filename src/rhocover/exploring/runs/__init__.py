@@ -1,1 +1,1 @@
-"""Runs: what is asked for, the loop, when it stops, what it stores and what it returns."""
+"""Runs of explorers: settings, the loop, stopping rules, checkpoints and results."""

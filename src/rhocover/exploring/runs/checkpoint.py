@@ -1,17 +1,17 @@
-"""Runs that survive: a folder with the settings, the model, and the last two checkpoints.
+"""Checkpoints of a run: a folder with its settings, the model, and the last two checkpoints.
 
-    run.safetensors            what was asked for: settings, weights, start
+    run.safetensors            settings, weights, start
     model.safetensors          the model
-    checkpoint-0.safetensors   where the run stood, written in turn:
-    checkpoint-1.safetensors   one of the two is whole at any moment
-    result.safetensors         the run, once it is done
+    checkpoint-0.safetensors   the state of the run, written in turn:
+    checkpoint-1.safetensors   one of the two is complete at any moment
+    result.safetensors         the run, once it is finished
 
-Every file is written to a temporary name, synced and renamed, and carries a SHA-256 of all it says. A
-checkpoint also carries the digest of the settings, so that one of another run is told apart. The folder
-is held while a run writes to it (`folders`).
+Every file is written to a temporary name, synced and renamed, and contains a SHA-256 of its contents. A
+checkpoint also contains the digest of the settings, so that one of another run is recognised. The folder is
+locked while a run writes to it (`folders`).
 
-A damaged file is noticed by its checksum. Beyond that the numbers of a whole file must belong together,
-because compiled loops index with them and do not look:
+A damaged file is detected by its checksum. In addition, the numbers of an intact file must be consistent,
+because compiled loops use them as indices without bounds checks:
 
     sum of moves = steps of the run,    sum of the block's visits = steps of the block,
     visits of the moves = visits before the block + visits of the block      (with a known model)
@@ -66,7 +66,7 @@ Tensors = dict[str, np.ndarray]
 
 
 def check_tensors(tensors: Tensors, asked: ModelRun) -> None:
-    """Refuses arrays of other types or shapes than those of such a run."""
+    """Refuses arrays whose types or shapes are not those of this run."""
     mdp = asked.problem.mdp
     n, nnz, chains = mdp.num_pairs, mdp.transitions.nnz, asked.num_chains
     wanted = {
@@ -81,18 +81,18 @@ def check_tensors(tensors: Tensors, asked: ModelRun) -> None:
     for name in ("block_pairs", "moves", "counts", "states", "first_states"):
         _check(tensors[name].min(initial=0) >= 0, f"{name} has entries below 0")
     for name in ("states", "first_states"):
-        _check(tensors[name].max() < mdp.num_states, f"{name} has a state that the model has not")
+        _check(tensors[name].max() < mdp.num_states, f"{name} has a state that is not in the model")
     whole = [COLUMNS.index(name) for name in WHOLE]
-    _check(bool(np.isfinite(tensors["rows"][:, whole]).all()), "rows has a count that is no number")
-    _check(bool(np.isfinite(tensors["episodes"][:, :3]).all()), "episodes has a length that is no number")
+    _check(bool(np.isfinite(tensors["rows"][:, whole]).all()), "rows has a count that is not a number")
+    _check(bool(np.isfinite(tensors["episodes"][:, :3]).all()), "episodes has a length that is not a number")
 
 
 def check_run_state(now: RunState, asked: ModelRun) -> None:
-    """Refuses a now whose counts do not add up, or whose explorer remembers what it cannot."""
+    """Refuses a state whose counts do not add up, or whose explorer has an impossible memory."""
     seen, state = now.seen, now.state
     before = seen.total - seen.pairs
     _check(0 <= now.num_steps <= asked.spec.num_steps, "num_steps is not within the run")
-    _check(int(seen.moves.sum()) == now.num_steps, "moves are not as many as steps")
+    _check(int(seen.moves.sum()) == now.num_steps, "moves do not add up to num_steps")
     _check(int(seen.pairs.sum()) == seen.num_steps and before.min() >= 0, "block_pairs do not add up")
     _check(state.num_blocks >= 0 and int(state.counts.sum()) <= state.num_steps, "counts do not add up")
     if isinstance(state.belief, KnownModel):
@@ -104,15 +104,15 @@ def check_run_state(now: RunState, asked: ModelRun) -> None:
 
 def _check_memory(state: State, spec: RunSpec) -> None:
     if explorer_document(spec.explorer) is None:
-        return  # what an explorer of the caller's own remembers, it knows itself
+        return  # the memory of the caller's own explorer cannot be checked here
     fresh = spec.actor.init(state.belief)
     _check_like("counts", state.counts, fresh.counts)
-    _check(state.memory.keys() >= fresh.memory.keys(), "memory lacks something")
+    _check(state.memory.keys() >= fresh.memory.keys(), "memory lacks an entry")
     for name, array in fresh.memory.items():
         if array.shape[:1] == (0,):  # it grows
             array = np.empty((*state.memory[name].shape[:1], *array.shape[1:]), array.dtype)
         _check_like(f"memory.{name}", state.memory[name], array)
-        _check(bool(np.isfinite(state.memory[name]).all()), f"memory.{name} has entries that are no numbers")
+        _check(bool(np.isfinite(state.memory[name]).all()), f"memory.{name} has entries that are not finite")
 
 
 def _check_like(name: str, array: np.ndarray, like: np.ndarray) -> None:
@@ -127,7 +127,7 @@ def _check(is_so: bool, otherwise: str) -> None:
 
 @dataclass(frozen=True)
 class StoredSettings:
-    """What a file says of the settings of a run; an explorer or a rule of one's own is its name."""
+    """The settings of a run as stored in a file; the caller's own explorer or rule is stored by name."""
 
     num_steps: int
     seed: int
@@ -146,7 +146,7 @@ class StoredSettings:
 
 @dataclass(frozen=True)
 class StoredState:
-    """What a checkpoint says of a run's state; the generator's numbers are larger than JSON readers like."""
+    """A run's state as stored in a checkpoint; the generator is text, because its integers exceed 64 bits."""
 
     num_steps: int
     state_steps: int
@@ -159,7 +159,7 @@ class StoredState:
 
 
 def settings_document(asked: ModelRun) -> dict[str, Any]:
-    """Returns what decides a run, without its arrays, ready for JSON."""
+    """Returns everything that determines a run, except its arrays, as a JSON document."""
     spec = asked.spec
     return to_document(
         StoredSettings(
@@ -174,17 +174,17 @@ def settings_document(asked: ModelRun) -> dict[str, Any]:
 
 
 OF_SPEC = ("num_steps", "seed", "trace_points", "rho", "model", "until")
-OF_CRITERION = tuple(name for name in CRITERION if name != "start")  # which is a tensor
+OF_CRITERION = tuple(name for name in CRITERION if name != "start")  # `start` is a tensor
 
 
 def settings_tensors(asked: ModelRun) -> dict[str, np.ndarray]:
-    """Returns the arrays among what was given."""
+    """Returns the arrays among the settings."""
     arrays = {"mu": asked.spec.mu, "start": asked.spec.criterion.start}
     return {name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}
 
 
 def settings_digest(asked: ModelRun) -> str:
-    """Returns the SHA-256 of everything that decides what a run does."""
+    """Returns the SHA-256 of everything that determines a run."""
     text = json.dumps(settings_document(asked), sort_keys=True)
     return hashlib.sha256(f"{text}|{tensor_digest(settings_tensors(asked))}".encode()).hexdigest()
 
@@ -192,7 +192,7 @@ def settings_digest(asked: ModelRun) -> str:
 def settings_from_file(
     mdp: MDP, tensors: dict[str, np.ndarray], document: dict[str, Any], explorer: Any, rule: Any
 ) -> ModelRun:
-    """Returns the run that was stored; `explorer` and `rule` are given where no file can hold them."""
+    """Returns the stored run; `explorer` and `rule` are the caller's own, which a file cannot hold."""
     found = from_document(StoredSettings, document, "the settings of the run")
     explorer = explorer_from_document(found.explorer) if explorer is None else explorer
     if rule is None and found.rule is not None:
@@ -229,7 +229,7 @@ def state_tensors(now: RunState) -> dict[str, np.ndarray]:
 
 
 def state_document(now: RunState, run: str, number: int) -> dict[str, Any]:
-    """Returns the numbers of a state; `run` is the digest of its settings, `number` the checkpoint's."""
+    """Returns the state without its arrays; `run` is the settings' digest, `number` the checkpoint's."""
     generator = json.dumps(now.position.generator.bit_generator.state)
     return to_document(
         StoredState(
@@ -240,7 +240,7 @@ def state_document(now: RunState, run: str, number: int) -> dict[str, Any]:
 
 
 def state_from_file(asked: ModelRun, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> RunState:
-    """Returns the state that was stored."""
+    """Returns the stored state."""
     found = from_document(StoredState, document, "the checkpoint")
     try:
         check_tensors(tensors, asked)
@@ -296,7 +296,7 @@ SECONDS = 20.0  # between two checkpoints
 
 
 class Folder(Storage):
-    """The folder of one run, locked while it is entered: a new one, or one to go on with."""
+    """The folder of a run, new or to be continued; it is locked inside the `with` block."""
 
     def __init__(
         self, out: Any, asked: ModelRun, report: Report | None = None, *, is_resumed: bool = False
@@ -312,7 +312,7 @@ class Folder(Storage):
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the run may have been begun before."""
+        """Whether the run may have begun before."""
         return self._is_resumed
 
     def __enter__(self) -> Folder:
@@ -324,7 +324,7 @@ class Folder(Storage):
         return self
 
     def _create(self) -> None:
-        """Makes the folder with settings and model; refuses one that holds anything else."""
+        """Makes the folder with settings and model; refuses one that holds other files."""
         self._check_free()
         tensors, document = settings_tensors(self._asked), settings_document(self._asked)
         try:
@@ -339,8 +339,8 @@ class Folder(Storage):
         except OSError as error:
             raise CheckpointError(
                 self._place.saying(
-                    f"could not be written: {error.strerror or error}. Make room, or name another folder, "
-                    "and explore again."
+                    f"could not be written: {error.strerror or error}. Free disk space, or name another "
+                    "folder, and explore again."
                 )
             ) from error
 
@@ -350,8 +350,8 @@ class Folder(Storage):
             go_on = Call(f"resume({shown!r})", f"rhocover resume {shown}")
             raise InvalidArgumentError.of(
                 "out",
-                f"{shown!r} holds a run already",
-                remedy=("Go on with it: ", go_on, "; or name another folder."),
+                f"{shown!r} already holds a run",
+                remedy=("Continue it with ", go_on, ", or name another folder."),
             )
         if self.path.exists() and not self.path.is_dir():
             raise InvalidArgumentError.of("out", "must be a folder", f"the file {self._place.shown!r}")
@@ -364,7 +364,7 @@ class Folder(Storage):
 
     @contextmanager
     def _held_unless_it_fails(self) -> Iterator[None]:
-        """Holds the folder from here on; frees it if what follows fails."""
+        """Locks the folder; unlocks it if the body fails."""
         self._hold = hold_folder(self._place)
         try:
             yield
@@ -376,7 +376,7 @@ class Folder(Storage):
         remove_left(self.path, _is_ours)
 
     def close(self) -> None:
-        """Gives the folder free."""
+        """Unlocks the folder."""
         if self._hold is not None:
             self._hold.release()
             self._hold = None
@@ -397,7 +397,7 @@ class Folder(Storage):
         document = state_document(now, self._digest, self._number)
         try:
             save_tensors(path, "checkpoint", state_tensors(now), document, overwrite=True)
-        except CheckpointError:  # says itself what happened to the folder
+        except CheckpointError:  # its message already describes what happened to the folder
             raise
         except OSError as error:
             raise self._unwritable(path, error) from error
@@ -415,25 +415,25 @@ class Folder(Storage):
             raise self._unwritable(self.path / RESULT, error) from error
 
     def _unwritable(self, path: Path, error: OSError) -> CheckpointError:
-        before = "there is none before it" if self._stored_steps is None else (
-            f"the one before it, at step {self._stored_steps}, is whole"
+        before = "there is no earlier checkpoint" if self._stored_steps is None else (
+            f"the checkpoint before it, at step {self._stored_steps}, is intact"
         )  # fmt: skip
         return CheckpointError(
             f"{path.name} could not be written to {self._place.shown!r}: {error.strerror or error}; "
-            f"{before}. Make room, then go on with resume({self._place.shown!r})."
+            f"{before}. Free disk space, then continue with resume({self._place.shown!r})."
         )
 
     def load(self) -> RunState | None:
-        """Returns where the run stood at its newest whole checkpoint; None if it has none.
+        """Returns the state of the newest intact checkpoint; None if there is no checkpoint.
 
-        A checkpoint that is damaged, or of another run, is passed over with a warning; if there are
-        checkpoints and none can be used, that is an error.
+        A checkpoint that is damaged, or of another run, is skipped with a warning; if there are checkpoints
+        and none can be used, an error is raised.
         """
         found, troubles = self._checkpoints()
         if troubles and not found:
             raise FileFormatError(
                 f"no checkpoint in {self._place.shown!r} can be used: {' '.join(troubles)} "
-                "Remove the checkpoint files to begin anew."
+                "Remove the checkpoint files to start again."
             )
         for trouble in troubles:
             warnings.warn(f"{trouble} The other checkpoint is used.", CheckpointWarning, stacklevel=4)
@@ -444,7 +444,7 @@ class Folder(Storage):
         return now
 
     def _checkpoints(self) -> tuple[list[tuple[int, RunState]], list[str]]:
-        """Returns number and now of each whole checkpoint, and what is wrong with the others."""
+        """Returns number and state of each intact checkpoint, and what is wrong with the others."""
         found, troubles = [], []
         for name in CHECKPOINTS:
             if (self.path / name).exists():
@@ -455,9 +455,9 @@ class Folder(Storage):
         return found, troubles
 
     def last_of_finished(self) -> RunState | None:
-        """Returns where a run stood when its result was written; None if it is not finished, or damaged.
+        """Returns the last state of a finished run; None if it is not finished, or damaged.
 
-        Nobody writes to a finished run, so this needs no hold on the folder, and no disk to write to.
+        A finished run is never written to, so this needs neither a lock nor a writable disk.
         """
         if not (self.path / RESULT).is_file():
             return None
@@ -468,7 +468,7 @@ class Folder(Storage):
         return now if self._is_result_of(now) else None
 
     def _is_result_of(self, now: RunState) -> bool:
-        """Whether the result is whole, and that of the run that stood so."""
+        """Whether the result is intact, and belongs to this state."""
         try:
             tensors, document = load_tensors(self.path / RESULT, "run")
         except FileFormatError:
@@ -477,13 +477,13 @@ class Folder(Storage):
         return is_end and np.array_equal(tensors.get("moves", ()), now.seen.moves)
 
     def _read(self, name: str) -> tuple[int, RunState]:
-        """Returns the number of a checkpoint, and where the run stood then."""
+        """Returns the number of a checkpoint, and its state."""
         tensors, document = load_tensors(self.path / name, "checkpoint")
         if document.get("run") != self._digest:
             raise FileFormatError(f"{name} belongs to another run.")
         with naming(self.path / name):
             state = state_from_file(self._asked, tensors, document)
-        return document["number"], state  # which is there, now that all of it was read
+        return document["number"], state  # the number is there: state_from_file has read it
 
 
 def _is_ours(name: str) -> bool:

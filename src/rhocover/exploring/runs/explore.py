@@ -1,4 +1,4 @@
-"""explore(): act in a world so that the visit counts become the best coverage. resume(): go on with it."""
+"""explore(): act in a world so that the visit counts match the best coverage. resume(): continue a run."""
 
 from __future__ import annotations
 
@@ -49,25 +49,23 @@ def explore(
 ) -> Run:
     """Returns the run of an explorer in a world for `num_steps` steps.
 
-    `world` is a model to simulate, or a Gymnasium environment to act in: then `model="known"` needs a table
-    of its transitions (see `MDP.from_gymnasium`), `model="learned"` does not, and `states` and `actions` say
-    how observations and actions are counted if they are not discrete (see `Bins`).
-    `rho`, `mu`, `discount`, `horizon` and `restrict` are those of `plan`.
-    Without restarts the run begins in `start` (a state or a distribution; the model's own by default).
-    `model` says what the explorer knows: "known", "learned" (states and actions, not the transitions),
-    "from_scratch" (not even the states), "posterior", or a `Learned`. `mu` may be a rule, by name or as a
-    function of an `Estimate`: then it is evaluated again with each new plan. `until` ends the run early.
-    `explorer` is a name or an object: "feedback", "tracking", "stationary", "algorithm1",
-    "algorithm1_short", "algorithm1_adaptive"; `schedule` sets Algorithm 1's episodes. `num_chains` act at
-    once and share the counts; `num_steps` counts over all of them. The trace has `trace_points` rows for
-    each factor of ten. `out` is a new folder for checkpoints: `resume(out)` goes on after any
-    interruption. `report(steps, num_steps)` is called now and then.
-    An environment whose step or reset takes longer than `step_timeout` seconds has failed: what was seen
-    before is kept. Python must be running in it for that: a hang in C code is not noticed. It needs the main
-    thread, and a system other than Windows. Ctrl-C waits for the step that is being taken; pressed a second
-    time it ends that step.
-    The same `seed` gives the same bits on one machine with the same versions. Another processor, BLAS or
-    target of Numba rounds last bits differently: there the run is statistically the same, but not identical.
+    `world` is a model to simulate, or a Gymnasium environment to act in. With an environment, `model="known"`
+    needs a table of its transitions (see `MDP.from_gymnasium`), `model="learned"` does not, and `states` and
+    `actions` are the encodings of observations and actions that are not discrete (see `Bins`). `rho`, `mu`,
+    `discount`, `horizon` and `restrict` are as in `plan`. Without restarts the run begins in `start` (a state
+    or a distribution; by default that of the model). `model` says what the explorer knows: "known", "learned"
+    (states and actions, not the transitions), "from_scratch" (not even the states), "posterior", or a
+    `Learned`. `mu` may be a rule, by name or as a function of an `Estimate`: then it is evaluated again with
+    each new plan. `until` ends the run early. `explorer` is a name or an object: "feedback", "tracking",
+    "stationary", "algorithm1", "algorithm1_short", "algorithm1_adaptive"; `schedule` sets Algorithm 1's
+    episodes. `num_chains` chains act at the same time and share the counts; `num_steps` is their total. The
+    trace has `trace_points` rows for each factor of ten. `out` is a new folder for checkpoints: `resume(out)`
+    continues after any interruption. `report(steps, num_steps)` is called now and then. A step or reset of an
+    environment that takes longer than `step_timeout` seconds is an error; all steps before it are kept. This
+    works only while Python code is running in it: a hang in C code is not detected. It needs the main thread,
+    and a system other than Windows. Ctrl-C waits for the current step; pressed a second time, it ends that
+    step. The same `seed` gives the same bits on one machine with the same versions. Another processor, BLAS
+    or Numba target rounds last bits differently: there the run is statistically the same, but not identical.
 
     >>> import rhocover as rc
     >>> run = rc.explore(rc.envs.river_swim(), rho=2, num_steps=30_000, seed=0)
@@ -75,7 +73,7 @@ def explore(
     ('complete', True)
     """
     checks.function_or_none(report, "report")
-    out = None if out is None else locate(out)  # what is called on the way may change the working directory
+    out = None if out is None else locate(out)  # code that is called below may change the working directory
     spec = RunSpec(
         objective=Objective(rho, mu), num_steps=num_steps,
         criterion=Criterion(discount, horizon, start, restrict), explorer=make_explorer(explorer, schedule),
@@ -92,21 +90,21 @@ def explore(
             "step_timeout", "is for environments: a model never hangs", remedy="Leave it out."
         )
     asked = read_model_run(world, spec, num_chains)
-    _ = asked.problem  # refuses what is wrong with it
+    _ = asked.problem  # raises if it is invalid
     asked.check_budget()
     asked.problem.check_plan()
     return run(ModelWorld(asked), asked.spec, Storage(report) if out is None else Folder(out, asked, report))
 
 
 def _other_world(world: Any) -> Any:
-    """Returns how to explore a world whose class is from a package that joined; None for another."""
+    """Returns the function that explores worlds of this class, if its package is registered; else None."""
     packages = {kind.__module__.partition(".")[0] for kind in type(world).__mro__}
     names = [name for name in members(WORLDS) if name in packages]
     return load(WORLDS, names[0]) if names else None
 
 
 class ModelWorld(Simulator):
-    """A model to act in, with its problem."""
+    """A simulated model, with its problem."""
 
     def __init__(self, asked: ModelRun) -> None:
         self.asked, self.problem = asked, asked.problem
@@ -145,14 +143,15 @@ def resume(
     mu: Any = None,
     report: Report | None = None,
 ) -> Run:
-    """Returns the run of the folder `out`, gone on with from its newest checkpoint to its end.
+    """Returns the run of the folder `out`, continued from its newest checkpoint to its end.
 
-    The result has the bits of a run that was never interrupted. `world`, `rho`, `seed` and `explorer`
-    are remembered; those given must be the same. An explorer of your own must be given again, and so must
-    `mu` where it is a function of your own. A damaged checkpoint is passed over with a `CheckpointWarning`,
-    and the one before it is used. A run that is finished is returned again, and nothing is written.
+    The result is the same to the bit as that of a run that was never interrupted. `world`, `rho`, `seed` and
+    `explorer` are stored in the folder; if given, they must be the same. Your own explorer must be given
+    again, and so must `mu` if it is your own function. A damaged checkpoint is skipped with a
+    `CheckpointWarning`, and the one before it is used. A finished run is returned again, and nothing is
+    written.
     """
-    out = locate(out)  # rules and explorers of the caller's may change the working directory
+    out = locate(out)  # the caller's rules and explorers may change the working directory
     asked = read_folder(out, explorer, mu)
     _check_same(asked, world, rho, seed, explorer)
     with naming(out.path / SETTINGS):
@@ -163,7 +162,7 @@ def resume(
 
 
 def read_folder(out: Any, explorer: Any = None, mu: Any = None) -> ModelRun:
-    """Returns what the run in a folder does."""
+    """Returns the settings of the run in a folder."""
     place = locate(out)
     path = place.path
     if not (path / SETTINGS).is_file():
@@ -173,11 +172,11 @@ def read_folder(out: Any, explorer: Any = None, mu: Any = None) -> ModelRun:
     own = isinstance(stored, str)
     if own and explorer is None:
         raise InvalidArgumentError.of(
-            "explorer", f"is needed: the run was made with your own, a {shortened(stored)}"
+            "explorer", f"is needed: the run was made with your own {shortened(stored)}"
         )
     if own and (type(explorer).__name__ != stored or explorer_document(explorer) is not None):
         raise InvalidArgumentError.of(
-            "explorer", f"must be the {stored} of your own that this run was begun with", repr(explorer)
+            "explorer", f"must be your own {stored} that this run began with", repr(explorer)
         )
     mdp = MDP.load(path / MODEL)
     if mdp.fingerprint != document.get("fingerprint"):
@@ -188,33 +187,33 @@ def read_folder(out: Any, explorer: Any = None, mu: Any = None) -> ModelRun:
 
 
 def _own_rule(stored: Any, mu: Any) -> Any:
-    """Returns the caller's rule where the file holds only its name."""
+    """Returns the caller's rule if the file holds only its name."""
     own = isinstance(stored, str)
     if own and not callable(mu):
         raise InvalidArgumentError.of(
-            "mu", f"is needed: the run was made with a rule of your own, {shortened(stored)}"
+            "mu", f"is needed: the run was made with your own rule, {shortened(stored)}"
         )
     if own and rule_document(mu) != stored:
         raise InvalidArgumentError.of("mu", f"must be the rule {stored} of this run", repr(mu))
     if mu is not None and not own:
-        raise InvalidArgumentError.of("mu", "is remembered by the run", remedy="Leave it out.")
+        raise InvalidArgumentError.of("mu", "is stored with the run", remedy="Leave it out.")
     return mu
 
 
 def _check_same(asked: ModelRun, world: Any, rho: Any, seed: Any, explorer: Any) -> None:
-    """Refuses arguments that differ from what the run was begun with."""
+    """Refuses arguments that differ from those with which the run began."""
     spec = asked.spec
     if world is not None and (not isinstance(world, MDP) or world.fingerprint != asked.mdp.fingerprint):
         raise InvalidArgumentError.of(
-            "world", "is not the model that this run was begun with", remedy="Leave it out."
+            "world", "is not the model that this run began with", remedy="Leave it out."
         )
     if rho is not None and checks.number(rho, "rho") != spec.rho:
-        raise InvalidArgumentError.of("rho", f"was {spec.rho:g} when this run was begun", f"{rho}")
+        raise InvalidArgumentError.of("rho", f"was {spec.rho:g} when this run began", f"{rho}")
     if seed is not None and checks.seed(seed) != spec.seed:
-        raise InvalidArgumentError.of("seed", f"was {spec.seed} when this run was begun", f"{seed}")
+        raise InvalidArgumentError.of("seed", f"was {spec.seed} when this run began", f"{seed}")
     if explorer is not None and explorer_document(make_explorer(explorer)) != explorer_document(
         spec.explorer
     ):
         raise InvalidArgumentError.of(
-            "explorer", f"was {spec.explorer!r} when this run was begun", repr(explorer)
+            "explorer", f"was {spec.explorer!r} when this run began", repr(explorer)
         )

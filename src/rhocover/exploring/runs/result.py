@@ -1,25 +1,25 @@
-"""What exploring returns: the visits, how close they are to the best, and how they got there.
+"""The result of a run: its visits, how close they are to the best coverage, and the trace over time.
 
-The trace reports over time, on a logarithmic grid of steps:
+The trace has these columns, on a logarithmic grid of steps:
 
 | column | meaning |
 |---|---|
-| steps | t, how many steps were taken |
+| steps | t, the steps so far |
 | visited | how many pairs that have a weight were visited |
 | divergence | D_rho of mubar and d_hat |
-| gap | certified: divergence minus what no occupancy falls below, from the plan's dual bound |
+| gap | certified: divergence minus the plan's dual bound, which no occupancy is below |
 | oracle_gap | certified without the plan: log max <p/d_hat, d'> over occupancies d', for any d_hat |
-| excess | divergence - D*, of either sign: d_hat is no occupancy |
+| excess | divergence - D*, of either sign, because d_hat is not an occupancy |
 | pathwise_excess | divergence minus the least with the same flow residual, >= 0 |
-| pathwise_gap | how exact the last one is |
+| pathwise_gap | the numerical error of pathwise_excess |
 | worst_ratio | max mubar/d_hat |
-| suboptimality | xi = U* - U(d_hat), of either sign, fluctuates by sigma/sqrt(t) |
+| suboptimality | xi = U* - U(d_hat), of either sign; it fluctuates by sigma/sqrt(t) |
 | bregman | its controllable part, >= 0, at best kappa_min/t on average |
 | regret | pathwise: U of the best with the same flow residual, minus U(d_hat) |
 | least_pair, least_count | the pair with a weight that was visited least, and how often |
 
-U is taken with weights that sum to 1. While a pair with a weight is unvisited, coverage is incomplete and
-all columns from `divergence` to `regret` are nan.
+U has weights that sum to 1. While a pair with a weight is unvisited, coverage is incomplete and all columns
+from `divergence` to `regret` are nan.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ COLUMNS = (
 )  # fmt: skip
 WHOLE = ("steps", "visited", "least_pair", "least_count")
 PATHWISE_TOLERANCE = 1e-10
-LARGEST_READABLE = 8.0  # order up to which U has units that one can read
+LARGEST_READABLE = 8.0  # up to this order, values of U have a readable size
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Columns over time; `trace["regret"]` is one of them, `predicted` what theory says of it."""
+    """Columns over time, such as `trace["regret"]`; `fluctuation` and `limit` are theory's predictions."""
 
     columns: Mapping[str, np.ndarray]
     sigma: float
@@ -87,17 +87,17 @@ class Trace:
 
     @property
     def fluctuation(self) -> FloatArray:
-        """sigma/sqrt(t): how far the suboptimality strays, whatever one does."""
+        """sigma/sqrt(t): how far the suboptimality fluctuates under any behaviour."""
         return self.sigma / np.sqrt(self.columns["steps"])
 
     @property
     def limit(self) -> FloatArray:
-        """kappa_min/t: what the Bregman part cannot stay below on average."""
+        """kappa_min/t: a lower bound on the mean of the Bregman part in the long run."""
         return self.kappa_min / self.columns["steps"]
 
 
 def grid_of_steps(num_steps: int, per_decade: int, num_chains: int = 1) -> list[int]:
-    """Returns the steps to report at: `per_decade` a decade, and the last; multiples of the chains."""
+    """Returns the steps to report at: `per_decade` per decade, and the last; multiples of the chains."""
     powers = range(per_decade * len(str(num_steps)) + 1)
     marks = {-(-round(10 ** (k / per_decade)) // num_chains) * num_chains for k in powers}
     return sorted({mark for mark in marks if mark < num_steps} | {num_steps})
@@ -138,7 +138,7 @@ def _against_the_path(problem: Problem, d_hat: FloatArray, divergence: float) ->
 
 
 def oracle_gap(problem: Problem, d_hat: FloatArray) -> float:
-    """Returns a certified bound on D(d_hat) - D*, for any d_hat > 0 where there is weight.
+    """Returns a certified bound on D(d_hat) - D*, for any d_hat that is positive on pairs with a weight.
 
     log max <p/d_hat, d'> over occupancies d', p = softmax(rho log mu + (1-rho) log d_hat), by Jensen's
     inequality; at rho = 0 it is the linear bound max <log(mubar/d_hat), d' - d_hat>.
@@ -159,16 +159,16 @@ def regret_in_value(coverage: Coverage, divergence: float, excess: float) -> flo
 
 
 def regret_column(rho: float) -> str:
-    """Returns the column to show as the regret: in units of U, or in nats where those say nothing.
+    """Returns the column to show as the regret: in units of U, or in nats where values of U are too large.
 
-    U of order rho grows like the worst ratio to the power rho - 1: beyond 8 a number in its units is
-    astronomical. At inf it is a ratio again.
+    U of order rho grows like the worst ratio to the power rho - 1: beyond 8 its values are astronomical. At
+    inf it is a ratio again.
     """
     return "pathwise_excess" if LARGEST_READABLE < rho < np.inf else "regret"
 
 
 def make_trace(rows: list[list[float]], problem: Problem) -> Trace:
-    """Returns the rows as columns, with what theory predicts."""
+    """Returns the rows as columns, with the predictions of theory."""
     table = np.array(rows, float).reshape(-1, len(COLUMNS))
     columns = {
         name: frozen(table[:, k].astype(np.int64) if name in WHOLE else table[:, k].copy())
@@ -180,9 +180,9 @@ def make_trace(rows: list[list[float]], problem: Problem) -> Trace:
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One Frank-Wolfe episode: psi was aimed at for tau steps from step t on, psi_hat was visited.
+    """One Frank-Wolfe episode: tau steps after step t with the direction psi; psi_hat are its visits.
 
-    After some million numbers psi and psi_hat are left out, and empty.
+    After a few million stored numbers, psi and psi_hat are empty.
     """
 
     k: int
@@ -196,17 +196,17 @@ class Episode:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The visits of a run. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
+    """The result of a run. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
 
-    Coverage is a number once every pair with a weight was visited; before that `gap` and `worst_ratio` are
-    infinite, and so is `divergence` from rho = 1 on; `coverage_text` says how many are missing, and
-    `visited_divergence` and `visited_worst_ratio` are those of the others.
+    Coverage is finite once every pair with a weight was visited. Before that `gap` and `worst_ratio` are
+    infinite, and for rho >= 1 so is `divergence`; `coverage_text` says how many pairs were visited, and
+    `visited_divergence` and `visited_worst_ratio` are over these pairs alone.
     """
 
     mdp: MDP  # the caller's
     problem: Problem
     explorer: str
-    explorer_settings: Any  # as a document; None for an explorer of your own
+    explorer_settings: Any  # as a document; None for your own explorer
     seed: int
     num_steps: int
     visits: IntArray  # per pair of the acting model
@@ -215,12 +215,12 @@ class Run:
     last_states: IntArray
     trace: Trace
     episodes: tuple[Episode, ...]  # of Algorithm 1; empty for explorers without directions
-    belief: Belief  # what the explorer took the dynamics to be
-    model: str  # its name
+    belief: Belief  # what the explorer knew of the dynamics at the end
+    model: str  # "known", "learned", ...
     is_enough: bool  # a stopping rule was met
     seconds: float  # in this process
 
-    has_truth: ClassVar[bool] = True  # whether `problem` is that of the world itself
+    has_truth: ClassVar[bool] = True  # whether `problem` is the true one
 
     @cached_property
     def counts(self) -> IntArray:
@@ -234,13 +234,13 @@ class Run:
 
     @property
     def restriction(self) -> str:
-        """What was dropped because no run can keep visiting it; "" if nothing."""
+        """What was dropped because no run can visit it again and again; "" if nothing was."""
         return self.problem.restriction
 
     def certificate(self, delta: float = 0.05) -> Certificate:
-        """Returns how close the visits are to the best, as far as the explorer can know.
+        """Returns how close the visits are to the best, given what the explorer knows.
 
-        With a known model that is sure and `delta` plays no role.
+        With a known model this is certain and `delta` is not used.
         """
         delta = checks.probability(delta, "delta", open_ends=True)
         if isinstance(self.belief, LearnedModel):
@@ -251,9 +251,9 @@ class Run:
         return Certificate(self.divergence, excess, self.gap, self.best.lower_bound, 0.0)
 
     def evidence(self, delta: float = 0.05) -> Evidence | None:
-        """Returns what was never reached and how far away it is at least, seen from the first chain.
+        """Returns what was never reached, with a lower bound on the expected steps from the first chain.
 
-        None with a known model, and with a horizon, where what is met are steps of states.
+        None with a known model, and with a horizon, where the states of the run are (step, state).
         """
         delta = checks.probability(delta, "delta", open_ends=True)
         if not isinstance(self.belief, LearnedModel) or self.problem.question.members.num_steps is not None:
@@ -270,11 +270,11 @@ class Run:
         )  # fmt: skip
 
     def model_error(self) -> ModelError:
-        """Returns how far the transitions seen are from the acting model, row by row."""
+        """Returns the error of the model estimated from the transitions, against the acting model."""
         return model_error(self.problem.mdp, self.transitions)
 
     def planning_regret(self, *, num_rewards: int = 100, seed: int = 0) -> PlanningRegret:
-        """Returns what policies lose that are planned on the transitions seen, for rewards unknown before."""
+        """Returns the loss of policies that are planned on the transitions, for rewards given afterwards."""
         return planning_regret(self.problem.mdp, self.transitions, num_rewards=num_rewards, seed=seed)
 
     @property
@@ -292,7 +292,7 @@ class Run:
 
     @property
     def rho(self) -> float:
-        """The order that was explored for."""
+        """The order of the objective."""
         return self.coverage.rho
 
     @property
@@ -314,22 +314,22 @@ class Run:
 
     @property
     def num_missing(self) -> int:
-        """How many pairs with a weight have no visit, as far as is known which there are."""
+        """The number of known pairs with a weight that were never visited."""
         return self.trace.num_weighted - int(self.trace["visited"][-1])
 
     @property
     def is_open(self) -> bool:
-        """Whether coverage is that of the states met so far, because there may be others that matter."""
+        """Whether coverage is that of the states met so far, because there may be others with a weight."""
         return False
 
     @property
     def is_comparable(self) -> bool:
-        """Whether `best` is about the pairs that the figures of the visits are about."""
+        """Whether `best` is over the same pairs as the figures of the visits."""
         return True
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences without which the figures would say too much; none for most runs."""
+        """Sentences that qualify the figures; most runs have none."""
         return ()
 
     @property
@@ -385,9 +385,9 @@ class Run:
     def identity_error(self) -> float:
         """Returns how far xi is from Breg - (1/n)[h(s_1) - h(s_{n+1}) + M_n], relative to 1 + |U|.
 
-        M_n is summed over the transitions that were seen, so a miscounted visit, a wrong row or a price
-        that does not belong to the model shows. nan while incomplete. Where an environment's time limit cut
-        episodes it holds up to those jumps only.
+        M_n is summed over the observed transitions, so a miscounted visit, a wrong row or a price of another
+        model makes it large. nan while incomplete. If an environment's time limit cut episodes, the identity
+        holds only up to these jumps.
         """
         limits, P = self.problem.limits, self.problem.mdp.transitions
         if not self.is_complete or not np.isfinite(limits.value):
@@ -399,7 +399,7 @@ class Run:
         return abs(error) / (1 + abs(limits.coverage.value(d_hat)))
 
     def summary(self) -> dict[str, Any]:
-        """Returns the numbers of the run, ready for JSON (infinities as text, None for nan)."""
+        """Returns the numbers of the run as a JSON document (infinities as text, None for nan)."""
         pair, count = self.least_visited
         last = {name: plain(self.trace[name][-1]) for name in COLUMNS if name != "least_pair"}
         return {
@@ -450,10 +450,10 @@ class Run:
         if not self.is_complete:
             return head + least
         return (
-            f"{head}\n  divergence  {self.divergence:.6g}  (long-run best {self.best.divergence:.6g}: a "
-            f"short run may be luckier; certified gap {self.gap:.2e})"
+            f"{head}\n  divergence  {self.divergence:.6g}  (long-run best {self.best.divergence:.6g}, which "
+            f"a short run can beat by chance; certified gap {self.gap:.2e})"
             f"\n  worst ratio {self.worst_ratio:.6g}  (best plan {self.best.worst_ratio:.6g})"
-            f"\n  regret      {self._shown_regret()}  (pathwise: what better acting could have saved)" + least
+            f"\n  regret      {self._shown_regret()}  (pathwise: avoidable with better actions)" + least
         )
 
     __repr__ = __str__

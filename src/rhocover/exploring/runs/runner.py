@@ -1,17 +1,17 @@
-r"""The loop: ask the explorer, act, count, report. One object that stands still at any step.
+r"""The loop of a run: get a block from the explorer, act, count, report. It can be interrupted at any step.
 
-Everything that goes on is in a few values (`RunState`): the explorer's state, the block's visits so
-far, the world's position, the rows reported. The block itself is not among them: the explorer gives
-the same one again for the same state.
+The state of a run is in a few values (`RunState`): the explorer's state, the visits of the current block, the
+world's position, and the reported rows. The block itself is not stored: the explorer returns the same block
+again for the same state.
 
-`Interrupts` takes the place of the Ctrl-C handler for the length of a run. While `held` is true an
-interrupt waits; otherwise it comes through at once, in the middle of planning if need be.
+`Interrupts` replaces the Ctrl-C handler during a run. While `held` is true an interrupt is delayed; otherwise
+it is raised at once, even in the middle of planning.
 
-What is held is short, except for what somebody else wrote: a step of an environment may never end. So the
-second Ctrl-C comes through inside of it (`is_foreign` says whether that is where we are), and what was done
-before that step is kept. Where even that is not heard, because the step is in C code that does not come back
-to Python, a thread ends the process with the code of an interrupt, 130: what is on disk is whole at any time.
-C code that also keeps Python's lock stops every thread; then only Ctrl-\ or `kill` is left.
+Code that holds interrupts is short, except for the code of environments: a step may never return. So a second
+Ctrl-C is raised inside the step (`is_foreign` tells whether the current frame is there), and everything
+before that step is kept. If even that has no effect, because the step is in C code that does not return to
+Python, a thread ends the process with the exit code of an interrupt, 130; the files on disk are intact at any
+time. C code that also keeps Python's lock stops every thread; then only Ctrl-\ or `kill` helps.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from rhocover.exploring.worlds import Behaviour, Position, Visits, World
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
 
-INTERRUPTED = 130  # what shells say of a process that Ctrl-C ended
-DEAF = 1.0  # seconds in which Python code would have heard, also on a busy machine; pressed twice in vain
-LAST_WORDS = b"\nrhocover: interrupted in code that does not come back; what is on disk is whole.\n"
+INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
+DEAF = 1.0  # seconds within which Python code handles a signal, even on a busy machine
+LAST_WORDS = b"\nrhocover: interrupted in C code that does not return; all files on disk are intact.\n"
 
 
 class Interrupts:
-    """Lets Ctrl-C through only where everything stands still, or inside code of others if pressed twice."""
+    """Raises Ctrl-C only between steps, or inside an environment's code if it is pressed twice."""
 
     def __init__(self, is_foreign: Callable[[FrameType | None], bool] | None = None) -> None:
         self.held = False
@@ -59,7 +59,7 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         in_main = threading.current_thread() is threading.main_thread()
-        if in_main and signal.getsignal(signal.SIGINT) is not None:  # one set from C could not be put back
+        if in_main and signal.getsignal(signal.SIGINT) is not None:  # one set from C cannot be restored
             self._before = signal.signal(signal.SIGINT, self._caught)
             if self._is_foreign is not None and self._before is not signal.SIG_IGN:
                 self._watch = _Watch(lambda: self.held)
@@ -76,7 +76,7 @@ class Interrupts:
             self._pass_on()
 
     def together(self, action: Callable[[], None]) -> None:
-        """Does `action` as a whole, and then lets an interrupt through that came meanwhile."""
+        """Calls `action` without interruption, and then raises an interrupt that came meanwhile."""
         self.held = True
         try:
             action()
@@ -95,13 +95,13 @@ class Interrupts:
         waiting, self._waiting = self._waiting, None
         if waiting is None or self._before is signal.SIG_IGN:
             return
-        if not callable(self._before):  # SIG_DFL would end the process: so does this, checkpoint first
+        if not callable(self._before):  # SIG_DFL would end the process; so does this, after a checkpoint
             raise KeyboardInterrupt
         self._before(*waiting)
 
 
 class _Watch:
-    """A thread that hears of each Ctrl-C from the system, and ends a process that was deaf to two of them."""
+    """A thread that receives every Ctrl-C, and ends the process if two of them were not handled."""
 
     def __init__(self, is_held: Callable[[], bool]) -> None:
         self._is_held, self.answered = is_held, threading.Event()
@@ -109,7 +109,7 @@ class _Watch:
         self._writer.setblocking(False)
         before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._is_ours = before == -1
-        if not self._is_ours:  # somebody else listens, an event loop for one: leave it to them
+        if not self._is_ours:  # something else listens, such as an event loop: do not replace it
             signal.set_wakeup_fd(before)
         self._thread = threading.Thread(target=self._listen, daemon=True, name="rhocover-interrupts")
         self._thread.start()
@@ -130,21 +130,21 @@ class _Watch:
         """Ends the thread."""
         if self._is_ours:
             signal.set_wakeup_fd(-1)
-        self._writer.close()  # which the thread hears as the end
+        self._writer.close()  # ends the thread's loop
         self._thread.join()
         self._reader.close()
 
 
-KEPT = 1 << 22  # numbers of directions; later episodes are recorded without theirs
+KEPT = 1 << 22  # numbers stored for directions; later episodes are recorded without them
 NOTHING = np.zeros(0)
 
-Report = Callable[[int, int], None]  # of the steps so far, and how many there will be
+Report = Callable[[int, int], None]  # takes the steps so far, and the number of all steps
 Measure = Callable[[IntArray, int], list[float]]  # a row of the trace from counts and steps
 
 
 @dataclass(eq=False)
 class RunState:
-    """Where a run stands; what a checkpoint stores."""
+    """The state of a run, which checkpoints store."""
 
     state: State
     position: Position
@@ -171,13 +171,13 @@ def begin(explorer: Explorer, belief: Belief, position: Position, seen: Visits) 
 
 
 def checked_state(state: Any, num_steps: int) -> State:
-    """Returns what an explorer made of a block, if it is a state after this many steps that can be stored."""
+    """Returns the explorer's state after `num_steps` steps; refuses one that cannot be stored."""
     if not isinstance(state, State):
         raise InvalidArgumentError.of(
             "init",
             "and `update` must return a State",
             type(state).__name__,
-            remedy="Begin with initial_state(belief), go on with state.after(visits).",
+            remedy="Return initial_state(belief) from init, and state.after(visits) from update.",
         )
     if state.num_steps != num_steps:
         raise InvalidArgumentError.of(
@@ -192,15 +192,15 @@ def checked_state(state: Any, num_steps: int) -> State:
                 f"memory[{name!r}]",
                 "must be an array of numbers, so that it can be stored",
                 type(value).__name__,
-                remedy="Wrap it: np.array([value]).",
+                remedy="Use np.array([value]).",
             )
     return state
 
 
 class Runner:
-    """Drives an explorer in a world from where it stands to the end of the grid of steps.
+    """Runs an explorer in a world from a state to the end of the grid of steps.
 
-    `problem` is the true one, for stopping rules, where there is one.
+    `problem` is the true one, if there is one, for stopping rules.
     """
 
     def __init__(
@@ -225,7 +225,7 @@ class Runner:
         return self.now.is_enough or len(self.now.rows) == len(self.grid)
 
     def run(self, after: Callable[[RunState], None]) -> None:
-        """Goes on to the end; calls `after` whenever nothing is half done."""
+        """Runs to the end; calls `after` whenever the state is consistent."""
         with self._interrupts:
             while not self.is_done:
                 mark = self.grid[len(self.now.rows)]
@@ -242,7 +242,7 @@ class Runner:
         self.now.rows.append(self.measure(self.now.counts, step))
 
     def _look(self) -> None:
-        """Asks the stopping rule; if it is met, this is where the run ends."""
+        """Evaluates the stopping rule; if it is met, the run ends here."""
         now = self.now
         assert self.until is not None
         so_far = RunSoFar(self.problem, now.state.belief, now.seen, now.num_steps)
@@ -258,7 +258,7 @@ class Runner:
         return next_look(self.until, num_steps, self.world.num_chains)
 
     def _advance(self, mark: int) -> None:
-        """Acts until the block ends or the mark is reached, whichever comes first."""
+        """Acts until the block ends, the mark is reached, or a batch of steps is done."""
         now = self.now
         block, act = self._current()
         left = block.num_steps - now.seen.num_steps
@@ -274,7 +274,7 @@ class Runner:
             block = self.explorer.policy(self.now.state)
             if not isinstance(block, Block):
                 raise InvalidArgumentError.of("policy", "must return a Block", type(block).__name__)
-            checks.integer(block.num_steps, "Block.num_steps", least=1)  # none would never end
+            checks.integer(block.num_steps, "Block.num_steps", least=1)  # with 0 the run would never end
             self._act, self._block = self.world.follow(self._placed(block)), self._cut(block)
         return self._block, self._act
 
@@ -283,14 +283,14 @@ class Runner:
         return block.behaviour if block.in_world else self.now.state.belief.place(block.behaviour)
 
     def _cut(self, block: Block) -> Block:
-        """Returns the block, ended early where the belief wants to look, unless it is an episode."""
+        """Returns the block, shortened to the belief's patience, unless it is an episode or whole."""
         patience = self.now.state.belief.patience
         if block.direction is not None or block.whole or block.num_steps <= patience:
             return block
         return replace(block, num_steps=patience)
 
     def _end_block(self, block: Block) -> None:
-        """Hands the block's visits to the explorer."""
+        """Updates the explorer's state with the visits of the block."""
         now = self.now
         seen = now.state.belief.own(now.seen)
         state = checked_state(self.explorer.update(now.state, seen), now.num_steps)
@@ -310,7 +310,7 @@ class Runner:
         self._interrupts.together(turn)
 
     def last_episode(self) -> Episode | None:
-        """Returns the episode that the end of the run cut short, if there is one."""
+        """Returns the last episode if the end of the run cut it, else None."""
         if self.now.seen.num_steps == 0:
             return None
         return episode_of(self.now, self._current()[0])
@@ -333,7 +333,7 @@ def episode_of(now: RunState, block: Block) -> Episode | None:
 
 
 def run_fields(mdp: MDP, spec: RunSpec, runner: Runner, seconds: float) -> dict[str, Any]:
-    """Returns the fields of the run of a known problem that has come to its end."""
+    """Returns the fields of a finished run of a known problem."""
     now, problem, last = runner.now, runner.problem, runner.last_episode()
     assert problem is not None
     return {
@@ -357,9 +357,9 @@ def run_fields(mdp: MDP, spec: RunSpec, runner: Runner, seconds: float) -> dict[
 
 
 class Storage:
-    """Where a run is kept while it goes on, and who hears of its progress. This one keeps nothing.
+    """Where a run is stored, and how its progress is reported. This base class stores nothing.
 
-    `now` is where the run goes on from, None at its beginning.
+    `now` is the state to continue from, None for a new run.
     """
 
     def __init__(self, report: Report | None = None, now: RunState | None = None) -> None:
@@ -367,7 +367,7 @@ class Storage:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the run may have been begun before."""
+        """Whether the run may have begun before."""
         return self.now is not None
 
     def __enter__(self) -> Storage:
@@ -379,23 +379,23 @@ class Storage:
         return
 
     def load(self) -> RunState | None:
-        """Returns where the run stood; None if it is not begun."""
+        """Returns the stored state; None if there is none."""
         return self.now
 
     def save_if_due(self, now: RunState) -> None:
-        """Keeps where the run is, if that was not done for some time."""
+        """Stores the state if the last time was long enough ago."""
 
     def save(self, now: RunState) -> None:
-        """Keeps where the run is."""
+        """Stores the state."""
 
     def save_result(self, run: Run) -> None:
-        """Keeps the finished run."""
+        """Stores the finished run."""
 
 
 def run(world: World, spec: RunSpec, storage: Storage) -> Any:
-    """Returns what the world makes of a run that has come to its end: a `Run`.
+    """Returns the finished run.
 
-    What an explorer refuses is refused before anything is written.
+    The explorer's `init` is called before anything is written, so that its errors leave no files.
     """
     began = time.perf_counter()
     with one_blas_thread(), world.opened():
@@ -411,7 +411,7 @@ def run(world: World, spec: RunSpec, storage: Storage) -> Any:
 
 
 def _keep_going(runner: Runner, num_steps: int, storage: Storage) -> None:
-    """Runs to the end; it is kept now and then, at the end, and where the caller stops it."""
+    """Runs to the end; stores the state now and then, at the end, and when the run is interrupted."""
 
     def after(now: RunState) -> None:
         storage.save_if_due(now)
@@ -420,7 +420,7 @@ def _keep_going(runner: Runner, num_steps: int, storage: Storage) -> None:
 
     try:
         runner.run(after)
-    except (KeyboardInterrupt, InvalidArgumentError):  # a rule or an explorer of the caller's may be wrong
+    except (KeyboardInterrupt, InvalidArgumentError):  # the caller's rule or explorer may be wrong
         storage.save(runner.now)
         raise
     storage.save(runner.now)

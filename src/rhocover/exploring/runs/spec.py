@@ -1,6 +1,6 @@
-"""What decides what a run does: read once, checked one by one, and stored with the run.
+"""The settings that determine a run: read and checked once, and stored with the run.
 
-A `RunSpec` goes with any world. A `ModelRun` is one with a model; `rhocover.collecting` has one with an
+A `RunSpec` is for any world. A `ModelRun` combines it with a model; `rhocover.collecting` combines it with an
 environment.
 
 `model` says what the explorer knows of the dynamics:
@@ -52,7 +52,7 @@ MODELS: dict[str, Any] = {
 
 
 def check_model(model: Any) -> Any:
-    """Returns "known" or how to learn; refuses what is neither."""
+    """Returns "known" or a `Learned`; refuses anything else."""
     if isinstance(model, Learned):
         return model
     if not isinstance(model, str):
@@ -65,22 +65,22 @@ def check_model(model: Any) -> Any:
 
 
 def model_name(model: Any) -> str:
-    """Returns the name of a way to know the model; "learned" for one with other settings."""
+    """Returns the name of the setting; "learned" for a `Learned` with other settings."""
     return next((name for name, known in MODELS.items() if known == model), "learned")
 
 
 def model_document(model: Any) -> Any:
-    """Returns it as a document."""
+    """Returns the setting as a document."""
     return model if model == KNOWN else to_document(model)
 
 
 def model_from_document(document: Any) -> Any:
-    """Returns what `model_document` was made of."""
+    """Returns the setting that a document describes."""
     return from_document(Model, document, "the model")
 
 
 def is_self_reliant(explorer: Any) -> bool:
-    """Whether an explorer looks after discovery itself; it then sees all states from the start."""
+    """Whether an explorer does its own discovery; it then knows all states from the start."""
     return bool(getattr(explorer, "self_reliant", False))
 
 
@@ -89,7 +89,7 @@ MOST_STEPS = 1 << 60  # counts are 64-bit integers
 
 @dataclass(frozen=True, eq=False)
 class RunSpec:
-    """What decides what a run does in whatever world: as the caller gave it, or `checked`."""
+    """The settings of a run in any world, as the caller gave them, or `checked`."""
 
     objective: Objective  # its weights may be a rule
     num_steps: int
@@ -107,17 +107,17 @@ class RunSpec:
 
     @property
     def mu(self) -> FloatArray | Rule | None:
-        """The weights, or the rule that says them."""
+        """The weights, or the rule that computes them."""
         return self.objective.mu
 
     @property
     def rule(self) -> Rule | None:
-        """The rule that says the weights, if one does."""
+        """The rule that computes the weights, if there is one."""
         return self.mu if callable(self.mu) else None
 
     @property
     def actor(self) -> Explorer:
-        """Who acts: the explorer, sent to discover where it has to learn and does not do that itself."""
+        """The explorer, wrapped in `Discovering` if it has to learn and has no discovery of its own."""
         if self.model == KNOWN or not self.model.discovery or is_self_reliant(self.explorer):
             return self.explorer
         return Discovering(self.explorer)
@@ -152,7 +152,7 @@ class RunSpec:
         if spec.rule is not None and spec.criterion.has_restarts:
             raise InvalidArgumentError.of(
                 "mu",
-                "as a rule goes with runs without restarts",
+                "can be a rule only in runs without restarts",
                 remedy=parse_text("Leave `discount` and `horizon` out, or pass weights."),
             )
         _check_knowledge(spec)
@@ -165,14 +165,14 @@ class RunSpec:
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """How observations and actions of an environment are counted; None: they are numbers already."""
+    """How observations and actions of an environment are encoded; None if they are numbers already."""
 
     states: Any = None
     actions: Any = None
 
 
 def read_spec(given: Mapping[str, Any]) -> RunSpec:
-    """Returns the spec of keyword arguments of `explore`; what is not among them has its default."""
+    """Returns the spec from keyword arguments of `explore`; missing ones have their defaults."""
     plain = ("num_steps", "model", "seed", "until", "trace_points")
     criterion = {name: given[name] for name in CRITERION if name in given}
     return RunSpec(
@@ -187,14 +187,14 @@ CRITERION = ("discount", "horizon", "start", "restrict")
 
 
 def _read_mu(mu: Any) -> FloatArray | Rule | None:
-    """Returns weights, a rule that makes them, or None."""
+    """Returns weights, a rule that computes them, or None."""
     if mu is None:
         return None
     return read_rule(mu) if isinstance(mu, str) or callable(mu) else checks.float_array(mu, "mu")
 
 
 def _check_knowledge(spec: RunSpec) -> None:
-    """Refuses what cannot be had with so little known beforehand."""
+    """Refuses settings that need more knowledge than `model` gives."""
     is_open = spec.model != KNOWN and not spec.model.know_states
     if is_open and is_self_reliant(spec.explorer):
         raise InvalidArgumentError.of(
@@ -206,8 +206,8 @@ def _check_knowledge(spec: RunSpec) -> None:
         raise InvalidArgumentError(
             (
                 CERTIFIED_GAP,
-                " needs weights and states that are known: nothing certifies coverage of states never met, "
-                "or for weights still to be learned.",
+                " needs known weights and states: coverage cannot be certified for states never met, "
+                "or for weights that are still being learned.",
             ),
             argument="until",
             remedy=OTHER_RULES,
@@ -216,7 +216,7 @@ def _check_knowledge(spec: RunSpec) -> None:
 
 @dataclass(frozen=True, eq=False)
 class ModelRun:
-    """A run in a model: everything that decides what it does."""
+    """A run in a model: everything that determines it."""
 
     mdp: MDP
     spec: RunSpec
@@ -224,7 +224,7 @@ class ModelRun:
 
     @cached_property
     def problem(self) -> Problem:
-        """The problem to explore; a rule for the weights is evaluated on the model itself."""
+        """The problem to explore; a rule for the weights is evaluated on the true model."""
         spec = self.spec
         mu = spec.mu if spec.rule is None else final_weights(spec.rule, self.mdp)
         return make_problem(self.mdp, Objective(spec.rho, mu), spec.criterion)
@@ -244,14 +244,14 @@ class ModelRun:
 
 
 def read_model_run(world: Any, spec: RunSpec, num_chains: Any = 1) -> ModelRun:
-    """Returns what a run in a model does, checked."""
+    """Returns the checked settings of a run in a model."""
     if not isinstance(world, MDP):
-        way = f"gymnasium.make({world!r})" if isinstance(world, str) else "MDP(P), envs.river_swim()"
+        way = f"gymnasium.make({world!r})" if isinstance(world, str) else "MDP(P) or envs.river_swim()"
         raise InvalidArgumentError.of(
             "world",
             "must be an MDP or a Gymnasium environment",
             type(world).__name__,
-            remedy=f"Make one: {way}.",
+            remedy=f"Make one with {way}.",
         )
     if spec.criterion.start is not None:
         start = checks.distribution(spec.criterion.start, "start", world.num_states)
@@ -264,7 +264,7 @@ def read_model_run(world: Any, spec: RunSpec, num_chains: Any = 1) -> ModelRun:
             "num_steps",
             parse_text(f"must be a multiple of `num_chains={num_chains}`"),
             f"{spec.num_steps}",
-            remedy=f"The next one is {more}.",
+            remedy=f"The next multiple is {more}.",
         )
     return ModelRun(world, spec, num_chains)
 

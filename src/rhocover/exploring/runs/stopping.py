@@ -1,13 +1,13 @@
-"""When a run may stop before its budget is used up.
+"""Stopping rules: when a run may stop before its budget is used up.
 
-A rule looks at what was seen and says whether it is enough. It looks each time t has grown by a factor,
-always at the same steps, so that an interrupted run stops where it would have stopped anyway.
+A rule is evaluated each time t has grown by a factor, always at the same steps, so that an interrupted run
+stops where it would have stopped anyway.
 
-- `EveryPair(visits)`: each pair with a weight was visited so often.
-- `CertifiedGap(gap, delta)`: the divergence is at most `gap` above the best possible; sure with a known
+- `EveryPair(visits)`: each pair with a weight was visited at least this often.
+- `CertifiedGap(gap, delta)`: the divergence is at most `gap` above the best possible; certain with a known
   model, with probability 1 - delta at all times at once with a learned one.
 - `SmallModelError(error, delta)`: the mean over pairs of |P_hat - P|_1 is at most `error` with probability
-  1 - delta: the radii of confidence sets that hold at all times at once.
+  1 - delta, by the radii of confidence sets that hold at all times at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rhocover import checks
 from rhocover.checks import BoolArray, IntArray
 from rhocover.documents import Family
 from rhocover.errors import InvalidArgumentError
-from rhocover.exploring.belief.certificates import certify_visits, whole
+from rhocover.exploring.belief.certificates import certify_visits, known_from
 from rhocover.exploring.belief.discovery import is_discovering
 from rhocover.exploring.belief.learned import LearnedModel
 from rhocover.exploring.problem import Problem
@@ -34,9 +34,9 @@ from rhocover.learning.confidence import make_confidence
 
 @dataclass(frozen=True, eq=False)
 class RunSoFar:
-    """What a rule may look at: the run so far, and what its explorer knew beforehand."""
+    """What a rule can use: the run so far, and what its explorer knew beforehand."""
 
-    problem: Problem | None  # the true one; None where nobody knows it
+    problem: Problem | None  # the true one; None if it is not known
     belief: Any
     seen: Visits
     num_steps: int
@@ -53,23 +53,23 @@ class RunSoFar:
 
     @property
     def now(self) -> Any:
-        """What is known at this very step of a world that is learned."""
+        """The learned belief at this step."""
         return self.belief.at(self.seen, self.num_steps)
 
     @cached_property
     def needed(self) -> BoolArray:
-        """Which pairs of the world have a weight, as far as it is known which there are."""
+        """Which pairs of the world are known and have a weight."""
         if not isinstance(self.belief, LearnedModel):
             assert self.problem is not None
             return self.problem.coverage.support
-        known, mu = whole(self.now, self.moves), self.now.frame.mu
+        known, mu = known_from(self.now, self.moves), self.now.frame.mu
         result = np.zeros(self.counts.size, bool)
         result[known.pairs] = True if mu is None else mu[known.pairs] > 0
         return result
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is something to judge: pairs that matter, and nothing left to discover."""
+        """Whether a rule can be evaluated: some pair has a weight, and discovery is not under way."""
         if isinstance(self.belief, LearnedModel) and not self.belief.settings.know_states:
             return not is_discovering(self.now) and bool(self.needed.any())
         return bool(self.needed.any())
@@ -91,12 +91,12 @@ class RunSoFar:
 
 
 class Stop(Protocol):
-    """Says when a run has seen enough; looks when t has grown by `growth`."""
+    """Decides when a run may stop; evaluated each time t has grown by `growth`."""
 
     growth: ClassVar[float]
 
     def is_met(self, so_far: RunSoFar) -> bool:
-        """Whether what was seen is enough."""
+        """Whether the run may stop."""
         ...
 
 
@@ -111,7 +111,7 @@ class EveryPair:
         object.__setattr__(self, "visits", checks.integer(self.visits, "visits", least=1))
 
     def is_met(self, so_far: RunSoFar) -> bool:
-        """Whether the least visited pair has its visits."""
+        """Whether the least visited pair has enough visits."""
         return int(so_far.counts[so_far.needed].min()) >= self.visits
 
 
@@ -156,7 +156,7 @@ STOP = Family("a stopping rule", STOPS)
 
 
 def check_stop(until: Any) -> Stop | None:
-    """Returns the rule; refuses what is none of them."""
+    """Returns the rule; refuses anything else."""
     if until is None or type(until) in STOPS.values():
         return until
     names = ", ".join(f"{kind.__name__}({dataclasses.fields(kind)[0].name})" for kind in STOPS.values())
@@ -164,7 +164,7 @@ def check_stop(until: Any) -> Stop | None:
 
 
 def next_look(until: Stop, num_steps: int, num_chains: int) -> int:
-    """Returns the next step after `num_steps` at which to look: a fixed sequence, whoever asks."""
+    """Returns the next step after `num_steps` at which to evaluate a rule, from a fixed sequence."""
     step = 0
     while step <= num_steps:
         step = max(step + 1, math.ceil(until.growth * step))

@@ -1,23 +1,25 @@
-"""Worlds: where chains act. The protocol, and how pairs and transitions of a world are numbered.
+"""Worlds that chains act in: the protocol, behaviours, and how pairs and transitions are numbered.
 
-A world has a position (the states of its chains, and a generator), follows a behaviour, and counts what it
-sees. `simulator` makes one from a model; `rhocover.collecting` makes one from an environment.
+A world has a position (the states of its chains, and a random generator), follows a behaviour, and counts
+visits and transitions. `simulator` makes one from a model; `rhocover.collecting` makes one from an
+environment.
 
-Pairs are numbered by a model, or as they are met. Counts of transitions are a vector, `moves`. In a model,
-entry j belongs to entry j of its sparse rows. In a world without a model transitions get numbers as they are
-seen and keep them, so the counts of an earlier time are shorter and still mean the same.
+Pairs are numbered by a model, or in the order in which they are met. Transitions are counted in a vector,
+`moves`. With a model, entry j belongs to entry j of its sparse rows. Without one, transitions are numbered in
+the order in which they are seen and keep their numbers, so that earlier counts are shorter, but their entries
+have the same meaning.
 
-How to act during a block: values that a world can follow without asking back.
+A behaviour says how to act during a block, without calling the explorer again:
 
-- `SamplePolicy`: a stochastic policy, one probability a pair.
-- `LowestScore`: in each state the action whose score is lowest,
+- `SamplePolicy`: a stochastic policy, one probability per pair.
+- `LowestScore`: in each state the action with the lowest score,
 
       score_i = (base_i + visits_i - k rate_i) scale_i,
 
-  with the visits of this block so far and k its steps so far. Looking at one state's actions is all it
-  takes, however many states there are.
-- `FlowCorrectedScore`: the same with scores that are brought up to date every few steps, for models whose
-  flow equations fit into a small dense matrix.
+  with the visits of this block so far and k its steps so far. A step compares the actions of one state only,
+  however many states there are.
+- `FlowCorrectedScore`: the same with scores that are updated every few steps, for models whose flow equations
+  fit into a small dense matrix.
 """
 
 from __future__ import annotations
@@ -49,14 +51,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SamplePolicy:
-    """Play each pair of a state with its probability; `policy` is per pair `[n]`, or a table `[S, A]`."""
+    """Draws each action with its probability; `policy` is per pair `[n]`, or a table `[S, A]`."""
 
     policy: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class LowestScore:
-    """Play the action of lowest score; `base`, `rate` and `scale` are per pair `[n]`."""
+    """Plays the action with the lowest score; `base`, `rate` and `scale` are per pair `[n]`."""
 
     base: FloatArray
     rate: FloatArray
@@ -65,13 +67,13 @@ class LowestScore:
 
 @dataclass(frozen=True, eq=False)
 class FlowCorrectedScore:
-    """Play the lowest score; every `period` steps take out of it what the flow of the visits forces.
+    """Plays the lowest score, after subtracting the part that the flow of the visits forces.
 
-    With v = moved + visits - k rate the score is (offset + v - W B'(B W B')^-1 B v) scale, the last term
-    inside as it was at the last multiple of `period`. `inverse` is (B W B')^-1 `[S, S]`, the mass row
-    in the place of the last flow row. B is the flow of `model`, which is what the explorer takes the world
-    to be; its pair i is the world's pair `pairs[i]`, and so are the arrays, except `rate` and `scale`
-    once `placed` has brought them to the world.
+    With v = moved + visits - k rate the score is (offset + v - W B'(B W B')^-1 B v) scale, where the last
+    term in parentheses is computed every `period` steps. `inverse` is (B W B')^-1 `[S, S]`, with the mass row
+    instead of the last flow row. B is the flow of `model`, the explorer's model of the world; its pair i is
+    the world's pair `pairs[i]`. The arrays are over the model's pairs, except `rate` and `scale` after
+    `placed`, which are over the world's.
     """
 
     offset: FloatArray
@@ -85,7 +87,7 @@ class FlowCorrectedScore:
     pairs: IntArray | None = None  # None: the same pairs
 
     def flow_arrays(self) -> tuple[Any, ...]:
-        """Returns what the compiled loop needs to bring scores up to date."""
+        """Returns the arrays with which the compiled loop updates scores."""
         P, pairs = self.model.transitions, self.pairs
         flow = (first_pairs(self.model), P.indptr.astype(np.int64), P.indices.astype(np.int64), P.data)
         pairs = np.arange(self.model.num_pairs) if pairs is None else pairs.astype(np.int64)
@@ -97,7 +99,7 @@ Behaviour = SamplePolicy | LowestScore | FlowCorrectedScore
 
 
 def checked_behaviour(behaviour: Any, mdp: MDP) -> Behaviour:
-    """Returns the behaviour with arrays per pair; refuses what the compiled loops could not follow."""
+    """Returns the behaviour with arrays per pair; refuses what the compiled loops cannot follow."""
     if isinstance(behaviour, SamplePolicy):
         return SamplePolicy(mdp.per_pair(behaviour.policy, "policy"))
     if isinstance(behaviour, LowestScore):
@@ -109,14 +111,14 @@ def checked_behaviour(behaviour: Any, mdp: MDP) -> Behaviour:
         "Block.behaviour",
         "must be SamplePolicy, LowestScore or FlowCorrectedScore",
         type(behaviour).__name__,
-        remedy="A policy is played by SamplePolicy(policy).",
+        remedy="To play a policy, use SamplePolicy(policy).",
     )
 
 
 def placed(behaviour: Behaviour, pairs: IntArray, num_pairs: int) -> Behaviour:
     """Returns a behaviour over some pairs of a world as one over all of them.
 
-    States that the behaviour does not know choose uniformly, or in turn.
+    In states that the behaviour does not have, actions are drawn uniformly, or taken in turn.
     """
 
     def spread(values: FloatArray, fill: float) -> FloatArray:
@@ -140,7 +142,7 @@ def first_pairs(mdp: MDP) -> IntArray:
 def choice_cdf(policy: FloatArray, mdp: MDP) -> FloatArray:
     """Returns each pair's cumulative probability within its state (see `cumulative`).
 
-    Refuses a policy that gives a state nothing to do.
+    Refuses a policy that gives some state no action.
     """
     first = first_pairs(mdp)
     total = np.add.reduceat(policy, first[:-1])
@@ -156,10 +158,10 @@ def choice_cdf(policy: FloatArray, mdp: MDP) -> FloatArray:
 
 
 def cumulative(shares: FloatArray, first: IntArray) -> FloatArray:
-    """Returns the running sums of groups of shares, `[n]`, from the last positive share on exactly 1.
+    """Returns the running sums of groups of shares, `[n]`; from the last positive share on, exactly 1.
 
-    Group k is at `first[k]:first[k + 1]`. Each is summed for itself, so that its digits do not depend on
-    the groups before it; a share of zero leaves the sum as it is, so that it is never drawn.
+    Group k is at `first[k]:first[k + 1]`. Each group is summed separately, so that its digits do not depend
+    on the groups before it; a share of zero does not change the sum, so that it is never drawn.
     """
     running, length = shares.astype(np.float64), np.diff(first)
     for k in range(1, int(length.max())):
@@ -177,12 +179,12 @@ def cumulative(shares: FloatArray, first: IntArray) -> FloatArray:
 def refresh(flow, done, visits, scores):
     """Sets `scores` so that scores + visits - done rate = offset + v - W B'(B W B')^-1 B v.
 
-    v = moved + visits - done rate is what was visited beyond plan, B v its flow and its mass, for the
-    model that the explorer plans on; `visits` and `scores` are the world's, where pair i is `pairs[i]`.
+    v = moved + visits - done rate are the visits beyond the plan, and B v is their flow and mass, in the
+    model that the explorer plans on; `visits` and `scores` are over the world's pairs: pair i is `pairs[i]`.
     """
     first, indptr, successor, P, pairs, offset, moved, rate, weight, inverse = flow
     num_states = first.size - 1
-    right = np.zeros(num_states)  # the last entry holds the mass: the last flow row follows from the others
+    right = np.zeros(num_states)  # its last entry is the mass: the last flow row follows from the others
     for s in range(num_states):
         for i in range(first[s], first[s + 1]):
             v = moved[i] + visits[pairs[i]] - done * rate[i]
@@ -208,7 +210,7 @@ def refresh(flow, done, visits, scores):
             scores[pairs[i]] = offset[i] + moved[i] - weight[i] * lift
 
 
-# Pairs and transitions, and the protocol.
+# Numbering of pairs and transitions, and the protocol.
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,12 +222,12 @@ class OpenIndex:
     leaves: IntArray  # the pair that transition k left, [transitions]
     arrives: IntArray  # the state that it led to
     weights: FloatArray  # of the pairs, [n]
-    roots: IntArray  # states that an episode began in
+    roots: IntArray  # states in which an episode began
     name: str = ""
 
     @property
     def num_pairs(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return self.num_states * self.num_actions
 
     @cached_property
@@ -243,7 +245,7 @@ Index = MDP | OpenIndex
 
 
 def no_moves(world: Index) -> IntArray:
-    """Returns the counts of no transitions."""
+    """Returns counts of zero for all transitions."""
     size = world.leaves.size if isinstance(world, OpenIndex) else world.transitions.nnz
     return np.zeros(size, np.int64)
 
@@ -271,7 +273,7 @@ def visits_of_moves(world: Index, moves: IntArray) -> IntArray:
 
 @dataclass(eq=False)
 class Position:
-    """Where the chains are, `[chains]`, and the generator that decides where they go. It moves."""
+    """The states of the chains, `[chains]`, and their random generator. It changes with every step."""
 
     states: IntArray
     generator: np.random.Generator
@@ -279,18 +281,18 @@ class Position:
 
 @dataclass(eq=False)
 class Visits:
-    """What was seen: visits of pairs `[n]` in this block, and of transitions `[nnz]` in the whole run.
+    """Counts of pairs `[n]` in this block, and of transitions `[nnz]` in the whole run.
 
-    Counts are sums, so what many workers saw merges by addition. `moves` is aligned with
-    `mdp.transitions`: entry j counts how often successor `indices[j]` followed. It is not cleared
-    between blocks, because it is long and blocks may be short.
+    Counts are sums, so those of several workers are added. `moves` is aligned with `mdp.transitions`: entry j
+    counts how often successor `indices[j]` followed. It is not cleared between blocks, because it is long and
+    blocks may be short.
     """
 
     pairs: IntArray
     moves: IntArray
     num_steps: int  # of this block
-    scores: FloatArray  # what a steered behaviour carries from step to step, [n]
-    index: Index  # what the numbers of pairs and transitions mean
+    scores: FloatArray  # that `FlowCorrectedScore` keeps from step to step, [n]
+    index: Index  # which pairs and transitions the numbers stand for
 
     def __add__(self, other: Visits) -> Visits:
         steps = self.num_steps + other.num_steps
@@ -302,39 +304,39 @@ class Visits:
         return visits_of_moves(self.index, self.moves)
 
     def next_block(self) -> None:
-        """Clears what belongs to the block."""
+        """Clears the counts of the block."""
         self.pairs[:] = 0
         self.num_steps = 0
 
     @classmethod
     def none(cls, mdp: Index) -> Visits:
-        """Returns the visits of no steps at all."""
+        """Returns the visits before the first step."""
         n = mdp.num_pairs
         return cls(np.zeros(n, np.int64), no_moves(mdp), 0, np.zeros(n), mdp)
 
 
 class World(Protocol):
-    """Where chains act: a simulated model, one environment, or a vector of them. `run` needs no more."""
+    """What `run` needs of a world: a simulated model, one environment, or a vector of them."""
 
     num_chains: int
 
     @property
     def problem(self) -> Problem | None:
-        """The true problem; None where nobody has a model."""
+        """The true problem; None without a model."""
         ...
 
     @property
     def is_foreign(self) -> Callable[[FrameType | None], bool] | None:
-        """Says whether a frame runs code of somebody else, which may never end; None: none ever does."""
+        """Whether a frame runs an environment's code, which may never return; None if none does."""
         ...
 
     @property
     def batch_steps(self) -> int:
-        """Steps to take between two looks at the clock and at Ctrl-C."""
+        """Steps between two checks of the clock and of Ctrl-C."""
         ...
 
     def opened(self) -> AbstractContextManager[Any]:
-        """Returns what has to be open while the world is acted in."""
+        """Returns a context that is open during the run."""
         ...
 
     def start(self, spec: RunSpec) -> RunState:
@@ -342,11 +344,11 @@ class World(Protocol):
         ...
 
     def follow(self, behaviour: Behaviour) -> Any:
-        """Returns the behaviour as what `advance` takes."""
+        """Returns the behaviour in the form that `advance` uses."""
         ...
 
     def advance(self, position: Position, act: Any, seen: Visits, num_steps: int) -> None:
-        """Takes `num_steps` more steps; changes the position and what was seen."""
+        """Takes `num_steps` more steps; changes the position and adds to `seen`."""
         ...
 
     def marks(self, spec: RunSpec) -> list[int]:

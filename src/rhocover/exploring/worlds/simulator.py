@@ -1,15 +1,15 @@
-"""A world made from a model: any number of chains, sparse, fast, and repeatable to the bit.
+"""The simulator of a model: any number of chains, sparse, fast, and repeatable to the bit.
 
-Where a world stands is a `Position`: the chains' states and the random generator. It can be stored at any
-step and continued from there. Two uniform numbers are drawn for each step, one to act and one to move,
-whatever the behaviour, so two behaviours meet the same luck as long as they agree.
+A `Position` holds the chains' states and the random generator. It can be stored at any step, and the run
+continued from there. Two uniform numbers are drawn for each step, one for the action and one for the
+transition, whatever the behaviour, so two behaviours see the same random numbers as long as they agree.
 
-The inner loops act, move and count. They are compiled, and the same source runs as plain Python. A step reads
-uniform numbers that were drawn beforehand, so compiled and interpreted runs see the same ones and give the
-same bits. Rows of the model are searched by halving, and by counting where few places are left: the successor
-is the first one whose cumulative probability exceeds the uniform number; the last cumulative entry is exactly
-1 and uniform numbers are below 1, so there always is one, and one of probability zero is never taken. Several
-chains advance in turn, one step each, and share the counts.
+The inner loops act, move and count. They are compiled, and the same source also runs as plain Python. A step
+uses uniform numbers that were drawn beforehand, so compiled and interpreted runs use the same ones and give
+the same bits. The successor is the first one whose cumulative probability exceeds the uniform number, found
+by bisection, and by counting when few places are left. The last cumulative entry is exactly 1 and uniform
+numbers are below 1, so there always is one, and one of probability zero is never taken. Several chains
+advance in turn, one step each, and share the counts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rhocover.exploring.worlds import (
 )
 from rhocover.mdp import MDP
 
-FEW = 8  # places that are faster counted than halved: no branch depends on the random number
+FEW = 8  # up to this many places counting is faster than bisection: no branch on the random number
 
 
 @compiled
@@ -89,7 +89,7 @@ def lowest(first, s, base, visits, done, rate, scale):
 
 @compiled
 def act_by_score(model, rule, done, uniforms, seen):
-    """Plays the lowest score; `rule` is base, rate and scale, `done` counts the block's steps before."""
+    """Plays the lowest score; `rule` is base, rate and scale, `done` the steps of the block so far."""
     first, (base, rate, scale), (states, visits, moves, _) = model[0], rule, seen
     for k in range(uniforms.shape[0]):
         for chain in range(states.size):
@@ -100,7 +100,7 @@ def act_by_score(model, rule, done, uniforms, seen):
 
 @compiled
 def act_by_corrected_score(model, rule, flow, period, done, uniforms, seen):
-    """Plays the lowest score, with the part that the flow forces taken out anew every `period` steps."""
+    """Plays the lowest score; the part that the flow forces is computed every `period` steps."""
     first, (rate, scale), (states, visits, moves, scores) = model[0], rule, seen
     for k in range(uniforms.shape[0]):
         for chain in range(states.size):
@@ -114,14 +114,14 @@ def act_by_corrected_score(model, rule, flow, period, done, uniforms, seen):
 Act = Callable[..., None]
 
 DRAWS = 1 << 16  # uniform numbers drawn at a time
-BATCH_STEPS = 1 << 20  # steps between two looks at the clock and at Ctrl-C: some hundredths of a second
+BATCH_STEPS = 1 << 20  # steps between two checks of the clock and of Ctrl-C: some hundredths of a second
 
 
 class Simulator:
     """Acts in a model; `start` is a distribution over its states."""
 
     batch_steps: int = BATCH_STEPS
-    is_foreign = None  # all of it is our own
+    is_foreign = None  # there is no environment
 
     def __init__(self, mdp: MDP, start: FloatArray, num_chains: int = 1) -> None:
         self.mdp = mdp
@@ -129,7 +129,7 @@ class Simulator:
         self._start_cdf = np.cumsum(start)
         self._start_cdf[np.flatnonzero(start)[-1] :] = 1.0
         P, rows = mdp.transitions, mdp.transitions.indptr.astype(np.int64)
-        narrow = np.int32 if P.nnz < 2**31 else np.int64  # half the memory to go through at random
+        narrow = np.int32 if P.nnz < 2**31 else np.int64  # half the memory for random access
         self._model = (
             first_pairs(mdp), rows.astype(narrow), P.indices.astype(narrow), cumulative(P.data, rows)
         )  # fmt: skip
@@ -153,8 +153,8 @@ class Simulator:
     def advance(self, position: Position, act: Act, seen: Visits, num_steps: int) -> None:
         """Takes `num_steps` more steps, counted over all chains: a multiple of their number.
 
-        `seen` has the visits of the block so far, and takes the new ones. Uniform numbers are drawn in
-        chunks from one stream, so where a run is cut makes no difference.
+        `seen` has the visits of the block so far, and the new ones are added. Uniform numbers are drawn in
+        chunks from one stream, so it makes no difference where a run is interrupted.
         """
         left = num_steps // self.num_chains
         while left > 0:

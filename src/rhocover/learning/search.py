@@ -55,11 +55,14 @@ PRIOR, NEW, TRIES = range(3)
 def _evaluate(graph, s):
     """Returns the look-ahead of state s and the pair that attains it."""
     integers, _, values, first, visits, pending, arrives, counts, after_pair = graph[:9]
+    blocked = graph[18]
     level, A = integers[6], visits.size // values.shape[1]
     best, chosen = np.inf, -1
     for i in range(s * A, s * A + A):
         if visits[i] + pending[i] < level:
             return 1.0, i
+        if blocked[0, i] > integers[8]:
+            continue
         total, leaves = float(visits[i]), 0
         k = first[i]
         while k >= 0:
@@ -167,8 +170,9 @@ def _update_before(graph, s):
 def _repair(graph, agent):
     """Serves the queue until the agent's state is right, and nothing nearer waits."""
     integers, values, heap, place = graph[0], graph[2], graph[11], graph[12]
-    most = 64 + 4 * integers[0]
-    for _ in range(most):
+    stamp = graph[17]
+    integers[9] += 1
+    for _ in range(64 + 16 * integers[0]):
         if integers[2] == 0:
             return
         s = heap[0]
@@ -176,9 +180,11 @@ def _repair(graph, agent):
             return
         integers[5] += 1
         _leave_queue(integers, heap, place, values, s)
-        if values[0, s] > values[1, s] or values[1, s] - values[0, s] <= 1.0:
+        is_lower = values[0, s] > values[1, s] or values[1, s] - values[0, s] <= 1.0
+        if is_lower or stamp[s] == integers[9]:
             values[0, s] = values[1, s]
         else:
+            stamp[s] = integers[9]
             values[0, s] = np.inf
             _update(graph, s)
         _update_before(graph, s)
@@ -191,9 +197,7 @@ def _observe(graph, i, t, count):
     left, leaves, after_state = graph[15], graph[13], graph[14]
     A = visits.size // values.shape[1]
     s = i // A
-    if visits[i] > 0:
-        numbers[2] += 1.0 / visits[i]
-        numbers[1] += arriving[t] < 0
+    integers[8] += count
     k = first[i]
     while k >= 0 and arrives[k] != t:
         k = after_pair[k]
@@ -219,17 +223,58 @@ def _observe(graph, i, t, count):
 
 
 @compiled
-def _hold_of(graph, s):
-    """Returns for how many steps an action is held in a state that does not change."""
-    integers, visits, values, left = graph[0], graph[4], graph[2], graph[15]
+def _observe_many(graph, pairs, states, counts):
+    """Counts transitions one after the other."""
+    pending = graph[5]
+    for k in range(pairs.size):
+        _observe(graph, pairs[k], states[k], counts[k])
+        pending[pairs[k]] = max(pending[pairs[k]] - 1, 0)
+
+
+@compiled
+def _limit(graph, i):
+    """Returns for how many steps pair i is held while its state does not change."""
+    integers, visits, values, left, blocked = graph[0], graph[4], graph[2], graph[15], graph[18]
+    if left[i] > 0:
+        return (2 + 3 * blocked[2, i] // left[i]) << min(blocked[1, i], 20)
     A = visits.size // values.shape[1]
     total, exits = 0, 0
-    for i in range(s * A, s * A + A):
-        total += visits[i]
-        exits += left[i]
+    for j in range(i // A * A, i // A * A + A):
+        total += visits[j]
+        exits += left[j]
     if exits == 0:
         return min(1 + total // A, 4096)
-    return min(-(-integers[3] // integers[4]), 64)
+    return min(max(-(-integers[3] // integers[4]), integers[6]), 64)
+
+
+@compiled
+def _block(graph, i):
+    """Does without a pair for a while that does not lead where it led before."""
+    integers, blocked, waiting = graph[0], graph[18], graph[19]
+    blocked[0, i] = integers[8] + (64 << min(blocked[1, i], 20))
+    blocked[1, i] += 1
+    if integers[10] < waiting.size:
+        waiting[integers[10]] = i
+        integers[10] += 1
+        integers[11] = min(integers[11], blocked[0, i])
+    _update(graph, i // (graph[4].size // graph[2].shape[1]))
+
+
+@compiled
+def _unblock(graph):
+    """Takes pairs back whose time is over."""
+    integers, blocked, waiting = graph[0], graph[18], graph[19]
+    A = graph[4].size // graph[2].shape[1]
+    kept, integers[11] = 0, 1 << 62
+    for k in range(integers[10]):
+        i = waiting[k]
+        if blocked[0, i] > integers[8]:
+            waiting[kept] = i
+            kept += 1
+            integers[11] = min(integers[11], blocked[0, i])
+        else:
+            _update(graph, i // A)
+    integers[10] = kept
 
 
 @compiled
@@ -292,17 +337,27 @@ def _raise_level(graph, s, seed):
 @compiled
 def _choose(graph, chain, s, seed):
     """Returns the pair to play in state s: the held one, an untried one, or the way to something new."""
-    visits, pending, values, greedy, held = graph[4], graph[5], graph[2], graph[10], graph[16]
+    integers, visits, pending, values, greedy = graph[0], graph[4], graph[5], graph[2], graph[10]
+    left, held, blocked = graph[15], graph[16], graph[18]
     A = visits.size // values.shape[1]
     i = held[0, chain]
-    if i >= 0 and i // A == s and held[1, chain] < _hold_of(graph, s):
-        held[1, chain] += 1
-    else:
-        i = _untried(graph, s, seed)
-        if i < 0:
-            _repair(graph, s)
-            i = greedy[s] if values[1, s] <= graph[0][0] else _raise_level(graph, s, seed)
-        held[0, chain], held[1, chain] = i, 1
+    if i >= 0 and i // A == s:
+        if held[1, chain] < _limit(graph, i):
+            held[1, chain] += 1
+            pending[i] += 1
+            return i
+        if left[i] > 0:
+            _block(graph, i)
+    elif i >= 0:  # it has left its state
+        blocked[2, i] += held[1, chain]
+        blocked[1, i] = max(blocked[1, i] - 1, 0)
+    if integers[8] >= integers[11]:
+        _unblock(graph)
+    i = _untried(graph, s, seed)
+    if i < 0:
+        _repair(graph, s)
+        i = greedy[s] if values[1, s] <= integers[0] else _raise_level(graph, s, seed)
+    held[0, chain], held[1, chain] = i, 1
     pending[i] += 1
     return i
 
@@ -316,8 +371,9 @@ class Search:
 
     def __init__(self, num_actions: int, seed: int = 0, num_chains: int = 1) -> None:
         self._A, self._seed = num_actions, seed % 2**31
-        self.integers, self.numbers = np.array([0, 0, 0, 0, 0, 0, 1, 0]), np.array([0.1, FIRST_NEW, FIRST_TRIES])
+        self.integers, self.numbers = np.array([0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1 << 62]), np.array([0.1, FIRST_NEW, FIRST_TRIES])
         self._held = np.full((2, num_chains), NONE, np.int64)
+        self._waiting = np.zeros(4096, np.int64)
         self._per_state: list[Any] = []
         self._per_pair: list[Any] = []
         self._per_transition: list[Any] = []
@@ -344,20 +400,22 @@ class Search:
         if not self._per_state or self._per_state[1].size < need_s:
             size, A = max(2 * need_s, LEAST_ROOM), self._A
             values = np.full((2, size), np.inf)
-            arriving, greedy, heap, place = (np.full(size, NONE, np.int64) for _ in range(4))
-            self._per_state = _refilled(self._per_state, [values, arriving, greedy, heap, place])
+            arriving, greedy, heap, place, stamp = (np.full(size, NONE, np.int64) for _ in range(5))
+            self._per_state = _refilled(self._per_state, [values, arriving, greedy, heap, place, stamp])
             pairs = [np.full(size * A, NONE, np.int64), *(np.zeros(size * A, np.int64) for _ in range(3))]
+            pairs.append(np.zeros((3, size * A), np.int64))
             self._per_pair = _refilled(self._per_pair, pairs)
         if not self._per_transition or self._per_transition[0].size < need_k:
             size = max(2 * need_k, 4 * LEAST_ROOM)
             columns = [np.full(size, NONE, np.int64) for _ in range(5)]
             self._per_transition = _refilled(self._per_transition, columns)
-        values, arriving, greedy, heap, place = self._per_state
-        first, visits, pending, left = self._per_pair
+        values, arriving, greedy, heap, place, stamp = self._per_state
+        first, visits, pending, left, blocked = self._per_pair
         arrives, counts, after_pair, leaves, after_state = self._per_transition
         self._graph = (
             self.integers, self.numbers, values, first, visits, pending, arrives, counts, after_pair,
             arriving, greedy, heap, place, leaves, after_state, left, self._held,
+            stamp, blocked, self._waiting,
         )  # fmt: skip
 
     def add_states(self, number: int) -> None:
@@ -377,6 +435,22 @@ class Search:
         pending = self._per_pair[2]
         if pending[pair] > 0:
             pending[pair] -= 1
+
+    def observe_many(self, pairs: Any, states: Any) -> None:
+        """Counts transitions, one after the other."""
+        pairs, states = np.asarray(pairs, np.int64), np.asarray(states, np.int64)
+        if pairs.size:
+            self.add_states(int(max(states.max(), pairs.max() // self._A)) + 1)
+            self._room(0, pairs.size)
+            _observe_many(self._graph, pairs, states, np.ones(pairs.size, np.int64))
+
+    def observe_counts(self, index: Any, moves: Any) -> None:
+        """Counts transitions that were seen before, `moves[k]` times from `index.leaves[k]` each."""
+        size = moves.size
+        self.add_states(index.num_states)
+        self._room(0, size)
+        seen = np.flatnonzero(moves)
+        _observe_many(self._graph, index.leaves[:size][seen], index.arrives[:size][seen], moves[seen])
 
     def choose(self, state: int, chain: int = 0) -> int:
         """Returns the pair to play in a state."""

@@ -123,7 +123,7 @@ def test_states_that_were_declared_and_never_met_close_the_gate(rhocover):
         result = rhocover(f"audit steps.csv --num-states 6 {demand}")
         assert result.code == 4
         assert "Covers 6 of 12 pairs (3 of 6 states were met)" in result.err
-        assert "--met-only judges the data by those that were" in " ".join(result.out.split())
+        assert "--met-only evaluates the data on those that were met" in " ".join(result.out.split())
         assert rhocover(f"audit steps.csv --num-states 6 --met-only {demand}").code == 0
         document = read(rhocover(f"audit steps.csv --num-states 6 --json {demand}").out)
         assert document["requirements"]["unmet"].startswith(demand)
@@ -134,10 +134,10 @@ def test_a_certificate_can_be_left_out_and_one_that_proves_nothing_is_called_tha
     write_steps()
     assert "The certificate proves nothing yet: " in rhocover("audit steps.csv").out
     left_out = rhocover("audit steps.csv --no-certificate")
-    assert "Certified: nothing, because no certificate was asked for." in left_out.out
+    assert "Certified: nothing, because no certificate was requested." in left_out.out
     refused = rhocover("audit steps.csv --no-best --certificate")
     assert refused.code == 2
-    assert "--certificate compares with the best, which --no-best leaves out" in refused.err
+    assert "--certificate compares with the best, which --no-best does not plan" in refused.err
 
 
 def test_incomplete_data_is_refused_where_it_has_to_be_complete(rhocover):
@@ -212,7 +212,7 @@ def test_with_an_environment_the_steps_are_taken_and_stored(rhocover):
     assert document["after"]["num_steps"] == 4000
     assert found.verdict in Path("more.html").read_text()
     refused = rhocover(line)
-    assert (refused.code, "holds a collection already" in refused.err) == (2, True)
+    assert (refused.code, "already contains a collection" in refused.err) == (2, True)
     assert rhocover(f"{line} --force --model nonsense").code == 2
     assert Path("more/datasheet.json").exists()
     shown = rhocover(f"{line} --force")

@@ -154,7 +154,7 @@ def test_an_existing_collection_is_kept_unless_told_otherwise(rhocover):
     before = contents(Path("lake"))
     refused = rhocover(f"{COLLECT} --seed 1 --out lake")
     assert (refused.code, refused.out, refused.is_one_error_line) == (2, "", True)
-    assert "`--out` 'lake' holds a collection already. Go on with it: --resume" in refused.err
+    assert "`--out` 'lake' already contains a collection. Continue it with --resume" in refused.err
     for wrong in (
         "--explorer nobody",
         "--steps 0",

@@ -48,7 +48,7 @@ from tiers import tiered
         (f"{LAKE} --rho 2 --delta 1", "`--delta` must be in (0, 1)"),
         (f"{LAKE} --rho 2 --actions 3 --model learned", "`--actions` is only for Box spaces"),
         (f"{LAKE} --rho 2 --states bins:3 --model learned", "bins need a Box space"),
-        (f"{LAKE} --rho 2 --resume", "`--resume`: 'o' holds no collection. Leave --resume out"),
+        (f"{LAKE} --rho 2 --resume", "`--resume`: there is no collection in 'o'. Leave --resume out"),
         (f"{LAKE} --rho 2 --resume --force", "Pass one of them"),
         (f"{LAKE} --rho 2 --report page.txt", "--report must name a file that ends in .html"),
         ("MountainCar-v0 --rho 2", "It can be learned during the run: --model learned"),
@@ -101,11 +101,11 @@ def test_what_cannot_be_collected_is_refused_in_one_line(rhocover, line, words):
         ("audit steps.csv --require-worst-ratio 0.5", "--require-worst-ratio must be 1 (a perfect match) or more"),
         ("audit steps.csv --require-worst-ratio inf", "and finite, got inf"),
         ("audit steps.csv --states quantiles:3", "needs an environment"),
-        ("audit lake --env CliffWalking-v1", "it is another environment's"),
+        ("audit lake --env CliffWalking-v1", "it belongs to another environment"),
         ("audit lake --states bins:3", "bins need a Box space"),
         ("top-up none.csv --steps 10", "there is no file 'none.csv'"),
         ("top-up steps.csv --steps 0", "`--steps` must be at least 1"),
-        ("top-up steps.csv --steps 10 --out o", "`--out` is for new data, which needs `--env`"),
+        ("top-up steps.csv --steps 10 --out o", "`--out` is the folder for new data, which need an environment as `--env`"),
         ("top-up steps.csv --steps 10 --resume", "--resume goes with --out DIR"),
         ("top-up steps.csv --steps 10 --id a-v0", "--id goes with --out DIR"),
         ("top-up steps.csv --steps 10 --set a=1", "--set goes with --env ENV"),
@@ -115,7 +115,7 @@ def test_what_cannot_be_collected_is_refused_in_one_line(rhocover, line, words):
         ("top-up steps.csv --steps 10 --env CartPole-v1", "Is it data of another environment?"),
         ("top-up steps.csv --steps 10 --env Taxi-v4 --out o", "another environment"),
         ("top-up steps.csv --steps 10 --env FrozenLake-v1 --out o --resume --force", "Pass one of them"),
-        ("top-up steps.csv --steps 10 --env FrozenLake-v1 --out o --resume", "holds no collection"),
+        ("top-up steps.csv --steps 10 --env FrozenLake-v1 --out o --resume", "there is no collection in"),
     ]),
 )  # fmt: skip
 def test_data_that_cannot_be_used_is_refused_in_one_line(rhocover, line, words):
@@ -197,8 +197,8 @@ def test_what_nobody_knows_of_an_environment_is_not_told(rhocover):
         [
             (f"{LAKE} --out old --force", "stored with its data, by rhocover collect"),
             (f"{LAKE} --out new", "stored with its data, by rhocover collect"),
-            (f"{LAKE} --horizon 5", "`--horizon` is for models"),
-            (f"{LAKE} --chains 2", "`--chains` is for models"),
+            (f"{LAKE} --horizon 5", "`--horizon` is only for models"),
+            (f"{LAKE} --chains 2", "`--chains` is only for models"),
             ("river_swim --states bins:3", "`--states` and `--actions` are for environments"),
             ("river_swim-v0", "unknown environment 'river_swim-v0'"),
         ]

@@ -231,8 +231,8 @@ def test_where_memory_ends_the_process_does_not(tmp_path):
     assert found.returncode == 0, found.stderr
     kind, said = found.stdout.split(maxsplit=1)
     if kind == "OutOfMemoryError":
-        assert said.startswith("there was not enough memory to go on")
-        assert "go on with resume=True" in said
+        assert said.startswith("there was not enough memory to continue")
+        assert "continue with resume=True" in said
     else:
         assert kind == "EnvironmentFailedError"
         assert "MemoryError: Unable to allocate" in said
@@ -252,7 +252,7 @@ def test_memory_that_ends_while_steps_are_stored_is_said_with_what_is_kept(tmp_p
     collect(Ring(), tmp_path / "whole")
     monkeypatch.setattr(log, "save_tensors", scarce)
     with pytest.raises(
-        OutOfMemoryError, match=r"Unable to allocate 16.0 MiB.*is whole: go on with resume=True"
+        OutOfMemoryError, match=r"Unable to allocate 16.0 MiB.*are complete: continue with resume=True"
     ):
         collect(Ring(), tmp_path / "out")
     monkeypatch.setattr(log, "save_tensors", real)

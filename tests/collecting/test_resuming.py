@@ -240,7 +240,7 @@ def test_a_full_disk_is_named_and_the_collection_goes_on_when_there_is_room(
     begun = (tmp_path / "out" / "collection.json").exists()
     if begun and "log-" in str(caught.value):
         assert isinstance(caught.value, CheckpointError)
-        assert "Make room, then go on with resume=True" in str(caught.value)
+        assert "Free some space, then continue with resume=True" in str(caught.value)
     collect("a limit", tmp_path / "out", resume=begun)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
@@ -328,7 +328,7 @@ def test_other_weights_are_noticed(tmp_path):
 
 
 def test_where_there_is_no_collection_none_is_gone_on_with(tmp_path):
-    with pytest.raises(InvalidArgumentError, match=r"`resume`.*holds no collection.*Leave resume out"):
+    with pytest.raises(InvalidArgumentError, match=r"`resume`.*there is no collection in.*Leave resume out"):
         collect("a limit", tmp_path / "out", resume=True)
     assert not (tmp_path / "out").exists()
 
@@ -353,7 +353,8 @@ def test_an_environment_that_does_not_repeat_itself_is_refused_and_the_log_is_ke
         collect("a ring", tmp_path / "out", env=Failing(Careless(Ring()), 150))
     before = contents(tmp_path / "out")
     with pytest.raises(
-        EnvironmentFailedError, match=r"cannot go on.*does not show again.*same seeds and actions"
+        EnvironmentFailedError,
+        match=r"cannot continue.*same seeds and actions.*does not return the same observations",
     ):
         collect("a ring", tmp_path / "out", env=Failing(Careless(Ring())), resume=True)
     assert contents(tmp_path / "out") == before
@@ -368,7 +369,7 @@ def test_copies_that_do_not_repeat_themselves_are_refused(tmp_path):
     before = contents(tmp_path / "out")
     with pytest.raises(
         EnvironmentFailedError,
-        match=r"cannot go on.*is not what it was.*does not repeat itself.*or the processor is another one",
+        match=r"cannot continue.*differs from the log.*is not reproducible.*or the processor has changed",
     ):
         collect(copies(), tmp_path / "out", env=copies(), resume=True)
     assert contents(tmp_path / "out") == before

@@ -17,7 +17,7 @@ from toy_environments import CAR, Failing, Ring, contents, limited, nested_ring,
 import rhocover as rc
 from rhocover.collecting import stepping
 from rhocover.collecting.env_run import read_env_run
-from rhocover.collecting.top_up import SHARE, SHORTEST, Adding
+from rhocover.collecting.top_up import SHARE, SHORTEST, TopUpExplorer
 from rhocover.datasets import read_tally
 from rhocover.datasets.minari.files import open_minari
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
@@ -146,14 +146,14 @@ def test_new_steps_come_to_all_places_that_lack_them(tmp_path, rho, model):
     assert found.collection.audit.counts[:, 0].max() <= 50
 
 
-def test_adding_asks_again_after_an_eighth_of_what_is_left(walked):
+def test_a_top_up_plans_again_after_an_eighth_of_what_is_left(walked):
     asked = read_env_run(lake(), RunSpec(Objective(2.0), 5000), Encoding())
-    adding = Adding(7000)
-    state = adding.init(asked.belief(asked.state_index()))
+    explorer = TopUpExplorer(7000)
+    state = explorer.init(asked.belief(asked.state_index()))
     lengths = []
     for done in (2000, 6000, 6900, 6990, 6999, 7000):
         counts = np.full(state.counts.size, done // state.counts.size)
-        block = adding.policy(dataclasses.replace(state, counts=counts, num_steps=done))
+        block = explorer.policy(dataclasses.replace(state, counts=counts, num_steps=done))
         lengths.append(block.num_steps)
     assert lengths == [5000 // SHARE, 1000 // SHARE, SHORTEST, 10, 1, 1]
 
@@ -242,7 +242,7 @@ def test_the_new_data_is_a_data_set_like_any_other(walked, tmp_path, monkeypatch
 def test_the_datasheet_says_how_to_top_up_again(walked, tmp_path):
     repeat = rc.top_up(walked, lake(), 80, out=tmp_path / "new").collection.datasheet["repeat"]
     assert "top_up(" in repeat
-    assert "Adding" not in repeat
+    assert "TopUpExplorer" not in repeat
 
 
 def test_the_old_files_are_not_touched(walked, tmp_path):
@@ -312,20 +312,20 @@ def interrupted(walked, tmp_path) -> Path:
 )
 def test_a_top_up_goes_on_with_the_same_settings_only(walked, interrupted, changed):
     settings = {"num_steps": 300, "mu": np.ones((11, 4)), "out": interrupted, "resume": True} | changed
-    with pytest.raises(InvalidArgumentError, match="begin anew in another folder"):
+    with pytest.raises(InvalidArgumentError, match="begin a new collection in another folder"):
         rc.top_up(walked, Failing(lake()), **settings)
 
 
 def test_a_top_up_goes_on_with_the_same_old_data_only(walked, interrupted):
     other = random_steps(lake(), 2000, seed=1)
-    with pytest.raises(InvalidArgumentError, match="begin anew in another folder"):
+    with pytest.raises(InvalidArgumentError, match="begin a new collection in another folder"):
         rc.top_up(other, Failing(lake()), 300, mu=np.ones((11, 4)), out=interrupted, resume=True)
 
 
 def test_a_top_up_goes_on_with_the_same_weights_only(walked, interrupted):
     mu = np.ones((11, 4))
     mu[3] = 50.0
-    with pytest.raises(InvalidArgumentError, match="begin anew in another folder"):
+    with pytest.raises(InvalidArgumentError, match="begin a new collection in another folder"):
         rc.top_up(walked, Failing(lake()), 300, mu=mu, out=interrupted, resume=True)
 
 
@@ -333,7 +333,7 @@ def test_a_finished_top_up_and_an_empty_folder_cannot_be_resumed(walked, tmp_pat
     rc.top_up(walked, lake(), 80, out=tmp_path / "new")
     with pytest.raises(InvalidArgumentError, match="finished"):
         rc.top_up(walked, lake(), 80, out=tmp_path / "new", resume=True)
-    with pytest.raises(InvalidArgumentError, match="holds no collection"):
+    with pytest.raises(InvalidArgumentError, match="there is no collection in"):
         rc.top_up(walked, lake(), 80, out=tmp_path / "none", resume=True)
 
 

@@ -40,12 +40,12 @@ def test_what_is_wrong_is_refused_by_name_before_a_folder_is_made(walked, tmp_pa
         ((walked,), {}, InvalidArgumentError, "`num_steps` must be at least 1"),
         ((walked,), {"num_steps": 1.5}, RhocoverError, "`num_steps`"),
         ((random_steps(Ring(), 90), Ring()), {"num_steps": 9}, InvalidArgumentError, "no table of its trans"),
-        ((walked,), {"num_steps": 9, "out": out}, InvalidArgumentError, "`out` is for new data"),
-        ((model_steps(rc.envs.river_swim(), 9), rc.envs.river_swim()), {"num_steps": 9, "out": out}, InvalidArgumentError, "`out` is for"),
+        ((walked,), {"num_steps": 9, "out": out}, InvalidArgumentError, "`out` is the folder for new data"),
+        ((model_steps(rc.envs.river_swim(), 9), rc.envs.river_swim()), {"num_steps": 9, "out": out}, InvalidArgumentError, "`out` is the folder"),
         ((walked, Ring()), {"num_steps": 9, "out": out}, InvalidDataError, "another environment"),
-        ((read_tally(walked), Ring()), {"num_steps": 9, "out": out}, InvalidDataError, "4 actions, `env` 3"),
+        ((read_tally(walked), Ring()), {"num_steps": 9, "out": out}, InvalidDataError, "4 actions, but `env` has 3"),
         ((read_tally(few_actions(walked)), lake()), {"num_steps": 9, "out": out}, InvalidDataError,
-         r"2 actions, `env` has 4.*read_tally\(data, num_actions=4\)"),
+         r"2 actions, but `env` has 4.*read_tally\(data, num_actions=4\)"),
         ((random_steps(cliff, 400), lake()), {"num_steps": 9, "out": out}, InvalidDataError,
          "another environment"),
         ((walked, cliff), {"num_steps": 9, "out": out}, InvalidDataError, "another environment"),
@@ -132,7 +132,9 @@ def lucky_rows(times: int = 50):
     return s, a, np.where(a == 0, np.maximum(s - 1, 0), s), np.zeros(s.size, bool)
 
 
-LUCKY = "the whole becomes worse, because the data is luckier than any policy's visits in the long run"
+LUCKY = (
+    "the union is worse than the data, because by chance the data are better than the visits of any policy"
+)
 
 
 def test_data_that_an_addition_makes_worse_is_told_why(walked):
@@ -164,7 +166,7 @@ def test_the_certified_gap_of_the_promise_is_told(walked, gap):
     if gap > 1:
         assert (
             said
-            == "by what the data shows another addition may be better by up to 2.9 nats: no more is certified."
+            == "on the observed model another addition may be better by up to 2.9 nats: no more is certified."
         )
     else:
         assert said.endswith(

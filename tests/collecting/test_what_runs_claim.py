@@ -136,7 +136,7 @@ def test_an_incomplete_run_is_not_compared_with_the_best_of_other_pairs(name):
     assert run.gap == run.certificate().gap == run.certificate().plug_in_gap == INF
     assert np.isnan(run.trace["divergence"]).all()
     assert "best plan at this rho" not in str(run)
-    assert "there is no best to compare it with" in str(run)
+    assert "there is no best to compare with" in str(run)
     summary = run.summary()
     assert summary["divergence"] == summary["worst_ratio"] == summary["gap"] == "inf"
     assert summary["best_divergence"] is summary["best_worst_ratio"] is None

@@ -415,7 +415,7 @@ def test_keys_that_are_equal_are_one_state():
     ids=lambda settings: next(iter(settings)),
 )
 def test_what_belongs_to_models_is_refused(settings, elsewhere):
-    with pytest.raises(InvalidArgumentError, match=f"`{next(iter(settings))}` is for models"):
+    with pytest.raises(InvalidArgumentError, match=f"`{next(iter(settings))}` is only for models"):
         rc.explore(gym.make("FrozenLake-v1"), 2.0, 100, **settings)
     assert not list((elsewhere / "here").iterdir())
 

@@ -237,15 +237,15 @@ def test_a_certificate_can_be_left_out_and_insisted_on(monkeypatch: pytest.Monke
     left_out = audit(RANDOM_RUN[:], certificate=False)
     assert left_out.certificate is None
     assert left_out.best is not None
-    assert "nothing, because no certificate was asked for" in str(left_out)
+    assert "nothing, because no certificate was requested" in str(left_out)
     assert left_out.summary()["certificate"] is None
     monkeypatch.setattr("rhocover.datasets.best.LARGEST", 5)
     monkeypatch.setattr("rhocover.datasets.best.LARGEST_PLAN", 5)
     small = audit(RANDOM_RUN[:], best=True).certificate
     assert small is not None
     assert small.gap == math.inf
-    assert "certificate=True insists" in str(small)
-    assert "certificate=True insists" in page_html(page_of_audit(audit(RANDOM_RUN[:], best=True)))
+    assert "certificate=True computes it" in str(small)
+    assert "certificate=True computes it" in page_html(page_of_audit(audit(RANDOM_RUN[:], best=True)))
     assert audit(RANDOM_RUN[:], certificate=True).certificate == asked
     with pytest.raises(InvalidArgumentError, match="Leave one of them out"):
         audit(RANDOM_RUN[:], certificate=True, best=False)
@@ -404,13 +404,13 @@ def test_an_environment_with_a_table_is_a_model() -> None:
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [
-        (([0], [0], [9], [False]), {"model": RIVER}, "has states that `model` does not: 9"),
+        (([0], [0], [9], [False]), {"model": RIVER}, "has states that `model` does not have: 9"),
         (([0], [2], [0], [False]), {"model": RIVER}, "`a` must be whole numbers from 0 to 1, got 2"),
         (([0], [0], [5], [False]), {"model": RIVER}, "gives probability 0"),
-        (tally_of(random_stream(0, 9)), {"model": RIVER}, "`num_actions` is 2, the data has 3"),
+        (tally_of(random_stream(0, 9)), {"model": RIVER}, "`num_actions` is 2, but the data has 3"),
         (RANDOM_RUN[:], {"model": "river"}, "`model` must be an MDP or a Gymnasium environment"),
-        (RANDOM_RUN[:], {"mu": np.ones((3, 2))}, "`mu` must have shape (states, 2) with a row for every state"),
-        (RANDOM_RUN[:], {"mu": np.ones((6, 3))}, "the largest being 5; got shape (6, 3)"),
+        (RANDOM_RUN[:], {"mu": np.ones((3, 2))}, "`mu` must have shape (states, 2) with one row per state"),
+        (RANDOM_RUN[:], {"mu": np.ones((6, 3))}, "of which the largest is 5; got shape (6, 3)"),
         (RANDOM_RUN[:], {"mu": -np.ones((6, 2))}, "`mu` must be non-negative"),
         (RANDOM_RUN[:], {"mu": "entropy"}, "unknown rule for `mu` 'entropy'"),
         (RANDOM_RUN[:], {"rho": -1}, "`rho` must be in [0, inf], got -1"),

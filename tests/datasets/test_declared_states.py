@@ -113,7 +113,7 @@ def test_weights_for_another_number_of_states_than_was_said_are_refused() -> Non
         with pytest.raises(InvalidArgumentError) as refused:
             audit(RING, mu=np.ones((rows, 2)), num_states=6)
         assert (
-            f"`mu` must have shape (6, 2), a row for each of the `num_states`, got shape ({rows}, 2)"
+            f"`mu` must have shape (6, 2), one row for each of the `num_states` states, got shape ({rows}, 2)"
             in str(refused.value)
         )
 
@@ -129,7 +129,7 @@ def test_bins_are_counted_n_of_all() -> None:
     ]  # fmt: skip
     assert found.layout is not None
     assert len(found.layout.positions) == 4
-    assert "2 bins were never met. If nothing leads there, met_only=True" in found.observed_note
+    assert "2 bins were never met. If they cannot be reached, met_only=True" in found.observed_note
     assert (
         "of the 2 of 4 bins" not in audit(rows, states=grid, met_only=True).verdict
     )  # a pair is missing still

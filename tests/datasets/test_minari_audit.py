@@ -143,7 +143,7 @@ def test_data_of_another_environment_is_refused_by_its_spaces(tmp_path: Path) ->
     path = written(env, collect(env, 3), tmp_path / "lake")
     assert audit(path, model=env).is_exact
     with pytest.raises(
-        InvalidDataError, match=r"observation space Discrete\(16\), `model` has Discrete\(64\)"
+        InvalidDataError, match=r"observation space Discrete\(16\), but `model` has Discrete\(64\)"
     ):
         audit(path, model=gym.make("FrozenLake-v1", map_name="8x8"))
     with pytest.raises(InvalidDataError, match="`num_actions` is 3"):

@@ -50,7 +50,7 @@ def test_what_led_to_a_state_that_nobody_tried_leads_to_a_new_start() -> None:
     stream = stream_of([0, 0, 1, 0], [0, 0, 0, 0], [1, 1, 0, 7], [False] * 4, [True, False, False, True])
     seen = observed_model(tally_of(stream))
     assert seen.mdp.dense()[0, 0] == pytest.approx([1 / 3, 2 / 3])
-    assert seen.note.startswith("1 state only met where an episode was cut: 7;")
+    assert seen.note.startswith("1 state only met where an episode was truncated: 7;")
 
 
 def test_what_cannot_come_again_is_left_out_and_named() -> None:
@@ -62,7 +62,7 @@ def test_what_cannot_come_again_is_left_out_and_named() -> None:
     assert seen.pairs.tolist() == [2, 4]
     assert (
         seen.note
-        == "1 tried pair with 0.25 of the visits cannot be visited for ever in what was seen: (0, 1)."
+        == "1 tried pair with 0.25 of the visits cannot be visited in the long run in the observed model: (0, 1)."
     )
 
 

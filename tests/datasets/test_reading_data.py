@@ -260,9 +260,9 @@ def test_ids_beyond_what_there_is_are_refused() -> None:
         read_tally(STREAM.columns, num_actions=2)
     assert read_tally(STREAM.columns, num_actions=5).counts.shape == (4, 5)
     tally = read_tally(STREAM.columns)
-    with pytest.raises(InvalidDataError, match="states are 0 to 2; the data has 3"):
+    with pytest.raises(InvalidDataError, match="states are 0 to 2, but the data has 3"):
         read_tally(tally, num_states=3)
-    with pytest.raises(InvalidDataError, match="`num_actions` is 4, the data has 3"):
+    with pytest.raises(InvalidDataError, match="`num_actions` is 4, but the data has 3"):
         read_tally(tally, num_actions=4)
     with pytest.raises(InvalidArgumentError, match="`states` is for observations"):
         read_tally(tally, states=lambda x: x)

@@ -171,8 +171,8 @@ def test_arrays_of_a_tally_cannot_be_written_to() -> None:
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        (([0.5], [0], [0], [False]), {}, "`states` must be one whole number a row"),
-        (([[0]], [0], [0], [False]), {}, "`states` must be one whole number a row"),
+        (([0.5], [0], [0], [False]), {}, "`states` must be one whole number per row"),
+        (([[0]], [0], [0], [False]), {}, "`states` must be one whole number per row"),
         (([-1], [0], [0], [False]), {}, "`states` must be whole numbers from 0, got -1 in row 0"),
         (([0], [4], [0], [False]), {"num_actions": 4}, "`actions` must be whole numbers from 0 to 3, got 4"),
         (([0], [0], [5], [False]), {"num_keys": 5}, "`next_states` must be whole numbers from 0 to 4, got 5"),

@@ -87,11 +87,11 @@ OUTSIDE = {
     ),
     "a column put together from another file": (
         lambda file, secret: put_together(file["episode_0"], "actions", secret),
-        "episode 0: `actions` is put together from other files",
+        "episode 0: `actions` is assembled from other files",
     ),
     "a column put together without an end": (
         lambda file, secret: put_together(file["episode_0"], "actions", secret, maxshape=(None,)),
-        "episode 0: `actions` is put together from other files",
+        "episode 0: `actions` is assembled from other files",
     ),
     "a soft link of an episode": (
         lambda file, secret: (
@@ -109,7 +109,7 @@ OUTSIDE = {
     ),
     "a filter that is a program": (
         lambda file, secret: packed(file["episode_0"], "actions", 32015),
-        "episode 0: `actions` is packed with the HDF5 filter 32015.*are read: gzip",
+        "episode 0: `actions` is packed with the HDF5 filter 32015.*Supported filters: gzip",
     ),
 }
 
@@ -249,7 +249,9 @@ def test_numbers_that_were_never_written_are_refused_before_room_is_made_for_the
 def test_an_episode_of_more_steps_than_all_have_is_refused_before_it_is_read(folder, monkeypatch):
     claiming(folder, 10**6, steps=9, chunks=(2**16,), compression="gzip")
     monkeypatch.setattr(hdf5_objects.np, "empty", limited(np.empty))
-    with pytest.raises(InvalidDataError, match="episode 0 claims 1000000 steps, but the metadata says"):
+    with pytest.raises(
+        InvalidDataError, match="episode 0 claims 1000000 steps, but according to the metadata"
+    ):
         rc.audit(folder)
 
 
@@ -263,7 +265,7 @@ def test_chunks_too_large_to_be_unpacked_are_refused(folder, monkeypatch):
 def test_more_episodes_than_there_are_take_no_room(folder):
     place = folder / "data" / "metadata.json"
     for number, words in (
-        (10**12, "holds 3 episodes, expected 10"),
+        (10**12, "has 3 episodes, expected 10"),
         (10**400, "must have 'total_episodes' as int"),
     ):
         changes = {"total_episodes": number, "total_steps": number}
@@ -334,5 +336,5 @@ def test_a_picture_of_another_size_is_refused_before_it_is_unpacked(tmp_path):
             "observations", (2,), h5py.vlen_dtype(np.uint8)
         )
         rows[0] = rows[1] = np.frombuffer(bytes(small), np.uint8)
-    with pytest.raises(InvalidDataError, match="a picture of 20000 x 20000 pixels; its space has 32 x 40"):
+    with pytest.raises(InvalidDataError, match="an image of 20000 x 20000 pixels; its space has 32 x 40"):
         list(open_minari(folder).columns())

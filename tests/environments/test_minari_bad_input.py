@@ -152,7 +152,7 @@ def test_an_id_that_minari_could_not_load_is_refused(tmp_path, dataset_id):
         ({"actions": [[1], [1, 2]]}, "`actions` must be a rectangular array"),
         (
             {"actions": np.full(9, 2**63, np.uint64)},
-            "`actions` has dtype uint64 and values that int64 cannot",
+            "`actions` has dtype uint64 and values that int64, the dtype of this column so far, cannot",
         ),
         ({"rewards": np.zeros(8)}, r"`rewards` must have shape \(9,\), the sum of lengths, got \(8,\)"),
         ({"rewards": np.zeros(9, complex)}, "`rewards` must hold numbers"),
@@ -161,8 +161,8 @@ def test_an_id_that_minari_could_not_load_is_refused(tmp_path, dataset_id):
         ({"lengths": [3, 0, 6]}, r"`lengths` must be at least 1, got lengths\[1\] = 0"),
         ({"lengths": []}, "`lengths` must be whole numbers"),
         ({"lengths": [3.0, 6.0]}, "`lengths` must be whole numbers"),
-        ({"seeds": [1, 2]}, "`seeds` must be 3 numbers or None, one an episode, got 2"),
-        ({"seeds": 5}, "`seeds` must be 3 numbers or None, one an episode, got 5"),
+        ({"seeds": [1, 2]}, "`seeds` must be 3 numbers or None, one per episode, got 2"),
+        ({"seeds": 5}, "`seeds` must be 3 numbers or None, one per episode, got 5"),
         ({"seeds": [1, -2, None]}, "`seeds` must be whole numbers from 0"),
         ({"seeds": [1, 2**70, None]}, "`seeds` must be whole numbers from 0"),
         ({"seeds": [1, 0.5, None]}, "`seeds` must be whole numbers from 0"),
@@ -197,7 +197,7 @@ def test_nested_columns_must_be_nested_as_their_space(tmp_path):
     [
         (spaces.Text(5), "`observations` is Text; expected Discrete"),
         (spaces.Dict(a=spaces.Sequence(spaces.Discrete(2))), "`observations/a` is Sequence"),
-        (spaces.Dict({"a/b": spaces.Discrete(2)}), "the key 'a/b' that HDF5 cannot hold"),
+        (spaces.Dict({"a/b": spaces.Discrete(2)}), "the key 'a/b', which HDF5 cannot store"),
         ("Discrete", "`observation_space` must be a Gymnasium space"),
     ],
 )
@@ -288,7 +288,7 @@ def test_without_spaces_no_environment_is_built(folder, monkeypatch):
             "is Text; expected Discrete",
         ),
         ({"total_episodes": 0}, "has no episodes"),
-        ({"total_episodes": 4}, "holds 3 episodes, expected 4"),
+        ({"total_episodes": 4}, "has 3 episodes, expected 4"),
         ({"total_episodes": "3"}, "must have 'total_episodes' as int, got '3'"),
         ({"total_steps": None}, "must have 'total_steps' as int, got None"),
         ({"total_steps": 10}, "holds 9 steps, but its metadata says 10"),

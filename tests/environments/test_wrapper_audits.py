@@ -106,7 +106,7 @@ def test_what_an_end_showed_is_no_state_but_known():
 
 
 def test_an_audit_of_nothing_is_refused():
-    with pytest.raises(InvalidDataError, match="Wanderer holds no transition"):
+    with pytest.raises(InvalidDataError, match="Wanderer has no transitions"):
         rc.audit(rc.CountVisits(limited()).visits)
 
 

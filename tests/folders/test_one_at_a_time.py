@@ -111,7 +111,7 @@ def test_a_collection_looks_again_once_it_holds_the_folder(tmp_path, monkeypatch
         return real(place)
 
     monkeypatch.setattr(module, hold, slow)
-    with pytest.raises(InvalidArgumentError, match="holds a collection already"):
+    with pytest.raises(InvalidArgumentError, match="already contains a collection"):
         collect(out)
     assert '"seed": 7' in (out / "collection.json").read_text()
 

@@ -186,7 +186,9 @@ def test_a_collection_goes_on_only_with_the_versions_it_was_begun_with(copy, tmp
     settings = json.loads(path.read_text("utf-8"))
     settings["versions"]["numpy"] = "1.0"
     path.write_text(json.dumps(settings), "utf-8")
-    with pytest.raises(InvalidArgumentError, match=r"`versions` was .*'1\.0'.* begin anew in another folder"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"`versions` was .*'1\.0'.* begin a new collection in another folder"
+    ):
         go_on_with_the_lake(copy / "left")
 
 

@@ -39,7 +39,7 @@ ABOUT_MORE = (  # of whole files with other contents: what does not go with them
     "is needed: the run was made with",
     "can never be visited again once left",
     "the environment returned an observation that is not a state",
-    "the collection cannot go on",
+    "the collection cannot continue",
     "the environment raised",
 )
 PER_ROUND = {"bytes": 60, "sealed": 40}

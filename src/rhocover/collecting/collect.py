@@ -1,11 +1,11 @@
-"""explore() and collect() in an environment: the same explorers, one real step at a time.
+"""explore() and collect() in an environment: the same explorers as on a model, one real step at a time.
 
-collect() makes a data set with a datasheet, and survives interruptions:
+collect() writes a data set with a datasheet, and can be resumed after an interruption. Its folder OUT has
 
-collection.json          what was asked for
-log-000000.safetensors   the steps so far (see `log`); removed when the data set is whole
+collection.json          the settings
+log-000000.safetensors   the steps so far (see `log`); removed when the data set is complete
 ID/data/...              the Minari data set: MINARI_DATASETS_PATH=OUT finds it by its id
-datasheet.json, .html    what it covers
+datasheet.json, .html    what the data set covers
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out:
         name = (named or (["restrict"] if criterion.restrict else ["num_chains"]))[0]
         raise InvalidArgumentError.of(
             name,
-            "is for models: an environment has starts and episodes of its own",
+            "is only for models: an environment has its own starts and episodes",
             remedy=("Leave it out, or ", FROM_TABLE, "."),
         )
     if out is not None:
         raise InvalidArgumentError.of(
             "out",
             (
-                "is for models: a run in an environment is stored with its data, by ",
+                "is only for models: to store a run in an environment together with its data, use ",
                 Call("collect(env, out=...)", "rhocover collect"),
             ),
         )
@@ -92,11 +92,11 @@ def collect(
     """Returns the data set that an explorer collected in a Gymnasium environment, single or vector.
 
     The arguments are those of `explore`. `out` is a new folder: it gets the Minari data set `dataset_id` and
-    its datasheet. After any interruption the same call with `resume=True` goes on, and the data set is the
-    same to the bit. Both are about one machine and the same versions, as `seed` is: on another processor the
+    its datasheet. After any interruption the same call with `resume=True` continues, and the data set is the
+    same to the bit. Like `seed`, this holds on one machine with the same versions: on another processor the
     same call takes different steps with the same statistics, and a collection begun here may be refused.
-    `step_timeout` is how many seconds one step or reset may take, None for ever: see `rhocover.explore`.
-    `command` is what the datasheet says to repeat it, if not this call.
+    `step_timeout` is how many seconds one step or reset may take, None for no limit: see `rhocover.explore`.
+    `command` is the command that the datasheet gives for repeating the collection, if not this call.
     """
     out = locate(out)  # the environment may change the working directory
     check_minari()
@@ -118,7 +118,7 @@ def collect(
 def make_collection(
     asked: EnvRun, folder: CollectionFolder, encoding: Encoding, report: Report | None, command: str | None
 ) -> Collection:
-    """Returns the data set that a run left in its folder, once it has come to its end there."""
+    """Runs or resumes a collection in its folder until it is complete, and returns the data set."""
     found = record(asked, folder.path, folder.digest, report)
     problem = asked.problem if found is None else found.problem if found.is_comparable else None
     sheet_of = partial(make_datasheet, asked, problem=problem, command=command, run=found)
@@ -132,12 +132,12 @@ def make_collection(
 
 
 def default_id(asked: EnvRun) -> str:
-    """Returns an id for the data set: what it is of, and what it was collected for."""
+    """Returns the default id of a data set, made from the environment's name and rho."""
     plain = "".join(c if c.isalnum() else "-" for c in asked.name.lower()).strip("-")[:60] or "environment"
     return f"rhocover/{plain}/rho-{asked.spec.rho:g}-v0".replace(".", "-")
 
 
 def given_arrays(asked: EnvRun) -> dict[str, np.ndarray]:
-    """Returns the arrays among what was asked for."""
+    """Returns the arrays among the settings."""
     given = {"mu": asked.spec.mu, "weights": asked.weights}
     return {name: value for name, value in given.items() if isinstance(value, np.ndarray)}

@@ -1,8 +1,8 @@
-"""What collect() returns, and its datasheet: what it covers, how far that is from the best, how to repeat it.
+"""The result of collect() and its datasheet: what it covers, how far that is from the best, how to repeat it.
 
-The audit of a collection is judged by what there was to be covered: also by what was never met. An audit of
-data knows the states that are in it. A collection knows more: how many bins were declared, that nobody can
-say which states there are, or that they are not Markov. The page is the datasheet, to be read by people.
+The audit of a data set knows only the states that are in it. A collection knows more: how many bins were
+declared, that the set of states is unknown, or that the states are not Markov. Its audit therefore also
+counts the pairs of states that were never met. The page shows the datasheet to readers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from rhocover.report.pages.audit import page_of_audit
 class Collection:
     """A data set on disk: `path` is the folder of the Minari data set `dataset_id`.
 
-    `audit` says what it covers; `datasheet` is the document inside its metadata, and `page` the same to read.
+    `audit` is its coverage; `datasheet` is the document in its metadata, and `page` the same as HTML.
     """
 
     out: Path
@@ -53,7 +53,7 @@ class Collection:
     datasheet: dict[str, Any]
     run: Run | None  # None for an addition to other data
     tally: Tally  # the counts, by the environment's own keys
-    states: Any  # how observations were counted: what `audit` and `top_up` need to read it again
+    states: Any  # the encoding, which `audit` and `top_up` need to read the data again
     actions: Any
 
     @property
@@ -73,7 +73,7 @@ class Collection:
 
     @property
     def verdict(self) -> str:
-        """What the data set is worth, in a sentence."""
+        """The coverage of the data set, in a sentence."""
         return self.audit.verdict
 
     def load(self) -> Any:
@@ -83,7 +83,7 @@ class Collection:
         return MinariDataset(self.path / "data")
 
     def summary(self) -> dict[str, Any]:
-        """Returns the datasheet with where it lies, ready for JSON."""
+        """Returns the datasheet and its folder, ready for JSON."""
         return {"out": str(self.out), "dataset_id": self.dataset_id, **self.datasheet}
 
     @printed
@@ -93,12 +93,12 @@ class Collection:
     __repr__ = __str__
 
 
-NO_BEST = "The best is not known, because it is not known whether what was not met can be met."
-FIRST = 3  # pairs in a sentence
+NO_BEST = "The best is not known, because the states that were not met may or may not be reachable."
+FIRST = 3  # pairs named in a sentence
 
 
 def scoped(audit: Audit, run: Run) -> Audit:
-    """Returns the audit with what was not met told: missing where it was declared, unknown where not."""
+    """Returns the audit with the states not met: as missing if they were declared, otherwise as unknown."""
     if isinstance(run, TalliedRun) and run.markov.is_found and audit.certificate is not None:
         audit = replace(audit, certificate=if_markov(audit.certificate))
     if not isinstance(run, EnvironmentRun):
@@ -107,7 +107,7 @@ def scoped(audit: Audit, run: Run) -> Audit:
 
 
 def _with_missing(audit: Audit, scope: Scope) -> Audit:
-    """Returns the audit with the pairs of states that were never met among those that were never tried."""
+    """Returns the audit in which the pairs of states that were never met count as never tried."""
     divergence, worst_ratio = scope.figures(audit.rho)
     first = checks.name_some(scope.beyond_names[:FIRST], FIRST)
     delta = 0.05 if audit.certificate is None else audit.certificate.delta
@@ -123,13 +123,13 @@ def _with_missing(audit: Audit, scope: Scope) -> Audit:
         thin=_thin(audit, scope),
         certificate=Certificate(divergence, np.inf, np.inf, 0.0, delta),
         observed_note=Note(audit.observed_note, NO_BEST),
-        verdict=f"Covers {scope.num_visited} of {scope.num_weighted} pairs; {scope.met_text}. Among those "
-        f"that were never tried: {first}.",
+        verdict=f"Covers {scope.num_visited} of {scope.num_weighted} pairs; {scope.met_text}. Some of the "
+        f"pairs that were never tried: {first}.",
     )
 
 
 def _thin(audit: Audit, scope: Scope) -> tuple[ThinPair, ...]:
-    """Returns the pairs with the smallest share of their due: those not met, then those met."""
+    """Returns the pairs with the smallest share of their target: those not met first, then those met."""
     beyond = [ThinPair(name, 0, 0.0, np.nan) for name in scope.beyond_names]
     more = 1 + scope.weight_beyond / float(scope.weights.sum()) if scope.weights.any() else 1.0
     met = [replace(pair, share=pair.share * more, best_share=np.nan) for pair in audit.thin]
@@ -137,7 +137,7 @@ def _thin(audit: Audit, scope: Scope) -> tuple[ThinPair, ...]:
 
 
 def scope_document(run: Run) -> dict[str, Any]:
-    """Returns what a datasheet says of what was to be covered and whether its states are Markov."""
+    """Returns the entries of a datasheet on the scope and on whether the states are Markov."""
     found: dict[str, Any] = {}
     if isinstance(run, TalliedRun):
         found["markov"] = run.markov.document() | {"planned_distance": run.planned_distance}
@@ -149,6 +149,7 @@ def scope_document(run: Run) -> dict[str, Any]:
 
 
 PACKAGES = ("gymnasium", "minari", "numpy", "scipy")
+STORED_NAMES = {"TopUpExplorer": "Adding"}  # its name in files since the first version, so that they resume
 
 
 def make_datasheet(
@@ -156,8 +157,8 @@ def make_datasheet(
 ) -> dict[str, Any]:
     """Returns the datasheet, ready for JSON; nothing in it depends on when or how fast it was made.
 
-    `problem` is the one whose best is about the pairs that are judged, None where there is none. Random
-    actions are compared with complete coverage only.
+    `problem` is the one whose best refers to the audited pairs, None if there is none. The worst ratio of
+    random actions is given only for complete coverage.
     """
     return {
         "verdict": audit.verdict,
@@ -171,7 +172,7 @@ def make_datasheet(
 
 
 def random_worst_ratio(problem: Problem | None) -> float:
-    """Returns the worst ratio of the uniformly random policy in a model; nan where there is none."""
+    """Returns the worst ratio of the uniformly random policy in a model; nan without a model."""
     if problem is None:
         return np.nan
     members = Occupancies.average(problem.mdp)
@@ -181,7 +182,7 @@ def random_worst_ratio(problem: Problem | None) -> float:
 
 
 def settings_of(asked: EnvRun) -> dict[str, Any]:
-    """Returns what decides the collection, as a document."""
+    """Returns the settings that determine the collection, as a document."""
     settings, name = asked.spec, explorer_name(asked.spec.explorer)
     mu: Any = "uniform"
     if asked.rule is not None:
@@ -193,8 +194,8 @@ def settings_of(asked: EnvRun) -> dict[str, Any]:
         "rho": repr(settings.rho),
         "mu": mu,
         "num_steps": settings.num_steps,
-        "algorithm": {"Adding": "top_up"}.get(name, name),
-        "explorer": explorer_document(settings.explorer) or explorer_name(settings.explorer),
+        "algorithm": {"TopUpExplorer": "top_up"}.get(name, name),
+        "explorer": explorer_document(settings.explorer) or STORED_NAMES.get(name, name),
         "model": model_document(settings.model),
         "seed": settings.seed,
         "states": asked.states.document(),
@@ -203,18 +204,18 @@ def settings_of(asked: EnvRun) -> dict[str, Any]:
 
 
 def spec_of(asked: EnvRun) -> str:
-    """Returns what the environment says of itself; its class where it says nothing."""
+    """Returns the environment's spec as JSON; without a spec, the name of its class."""
     spec = getattr(asked.env, "spec", None)
     if spec is None:
         return type(asked.env.unwrapped).__qualname__
     try:
         return spec.to_json()
-    except (TypeError, ValueError):  # arguments that no JSON holds
+    except (TypeError, ValueError):  # arguments that JSON cannot represent
         return str(spec.id)
 
 
 def repeat_call(asked: EnvRun, verb: str = "collect(") -> str:
-    """Returns the call that does the same again; `...` stands for what no text can hold."""
+    """Returns the call that repeats the collection; `...` replaces values that cannot be written as text."""
     s = asked.spec
     rho = 'float("inf")' if s.rho == np.inf else f"{s.rho:g}"
     parts = [_make_call(asked), f"rho={rho}", f"num_steps={s.num_steps}", f"seed={s.seed}"]
@@ -234,7 +235,7 @@ def repeat_call(asked: EnvRun, verb: str = "collect(") -> str:
 
 
 def _make_call(asked: EnvRun) -> str:
-    """Returns the call that makes the environment, as far as its spec says."""
+    """Returns the call that makes the environment, as far as its spec tells."""
     spec = getattr(asked.env, "spec", None)
     if spec is None:
         return "env"
@@ -253,12 +254,12 @@ def _make_call(asked: EnvRun) -> str:
 
 
 def provenance() -> dict[str, Any]:
-    """Returns the format of the document, and the versions of what took part in making it."""
+    """Returns the format of the document and the versions of the packages that made it."""
     return {"format": FORMAT_VERSION, "versions": versions()}
 
 
 def versions() -> dict[str, str]:
-    """Returns the versions of what took part."""
+    """Returns the versions of Python and of the packages involved."""
     found = {"rhocover": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
     for name in PACKAGES:
         try:
@@ -269,20 +270,20 @@ def versions() -> dict[str, str]:
 
 
 def page_of_collection(found: Collection) -> Page:
-    """Returns the datasheet of a collection as a page: the audit of its data, and how it came to be."""
+    """Returns the datasheet of a collection as a page: the audit of its data, and how it was collected."""
     page = page_of_audit(found.audit, command=found.datasheet["repeat"])
     page = page.with_sections(*_remarks(found), _origin(found))
     return replace(page, kind="Datasheet of a data set", title=f"{found.dataset_id}: {page.title}")
 
 
 def _remarks(found: Collection) -> list[Section]:
-    """Returns what the figures take for granted and is not so."""
+    """Returns the section on assumptions of the figures that do not hold, if there are any."""
     told = found.datasheet.get("remarks", [])
     return [section("What the figures do not mean", *told)] if told else []
 
 
 def _origin(found: Collection) -> Section:
-    """Returns who collected it, where, and with what."""
+    """Returns the section on explorer, environment, settings and versions."""
     settings, versions = found.datasheet["settings"], found.datasheet["versions"]
     random = found.datasheet["uniform_random_worst_ratio"]
     entries = [
@@ -312,5 +313,5 @@ def _environment(spec: str) -> str:
 
 
 def _words(document: Any) -> str:
-    """Returns what a code says of itself in one line."""
+    """Returns the document of a code in one line."""
     return ", ".join(f"{key} {shortened(value, 2000)}" for key, value in dict(document).items())

@@ -1,11 +1,11 @@
-"""From a log to episodes, many at a time.
+"""Turns a log into episodes, many at a time.
 
-An episode is its first observation and then one for each step. The copies of a vector environment take turns
-in the log; each is put together for itself. What the end of the collection cuts off is marked as truncated:
-the environment did not end there, and a reader must not take it for an end.
+An episode is its first observation and then one observation per step. The steps of a vector environment's
+copies alternate in the log; each copy is assembled separately. An episode that the end of the collection cuts
+off is marked as truncated, so that a reader does not take it for a termination.
 
-Memory holds a part of the log and the beginnings of episodes that go on after it. Those that get large wait
-in files (`StoredRows`), so an episode may be as long as the collection.
+Memory holds one part of the log and the beginnings of episodes that continue after it. Large ones are moved
+to files (`StoredRows`), so an episode may be as long as the collection.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from rhocover.collecting.log import STEP_NAMES, Columns, Part, joined, nested, p
 from rhocover.datasets.minari.columns import FlatColumns, Spool
 from rhocover.errors import FileFormatError
 
-HELD_BYTES = 1 << 25  # of episodes that go on after a part, of all copies together
-MOST_LONG = 64  # episodes in files at a time: a process may open a thousand files or so
+HELD_BYTES = 1 << 25  # in memory for episodes that continue after a part, over all copies
+MOST_LONG = 64  # episodes in files at a time: a process may open about a thousand files
 
 
 class _LongEpisode:
-    """One episode whose observations wait in files; `resets` is how it began, one row."""
+    """One episode whose observations are kept in files; `resets` is the row of its reset."""
 
     def __init__(self, folder: Path, steps: Columns, resets: Columns) -> None:
         self._resets = picked(resets, slice(0, 1))
@@ -37,12 +37,12 @@ class _LongEpisode:
         self.add(steps)
 
     def add(self, steps: Columns) -> None:
-        """Takes its next steps."""
+        """Adds the next steps."""
         self._spools = {name: spool.append(steps[name]) for name, spool in self._spools.items()}
         self._short.append({name: steps[name].copy() for name in STEP_NAMES})
 
     def finished(self, space: Any, values: Any) -> FlatColumns:
-        """Returns the episode; one that did not end was cut."""
+        """Returns the episode; one that did not terminate is marked as truncated."""
         steps = joined(self._short)
         steps["truncated"][-1] |= not steps["terminated"][-1]
         observations = {name: spool.rows() for name, spool in self._spools.items()}
@@ -50,20 +50,20 @@ class _LongEpisode:
 
 
 class _Stream:
-    """The steps of one copy that are not handed out yet, with the resets among them."""
+    """The steps of one copy that were not yielded yet, with their resets."""
 
     def __init__(self) -> None:
         self.steps: list[Columns] = []
         self.resets: list[Columns] = []
-        self.long: _LongEpisode | None = None  # what the steps go on with
+        self.long: _LongEpisode | None = None  # the episode that the steps continue
 
     @property
     def num_bytes(self) -> int:
-        """How much it holds."""
+        """How many bytes its steps take."""
         return sum(array.nbytes for steps in self.steps for array in steps.values())
 
     def put_away(self, folder: Path) -> None:
-        """Moves the one episode that has begun to files."""
+        """Moves the unfinished episode to files."""
         steps, resets = joined(self.steps), joined(self.resets)
         if self.long is None:
             _check_begun(resets, 1)
@@ -77,7 +77,7 @@ class _Stream:
 def episodes_of(parts: Iterable[Part], space: Any, values: Any, folder: Path) -> Iterator[FlatColumns]:
     """Yields the episodes of a log in the order in which they ended, copy by copy; `values` are actions.
 
-    One that is too long to be held waits in a file without a name in `folder`.
+    An episode that is too long for memory is kept in an unnamed file in `folder`.
     """
     streams: dict[int, _Stream] = {}
     for part in parts:
@@ -90,7 +90,7 @@ def episodes_of(parts: Iterable[Part], space: Any, values: Any, folder: Path) ->
 
 
 def _put_away(streams: dict[int, _Stream], folder: Path) -> None:
-    """Moves the largest beginnings of episodes to files, until little enough is held."""
+    """Moves the largest unfinished episodes to files until the rest fits into `HELD_BYTES`."""
     sizes = {env: stream.num_bytes for env, stream in streams.items()}
     held, num_long = sum(sizes.values()), sum(stream.long is not None for stream in streams.values())
     for env in sorted(sizes, key=lambda env: -sizes[env]):
@@ -104,7 +104,7 @@ def _put_away(streams: dict[int, _Stream], folder: Path) -> None:
 
 
 def _share_out(part: Part, streams: dict[int, _Stream]) -> None:
-    """Gives each copy its steps and resets."""
+    """Distributes steps and resets to the copies."""
     c = part.columns
     steps = {name: array for name, array in c.items() if not name.startswith("reset_")}
     resets = {name: array for name, array in c.items() if name.startswith("reset_")}
@@ -115,7 +115,7 @@ def _share_out(part: Part, streams: dict[int, _Stream]) -> None:
 
 
 def _whole_episodes(stream: _Stream, space: Any, values: Any, *, is_last: bool) -> Iterator[FlatColumns]:
-    """Yields the episodes that are over, or all of them, and keeps the rest."""
+    """Yields the episodes that have ended, or all if `is_last`, and keeps the rest."""
     steps, resets = joined(stream.steps), joined(stream.resets)
     over = steps["terminated"] | steps["truncated"]
     if is_last and over.size and not over[-1]:
@@ -138,7 +138,7 @@ def _whole_episodes(stream: _Stream, space: Any, values: Any, *, is_last: bool) 
 
 def _check_begun(resets: Columns, num_episodes: int) -> None:
     if resets["reset_steps"].size < num_episodes:
-        raise FileFormatError("the log does not say how every episode began.")
+        raise FileFormatError("the log does not contain the reset of every episode.")
 
 
 def _assembled(steps: Columns, resets: Columns, ends: IntArray, space: Any, values: Any) -> FlatColumns:
@@ -159,7 +159,7 @@ def _assembled(steps: Columns, resets: Columns, ends: IntArray, space: Any, valu
 def _flat(
     observations: Any, steps: Columns, lengths: IntArray, resets: Columns, space: Any, values: Any
 ) -> FlatColumns:
-    """Returns episodes whose observations are together."""
+    """Returns episodes as flat columns, given their joined observations."""
     seeds = tuple(None if seed < 0 else seed for seed in resets["reset_seeds"].tolist())
     return FlatColumns(
         nested(space, observations, "observations"), values[steps["actions"]], steps["rewards"],

@@ -1,17 +1,15 @@
-"""The steps of a collection on disk, in parts: what is there is the run so far, and nothing else is.
+"""The log of a collection: its steps on disk, in parts.
 
-Part p holds steps p N to (p+1) N - 1; the last one is written anew as it grows. N is 65,536, or less where
-observations are large: a part has some 16 MB, whatever the environment shows, and memory holds about one. A
-part is one file, whole or absent, with its own SHA-256 and that of the settings. Everything else follows from
-the log: going on with a collection is to run the explorer again on what the log says the environment did
-(`replay`). What it then does is compared with the log, so a change of versions or of the environment is
-noticed.
+Part p holds steps p N to (p+1) N - 1; the last part is rewritten as it grows. N is 65,536, or less if
+observations are large: a part has at most about 16 MB of observations, and memory holds about one part. A
+part is one file, complete or absent, with its own SHA-256 and that of the settings. Nothing else is stored:
+resuming a collection means running the explorer again on the logged steps (`replay`). The new steps are
+compared with the log, so that a change of versions or of the environment is noticed.
 
-Steps are columns: `observations[k]` is what the environment showed after step k, also where that was the end
-of an episode; resets say after which steps an episode began anew (0: before the first), with what observation
-and with which seed (-1: none). Observations of an array space are one column; those of Dict and Tuple spaces
-are one column for each of their parts, named by the way there: `observations/camera/_index_0` (see
-`datasets.minari.columns`).
+Steps are columns: `observations[k]` is the observation after step k, also if that is the last one of an
+episode. Resets have the number of steps before them (0: before the first), their observation and their seed
+(-1: none). Observations of an array space are one column; those of Dict and Tuple spaces are one column per
+component, named by its path: `observations/camera/_index_0` (see `datasets.minari.columns`).
 """
 
 from __future__ import annotations
@@ -45,13 +43,13 @@ Columns = dict[str, np.ndarray]
 
 
 def row_bytes(space: Any) -> int:
-    """Returns how many bytes one observation takes."""
+    """Returns the size of one observation in bytes."""
     leaves = [leaf for _, leaf in space_leaves(space, ("observations",))]
     return sum(np.dtype(leaf.dtype).itemsize * math.prod(leaf.shape or ()) for leaf in leaves)
 
 
 def rows_within(num_bytes: int, space: Any, most: int) -> int:
-    """Returns how many observations take about so many bytes: at least one, and at most `most`."""
+    """Returns how many observations fit into `num_bytes`: at least one, and at most `most`."""
     return max(1, min(most, num_bytes // max(1, row_bytes(space))))
 
 
@@ -75,7 +73,7 @@ def stacked(space: Any, observations: Any) -> Any:
         return np.zeros((0, *space.shape), space.dtype)
     array = np.array(observations)
     if array.dtype.kind == "f" and space.dtype.kind in "iu":
-        raise ValueError(f"numbers with a point, expected whole numbers of {space}")
+        raise ValueError(f"got floating-point numbers, expected integers of {space}")
     return array if array.dtype.kind == "f" else array.astype(space.dtype)
 
 
@@ -91,7 +89,7 @@ def nested(space: Any, columns: Mapping[str, np.ndarray], name: str) -> Any:
 
 
 def one(space: Any, values: Any, row: int) -> Any:
-    """Returns observation number `row` of nested arrays, as an environment would show it."""
+    """Returns observation number `row` of nested arrays, as an environment would return it."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -102,7 +100,7 @@ def one(space: Any, values: Any, row: int) -> Any:
 
 
 def joined(pieces: Sequence[Columns]) -> Columns:
-    """Returns columns one after another."""
+    """Returns the concatenation of columns."""
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
@@ -113,7 +111,7 @@ def picked(columns: Columns, rows: Any) -> Columns:
 
 @dataclass(frozen=True, eq=False)
 class Reset:
-    """The beginning of an episode of one environment, before its step number `step` of the whole run."""
+    """The reset of one environment, before step number `step` of the whole run."""
 
     step: int
     observation: Any
@@ -126,7 +124,7 @@ class Steps:
     """Consecutive steps of a run, in the order in which they are counted."""
 
     actions: IntArray  # numbers of the action code
-    observations: Any  # what followed, a list or an array
+    observations: Any  # after each step, a list or an array
     rewards: FloatArray
     terminated: BoolArray
     truncated: BoolArray
@@ -134,21 +132,21 @@ class Steps:
 
 
 class Recorder(Protocol):
-    """Keeps what happened."""
+    """Records resets and steps."""
 
     def begin(self, reset: Reset) -> None:
-        """Takes the beginning of an episode."""
+        """Records the reset with which an episode begins."""
         ...
 
     def add(self, steps: Steps) -> None:
-        """Takes steps."""
+        """Records steps."""
         ...
 
 
 class ObservationBuffer:
-    """Room for the observations of one batch of steps: a buffer for arrays of one shape, a list otherwise.
+    """The observations of one batch of steps: an array if they are arrays of one shape, otherwise a list.
 
-    What is added is copied: environments may use one array again and again.
+    Observations are copied, because environments may reuse one array.
     """
 
     def __init__(self, space: Any, size: int, *, is_plain: bool) -> None:
@@ -160,7 +158,7 @@ class ObservationBuffer:
 
     @property
     def put(self) -> Callable[[Any], None]:
-        """How to add an observation; not kept here, or what is in the buffer would be held by a circle."""
+        """The function that adds an observation; not stored, to avoid a reference cycle."""
         if self._is_plain:
             return self._list.append
         return self._put_copy if self._array is None else self._put
@@ -178,9 +176,9 @@ class ObservationBuffer:
         return self._list[:num] if self._array is None else self._array[:num]
 
 
-PART = 1 << 16  # steps of a part, at most
-PART_BYTES = 1 << 24  # of its observations: soon written, and a few copies of it fit anywhere
-SECONDS = 20.0  # between two writings of a part that grows
+PART = 1 << 16  # most steps of a part
+PART_BYTES = 1 << 24  # of its observations: quickly written, and a few copies fit into any memory
+SECONDS = 20.0  # between two writes of the part that grows
 STEP_TYPES = {"actions": "<i4", "rewards": "<f8", "terminated": "|b1", "truncated": "|b1", "envs": "<i4"}
 RESET_TYPES = {"reset_steps": "<i8", "reset_envs": "<i8", "reset_seeds": "<i8"}
 STEP_NAMES = tuple(STEP_TYPES)
@@ -188,11 +186,11 @@ STEP_NAMES = tuple(STEP_TYPES)
 
 @dataclass(frozen=True)
 class StoredPart:
-    """What a file says of a part besides its columns; `run` is the digest of the settings."""
+    """The metadata of a part in its file; `run` is the digest of the settings."""
 
     first: int
     run: str
-    size: int = field(default=PART, metadata=LEFT_OUT)  # what a log of old does not say
+    size: int = field(default=PART, metadata=LEFT_OUT)  # not in logs of old versions
 
     def __post_init__(self) -> None:
         checks.integer(self.size, "size", least=1, most=PART)
@@ -200,11 +198,11 @@ class StoredPart:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some steps and the episodes that begin among them; `first` is the number of the first step.
+    """Consecutive steps and the resets among them; `first` is the number of the first step.
 
-    `size` is how many steps make it full; all parts of a log have the same.
-    Steps are columns `[T]` and observations `[T, ...]`. Resets are columns `[R]`: `reset_steps` (how many
-    steps of the run were taken before), `reset_envs`, `reset_seeds` (-1: none), and what they showed.
+    `size` is the number of steps of a full part, the same for all parts of a log. Steps are columns `[T]` and
+    observations `[T, ...]`. Resets are columns `[R]`: `reset_steps` (how many steps of the run were taken
+    before), `reset_envs`, `reset_seeds` (-1: none), and their observations.
     """
 
     first: int
@@ -226,7 +224,7 @@ def part_path(folder: Path, number: int) -> Path:
 
 
 class Log:
-    """Records steps in a folder; those that are there already are compared instead."""
+    """Records steps in a folder; steps that are already there are compared instead."""
 
     def __init__(self, folder: Path, space: Any, digest: str, stored: Stored | None = None) -> None:
         self._folder, self._space, self._digest = folder, space, digest
@@ -240,11 +238,11 @@ class Log:
         self.num_steps = 0
 
     def begin(self, reset: Reset) -> None:
-        """Takes the beginning of an episode."""
+        """Records the reset with which an episode begins."""
         self._resets.append(reset)
 
     def add(self, steps: Steps) -> None:
-        """Takes steps; full parts are written at once."""
+        """Records steps; full parts are written at once."""
         columns = as_columns(self._space, steps.observations, "observations")
         columns = {name: array.copy() for name, array in columns.items()}
         columns |= {name: np.asarray(getattr(steps, name)) for name in STEP_NAMES}
@@ -261,18 +259,18 @@ class Log:
                 self._close_part()
 
     def _close_part(self) -> None:
-        """Writes the part that is full, or compares it, and begins the next one."""
+        """Writes or compares the full part, and begins the next one."""
         self._save()
         later = [reset for reset in self._resets if reset.step >= self.num_steps]
         self._first, self._steps, self._resets = self.num_steps, [], later
 
     def pause(self) -> None:
-        """Writes the part that grows, if it was not for some time."""
+        """Writes the current part if the last write was long enough ago."""
         if self.num_steps > self._written and time.monotonic() - self._saved >= SECONDS:
             self._save()
 
     def close(self) -> None:
-        """Writes what is not written yet; refuses to go on if what was on disk turned out different."""
+        """Writes the rest; raises if the steps on disk differ from those of this run."""
         if self.num_steps > self._first:
             self._save()
 
@@ -285,25 +283,26 @@ class Log:
         document = to_document(StoredPart(self._first, self._digest, self._size))
         try:
             save_tensors(path, "collection-log", columns, document, overwrite=True)
-        except CheckpointError:  # says itself what happened to the folder
+        except CheckpointError:  # its message already explains what happened to the folder
             raise
         except OSError as error:
             raise CheckpointError(
                 parse_text(
                     f"{path.name} could not be written to {str(self._folder)!r}: {error.strerror or error}; "
-                    f"the steps before {self._written} are there. Make room, then go on with `resume=True`."
+                    f"the steps before {self._written} are there. Free some space, then continue with "
+                    "`resume=True`."
                 )
             ) from error
         self._written, self._saved = self.num_steps, time.monotonic()
 
     def _joined(self) -> Columns:
-        """Returns the steps of the part that grows, which are held in one piece from now on."""
+        """Returns the steps of the current part as one piece, and keeps them so."""
         self._steps = [joined(self._steps)]
         return self._steps[0]
 
     def _own_resets(self) -> Columns:
         """Returns the resets of this part as columns."""
-        last = min(self._first + self._size - 1, self.num_steps)  # those of a step that was undone come later
+        last = min(self._first + self._size - 1, self.num_steps)  # not that of a step that was taken back
         own = [reset for reset in self._resets if reset.step <= last]
         columns = as_columns(self._space, [reset.observation for reset in own], "reset_observations")
         return columns | {
@@ -313,7 +312,7 @@ class Log:
         }
 
     def _compare(self) -> None:
-        """Refuses a run that differs from what is on disk, in the steps of this part."""
+        """Raises if the steps of this part differ from those on disk."""
         if self._first >= self._stored or not self._steps:
             return
         number, now = self._first // self._size, self._joined()
@@ -325,15 +324,15 @@ class Log:
             wrong = np.flatnonzero(~(same | both_nan).reshape(num, -1).all(axis=1))
             if wrong.size:
                 raise EnvironmentFailedError(
-                    f"the collection cannot go on: `{name}` at step {self._first + int(wrong[0])} is not "
-                    "what it was. The environment does not repeat itself for the same seed and actions, or "
-                    "a library or the processor is another one. Finish it where it was begun, or begin anew "
-                    "in another folder."
+                    f"the collection cannot continue: `{name}` at step {self._first + int(wrong[0])} differs "
+                    "from the log. The environment is not reproducible for the same seed and actions, or a "
+                    "library or the processor has changed. Finish it where it was begun, or start a new "
+                    "collection in another folder."
                 )
 
 
 def load_part(folder: Path, number: int, digest: str) -> Part:
-    """Returns a part; refuses one that is damaged or of another collection."""
+    """Returns a part; raises if it is damaged or belongs to another collection."""
     path = part_path(folder, number)
     columns, document = load_tensors(path, "collection-log")
     found = from_document(StoredPart, document, f"`{path}`")
@@ -341,12 +340,12 @@ def load_part(folder: Path, number: int, digest: str) -> Part:
     if found.run != digest or first != number * size:
         raise FileFormatError(f"{path.name} belongs to another collection.")
     if not _is_log(columns, first, size):
-        raise FileFormatError(f"`{path}` does not hold steps of a collection.")
+        raise FileFormatError(f"`{path}` does not contain steps of a collection.")
     return Part(first, size, columns)
 
 
 def _is_log(columns: Columns, first: int, size: int) -> bool:
-    """Whether columns have the names, the types and the lengths of steps and resets, in their order."""
+    """Whether columns have the names, types and lengths of steps and resets, with resets in order."""
     kinds = {name: columns[name].dtype.str for name in (*STEP_TYPES, *RESET_TYPES) if name in columns}
     if kinds != STEP_TYPES | RESET_TYPES or any(columns[name].ndim != 1 for name in kinds):
         return False
@@ -361,25 +360,25 @@ def _is_log(columns: Columns, first: int, size: int) -> bool:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a log holds: how many steps, in parts of which size."""
+    """The extent of a log: how many steps it has, in parts of which size."""
 
     num_steps: int
     size: int
 
 
 def part_size(space: Any) -> int:
-    """Returns how many steps a part has in an environment that shows values of `space`."""
+    """Returns how many steps a full part has, for observations of `space`."""
     return rows_within(PART_BYTES, space, PART)
 
 
 def stored_steps(folder: Path, digest: str) -> Stored | None:
-    """Returns what there is from the first step on without a gap; removes what comes after a gap."""
+    """Returns the extent of the log up to its first gap; removes the parts after it."""
     number, steps, size = 0, 0, None
     while part_path(folder, number).exists():
         try:
             part = load_part(folder, number, digest)
         except FileFormatError as error:
-            warnings.warn(f"{error} It is collected again.", CheckpointWarning, stacklevel=3)
+            warnings.warn(f"{error} Its steps are collected again.", CheckpointWarning, stacklevel=3)
             break
         if part.first != steps:  # of a log with parts of another size
             break
@@ -395,7 +394,7 @@ def stored_steps(folder: Path, digest: str) -> Stored | None:
 
 
 def part_files(folder: Path) -> list[Path]:
-    """Returns the files of all parts that there are, whole or not."""
+    """Returns the files of all parts, complete or not."""
     return [path for path in sorted(folder.iterdir()) if PART_NAME.fullmatch(path.name)]
 
 

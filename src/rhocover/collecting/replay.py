@@ -1,9 +1,10 @@
-"""An environment that first repeats what a log says, and then goes on as itself.
+"""Replay: first returns the steps of a log, then continues with the environment itself.
 
-While the log lasts nothing is stepped: observations come from the file. At its end the environment is brought
-to where it stood: reset with the last seed that was used, and stepped through the actions since. If it does
-not show then what it showed before (a wrapper may remember more than that), everything is stepped again from
-the first seed; if that fails, too, the environment does not repeat itself and the collection cannot go on.
+As long as the log lasts, nothing is stepped: observations come from the file. At its end the environment is
+brought back to the same point: reset with the last seed that was used, and stepped through the actions since.
+If it then does not return the same observations as before (a wrapper may keep more state than that),
+everything is stepped again from the first seed; if that fails too, the environment is not reproducible and
+the collection cannot continue.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rhocover.errors import EnvironmentFailedError
 
 
 class Replay:
-    """Stands in for a single environment until `num_steps` steps were repeated."""
+    """Replaces a single environment until `num_steps` steps were repeated."""
 
     def __init__(self, env: Any, values: list[Any], folder: Path, digest: str, num_steps: int) -> None:
         self._env, self._values, self._folder, self._digest = env, values, folder, digest
@@ -31,11 +32,11 @@ class Replay:
 
     @property
     def observation_space(self) -> Any:
-        """The environment's own."""
+        """The environment's observation space."""
         return self._space
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
-        """Returns the observation that an episode began with."""
+        """Returns the first observation of an episode, from the log while it lasts."""
         if self._waiting is None:
             return self._env.reset(seed=seed)
         observation = self._waiting
@@ -45,7 +46,7 @@ class Replay:
         return observation, {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Returns what followed."""
+        """Returns the result of a step, from the log while it lasts."""
         if self._left == 0:
             self.step = self._env.step  # from now on the environment itself
             return self._env.step(action)
@@ -73,16 +74,17 @@ class Replay:
                 yield one(self._space, values, row)
 
     def _catch_up(self) -> None:
-        """Brings the environment to where the log ends."""
-        spare = _copied(self._env)  # the first attempt may leave traces in a wrapper that remembers
+        """Brings the environment to the point where the log ends."""
+        spare = _copied(self._env)  # the first attempt may change the state of a wrapper
         if self._stepped_through(self._last_seeding()):
             return
         self._env = spare
         if spare is None or not self._stepped_through(0):
             raise EnvironmentFailedError(
-                f"the collection cannot go on after {self._num_steps} steps: the environment does not show "
-                "again what it showed before, for the same seeds and actions, or remembers more than its "
-                "last episodes and cannot be copied. What was collected is kept; begin anew elsewhere."
+                f"the collection cannot continue after {self._num_steps} steps: for the same seeds and "
+                "actions, the environment does not return the same observations as before, or it keeps state "
+                "from before its last episodes and cannot be copied. The collected steps are kept. Start a "
+                "new collection in another folder."
             )
 
     def _last_seeding(self) -> int:
@@ -95,7 +97,7 @@ class Replay:
         return last
 
     def _stepped_through(self, first: int) -> bool:
-        """Resets and steps from there to the end; returns whether the environment showed the same again."""
+        """Resets and steps from step `first` to the end of the log; returns whether all was as before."""
         for part in self._parts():
             c = part.columns
             if part.first + part.num_steps < first:
@@ -125,12 +127,12 @@ def _copied(env: Any) -> Any:
     """Returns a copy of an environment; None for one that cannot be copied."""
     try:
         return copy.deepcopy(env)
-    except Exception:  # handles of other libraries fail in ways of their own
+    except Exception:  # handles of other libraries may raise anything
         return None
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """Returns whether two observations are equal to the bit, whatever their nesting."""
+    """Returns whether two observations, nested or not, are equal to the bit."""
     if isinstance(b, dict):
         return all(_is_same(a[key], b[key]) for key in b)
     if isinstance(b, tuple):

@@ -1,14 +1,14 @@
-"""Runs in environments: which episodes they had, whether their states are Markov, what they cover.
+"""Results of runs in environments: their episodes, whether their states are Markov, and what they cover.
 
-Counts of transitions go on where an episode ends, with the next start, as the model does that is planned
-on. The tally says what the environment did: ends are ends there.
+In the transition counts of a run, an end leads to the next start, as in the model on which it plans. The
+tally reports what the environment did: there, ends are ends.
 
-A run in a world that nobody has a model of is judged, once it is over, by the model that it saw: the
-empirical one of all its transitions (`empirical_model`), on the part that can be visited for ever; the trace
-compares the counts at each of its steps with the best coverage of that model. It is an estimate of what was
-possible, made with all the data, and the same for every step: what was not met is not in it. So it is
-compared with visits only where these are about the same pairs: where each pair with a weight was visited, and
-none of them is outside of it. Which pairs have a weight, met or not, says the `Scope`.
+A run without a known model is evaluated after its end on the observed model: the empirical model of all its
+transitions (`empirical_model`), restricted to the part that can be visited in the long run. The trace
+compares the counts at each of its steps with the best coverage of that model. This best is an estimate of
+what was possible, made from all the data and the same for every step; states that were not met are not in it.
+It is therefore compared with the visits only if both refer to the same pairs: every weighted pair was
+visited, and none lies outside the model. The `Scope` defines which pairs have a weight, met or not.
 """
 
 from __future__ import annotations
@@ -50,45 +50,44 @@ from rhocover.planning.problem import Objective
 from rhocover.printing import printed
 
 AS_IF = (
-    "Visits are counts and stay true; plans, the best, gaps and certificates are about these states as if "
-    "they were Markov, not about the environment."
+    "The visit counts remain correct; plans, the best, gaps and certificates hold for these states as if "
+    "they were Markov, not for the environment."
 )
 IF_MARKOV = "if these states were Markov, which they are not"
 
 
 @dataclass(frozen=True, eq=False)
 class TalliedRun(Run):
-    """A run in an environment. `tally` counts what it did there by the environment's own states."""
+    """A run in an environment. `tally` counts its steps by the environment's own states."""
 
-    tally: Tally = field(
-        kw_only=True
-    )  # over the states met; its episodes, ends and starts are those of the run
+    tally: Tally = field(kw_only=True)  # over the states met, with the episodes, ends and starts of the run
     episode_counts: EpisodeCounts = field(kw_only=True, repr=False)
 
     @cached_property
     def markov(self) -> MarkovTest:
-        """Whether the states were seen not to be Markov: what followed pairs depended on what came before."""
+        """The test of whether the states are Markov: whether next states depend on more than the pair."""
         return self.episode_counts.markov_test()
 
     @property
     def planned_distance(self) -> float:
-        """The share of the visits that are in other states than where the best plan would have them.
+        """The total variation distance between visits and the best plan, summed over actions.
 
-        Total variation; the plan is that on `problem`. It falls with the steps if the states are Markov.
+        It is the share of the visits that are in other states than planned. The plan is that on `problem`. It
+        falls with the number of steps if the states are Markov.
         """
         excess = (self.visits / max(int(self.visits.sum()), 1) - self.problem.d_star).astype(float)
         return float(np.abs(np.bincount(self.problem.mdp.pair_state, excess)).sum()) / 2
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What it means if the states are not Markov; nothing otherwise."""
+        """The consequences of states that are not Markov; empty if that was not found."""
         if not self.markov.is_found:
             return ()
-        away = f"{100 * self.planned_distance:.2g}% of the visits are in other states than the plan asks."
+        away = f"{100 * self.planned_distance:.2g}% of the visits are in other states than planned."
         return (f"{self.markov} {away} {AS_IF}",)
 
     def certificate(self, delta: float = 0.05) -> Certificate:
-        """Returns how close the visits are to the best, as far as can be known, and what that supposes."""
+        """Returns a bound on how far the visits are from the best, and the condition for which it holds."""
         found = super().certificate(delta)
         return if_markov(found) if self.markov.is_found else found
 
@@ -110,7 +109,7 @@ class TalliedRun(Run):
 
 
 def if_markov(certificate: Certificate) -> Certificate:
-    """Returns a certificate that says that it supposes Markov states where there are none."""
+    """Returns the certificate with the condition that the states are Markov, although they are not."""
     condition = f"{certificate.condition} and {IF_MARKOV}".removeprefix(" and ")
     return replace(certificate, condition=condition)
 
@@ -118,7 +117,7 @@ def if_markov(certificate: Certificate) -> Certificate:
 def restarting_tally(
     asked: EnvRun, index: Index, keys: list[Any], moves: IntArray, episodes: EpisodeCounts
 ) -> Tally:
-    """Returns all counts over all states that have a number; ends lead to starts, as they were counted."""
+    """Returns the counts over all numbered states in which ends lead to the next start."""
     num_states, num_actions = index.num_states, index.num_actions
     rows = np.asarray(index.pair_state) * num_actions + np.asarray(index.pair_action)
     found = counts_of_moves(index, moves).tocoo()
@@ -134,7 +133,7 @@ def restarting_tally(
 
 
 def true_tally(asked: EnvRun, restarting: Tally, index: Index, episodes: EpisodeCounts) -> Tally:
-    """Returns the counts of what the environment did, over the states met: ends are no moves."""
+    """Returns the counts over the states met in which ends are ends, not transitions to a start."""
     A, met = restarting.num_actions, np.flatnonzero(met_states(restarting))
     rows = np.asarray(index.pair_state) * A + np.asarray(index.pair_action)
     again, ends = restarts_of(episodes, rows, restarting.moves.shape)
@@ -151,7 +150,7 @@ def true_tally(asked: EnvRun, restarting: Tally, index: Index, episodes: Episode
 
 
 def met_states(restarting: Tally) -> BoolArray:
-    """Returns which states were met: acted in, led to, or begun in."""
+    """Returns which states were met: as the state of a step, as its next state, or as a start."""
     led_to = np.asarray(restarting.moves.sum(axis=0)).ravel()
     return (restarting.counts.sum(axis=1) > 0) | (led_to > 0) | (restarting.starts > 0)
 
@@ -159,7 +158,7 @@ def met_states(restarting: Tally) -> BoolArray:
 def restarts_of(
     episodes: EpisodeCounts, rows: IntArray, shape: tuple[int, ...]
 ) -> tuple[sp.csr_array, IntArray]:
-    """Returns which starts followed ends, `[S*A, S]`, and how often each pair ended its episode, `[S*A]`."""
+    """Returns the counts of restarts, `[S*A, S]`, and how often each pair ended its episode, `[S*A]`."""
     places = np.array(list(episodes.restarts), np.int64).reshape(-1, 2)
     times = np.fromiter(episodes.restarts.values(), np.int64, len(episodes.restarts))
     pairs = rows[places[:, 0]]
@@ -169,29 +168,29 @@ def restarts_of(
 
 
 NO_TRUTH = (
-    "needs the true transitions, and a run that learned an environment does not have them. Where the "
-    'environment has a table, explore rhocover.MDP.from_gymnasium(env) with model="learned"; elsewhere '
+    "needs the true transitions, which a run that learned an environment does not have. If the "
+    'environment has a table, explore rhocover.MDP.from_gymnasium(env) with model="learned"; otherwise '
     "until=SmallModelError(...) bounds the error by the counts alone."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class EnvironmentRun(TalliedRun):
-    """A run in an environment without a table. `mdp` is the model that was seen in it.
+    """A run in an environment without a table. `mdp` is the observed model.
 
-    Tables are over the states of that model; `keys` says which states of the environment they are. Visits
-    outside of it are not in them: `num_outside` says how many there were, `untried` how many pairs of states
-    that were met were never tried. `divergence` and `worst_ratio` are over all pairs with a weight.
+    Tables are over the states of that model; `keys` are their keys in the environment. Visits outside of the
+    model are not in the tables: `num_outside` is their number. `untried` is the number of pairs that were
+    never tried although their state was met. `divergence` and `worst_ratio` are over all weighted pairs.
     """
 
     has_truth: ClassVar[bool] = False
 
     keys: tuple[Any, ...] = ()
-    restarting: Tally = field(kw_only=True)  # as planned on: ends lead to the next start
-    scope: Scope = field(kw_only=True)  # what there is to be covered
+    restarting: Tally = field(kw_only=True)  # as in the model for planning: ends lead to the next start
+    scope: Scope = field(kw_only=True)  # which states coverage refers to
     num_outside: int = 0
     untried: int = 0
-    knows_states: bool = False  # whether the explorer was told of all states there can be
+    knows_states: bool = False  # whether the explorer knew all possible states in advance
 
     @printed
     def __str__(self) -> str:
@@ -200,27 +199,28 @@ class EnvironmentRun(TalliedRun):
             f"Run of {self.explorer} in {self.tally.source} (dynamics learned) at rho = {self.rho:g}: "
             f"{self.num_steps} steps, coverage {self.coverage_text}."
         )
-        least = f"least visited in the model that was seen: {pair}, {count} times"
+        least = f"least visited in the observed model: {pair}, {count} times"
         notes = [least, self.restriction, *self.remarks]
         return "\n  ".join([head, *self._figures(), *(note for note in notes if note)])
 
     __repr__ = __str__
 
     def _figures(self) -> list[str]:
-        """Returns divergence and worst ratio: beside the best where it is about the same pairs."""
+        """Returns divergence and worst ratio, next to the best if it refers to the same pairs."""
         if self.num_missing:
             part = (
-                f"of the {self.scope.num_visited} visited alone: divergence {self.visited_divergence:.6g}, "
-                f"worst ratio {self.visited_worst_ratio:.6g} (a part: there is no best to compare it with)"
+                f"over the {self.scope.num_visited} visited pairs only: divergence "
+                f"{self.visited_divergence:.6g}, worst ratio {self.visited_worst_ratio:.6g} (not all pairs, "
+                "so there is no best to compare with)"
             )
             all_of_it = f"{self.divergence:.6g}, worst ratio {self.worst_ratio:.6g}: {self._missing()}"
             return [f"divergence  {all_of_it}", *([part] if self.scope.num_visited else [])]
         if not self.is_comparable:
             return [
-                f"divergence  {self.divergence:.6g}, worst ratio {self.worst_ratio:.6g}  (no best is known: "
-                f"some pairs are not in the model that was seen)"
+                f"divergence  {self.divergence:.6g}, worst ratio {self.worst_ratio:.6g}  (the best is not "
+                "known, because some pairs are not in the observed model)"
             ]
-        judged = f"over the {self.visits.size} pairs of the model that was seen"
+        judged = f"over the {self.visits.size} pairs of the observed model"
         return [
             f"divergence  {self.divergence:.6g}  (best {self.best.divergence:.6g} {judged})",
             f"worst ratio {self.worst_ratio:.6g}  (the best plan at this rho: {self.best.worst_ratio:.6g})",
@@ -237,61 +237,61 @@ class EnvironmentRun(TalliedRun):
 
     @property
     def restriction(self) -> str:
-        """What of what was met is not judged."""
+        """Which of the states and pairs met are not in the observed model."""
         return self.mdp.note
 
     @property
     def is_open(self) -> bool:
-        """Whether coverage is that of the states met so far, because there may be others that matter."""
+        """Whether coverage refers to the states met so far, because there may be others that matter."""
         return self.scope.is_open
 
     @property
     def is_complete(self) -> bool:
-        """Whether every pair with a weight was visited, and it is known which there are."""
+        """Whether it is known which pairs have a weight, and every one of them was visited."""
         return not self.is_open and self.num_missing == 0
 
     @property
     def num_missing(self) -> int:
-        """How many pairs with a weight have no visit, as far as is known which there are."""
+        """How many of the known weighted pairs have no visit."""
         return self.scope.num_missing
 
     @property
     def is_comparable(self) -> bool:
-        """Whether `best` is about the pairs that the figures of the visits are about."""
+        """Whether `best` refers to the same pairs as the figures of the visits."""
         return self.num_missing == 0 and bool(np.isfinite(self.trace["divergence"][-1]))
 
     @property
     def coverage_text(self) -> str:
-        """How much is covered, of what: complete, incomplete, or of the states met so far."""
+        """How much is covered: complete, incomplete, or so many pairs of the states met so far."""
         return self.scope.text
 
     @property
     def divergence(self) -> float:
-        """D_rho over all pairs with a weight; infinite for rho >= 1 while one of them has no visit."""
+        """D_rho over all weighted pairs; infinite for rho >= 1 while one of them has no visit."""
         return self.scope.figures(self.rho)[0]
 
     @property
     def worst_ratio(self) -> float:
-        """Max mubar/d_hat over all pairs with a weight; infinite while one of them has no visit."""
+        """Max mubar/d_hat over all weighted pairs; infinite while one of them has no visit."""
         return self.scope.figures(self.rho)[1]
 
     @property
     def visited_divergence(self) -> float:
-        """D_rho over the visited pairs alone; infinite if none of them has a weight."""
+        """D_rho over the visited pairs only; infinite if none of them has a weight."""
         return self.scope.visited_figures(self.rho)[0]
 
     @property
     def visited_worst_ratio(self) -> float:
-        """Max mubar/d_hat over the visited pairs alone; infinite if none of them has a weight."""
+        """Max mubar/d_hat over the visited pairs only; infinite if none of them has a weight."""
         return self.scope.visited_figures(self.rho)[1]
 
     @property
     def gap(self) -> float:
-        """What `certificate()` is sure of; infinite unless it is known which states there are."""
+        """The gap that `certificate()` proves; infinite unless the possible states are known."""
         return self.certificate().gap if self.knows_states and self.is_complete else np.inf
 
     def certificate(self, delta: float = 0.05) -> Certificate:
-        """Returns how close the visits are to the best, as far as can be known: an estimate only."""
+        """Returns a bound on how far the visits are from the best; without known states, only an estimate."""
         assert isinstance(self.belief, LearnedModel)
         delta = checks.probability(delta, "delta", open_ends=True)
         if self.num_missing:
@@ -302,9 +302,9 @@ class EnvironmentRun(TalliedRun):
         return replace(found, gap=np.inf, lower_bound=0.0, condition=STATES_UNKNOWN)
 
     def evidence(self, delta: float = 0.05) -> Evidence | None:
-        """Returns how often what was met was tried; nothing can be said of what was not met.
+        """Returns how often the pairs of the states met were tried; the others are unknown.
 
-        Pairs have the numbers of the rows of `tally`; states that were not met, those of the environment.
+        Pairs have the numbers of the rows of `tally`; states that were not met have their keys.
         """
         assert isinstance(self.belief, LearnedModel)
         delta = checks.probability(delta, "delta", open_ends=True)
@@ -323,11 +323,11 @@ class EnvironmentRun(TalliedRun):
         return replace(found, unmet=unmet, unmet_names=called, **names)
 
     def model_error(self) -> NoReturn:
-        """Refuses: nobody knows the true transitions."""
+        """Always raises, because the true transitions are unknown."""
         raise InvalidArgumentError(f"`model_error` {NO_TRUTH}")
 
     def planning_regret(self, *, num_rewards: int = 100, seed: int = 0) -> NoReturn:
-        """Refuses: nobody knows the true transitions."""
+        """Always raises, because the true transitions are unknown."""
         raise InvalidArgumentError(f"`planning_regret` {NO_TRUTH}")
 
     def summary(self) -> dict[str, Any]:
@@ -340,7 +340,7 @@ class EnvironmentRun(TalliedRun):
 
 @dataclass(frozen=True, eq=False)
 class EnvRecord:
-    """What a run in an environment leaves beside its counts; `snapshots` are counts at some of its steps."""
+    """What a run in an environment keeps besides its counts; `snapshots` are counts at some of its steps."""
 
     states: StateIndex
     episodes: EpisodeCounts
@@ -348,7 +348,7 @@ class EnvRecord:
 
 
 def known_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) -> TalliedRun:
-    """Returns the run of a known model with what it did in the environment."""
+    """Returns the run of a known model, with the tally of its steps in the environment."""
     assert asked.table is not None
     index, keys, episodes = record.states.index, list(record.states.numbers), record.episodes
     restarting = restarting_tally(asked, index, keys, runner.now.seen.moves, episodes)
@@ -358,7 +358,7 @@ def known_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) 
 
 
 def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) -> EnvironmentRun:
-    """Returns the run, judged by the model seen in it."""
+    """Returns the run, evaluated on its observed model."""
     now, spec, index, episodes = runner.now, asked.spec, runner.now.seen.index, record.episodes
     belief = now.state.belief.at(now.seen, now.num_steps)  # type: ignore[attr-defined]
     keys = list(record.states.numbers)
@@ -404,7 +404,7 @@ def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float)
 
 
 def replace_note(seen: Observed) -> Any:
-    """Returns the model that was seen, with what it leaves out as its note."""
+    """Returns the observed model, with a note on what it leaves out."""
     mdp = seen.mdp
     if not seen.note:
         return mdp
@@ -416,7 +416,7 @@ def replace_note(seen: Observed) -> Any:
 
 
 def _weights(belief: LearnedModel) -> FloatArray:
-    """Returns the weight of each pair that has a number, `[n]`: as given, or as a rule says it now."""
+    """Returns the weight of each numbered pair, `[n]`: as given, or the current one of a rule."""
     if belief.frame.mu is not None:
         return belief.frame.mu
     weights = np.zeros(belief.frame.world.num_pairs)
@@ -425,12 +425,12 @@ def _weights(belief: LearnedModel) -> FloatArray:
 
 
 def _some(weights: FloatArray) -> FloatArray:
-    """Returns weights to plan for; ones where nothing that was seen matters."""
+    """Returns the weights to plan for; all ones if every observed pair has weight 0."""
     return checked_weights(weights, "mu") if weights.any() else np.ones(weights.size)
 
 
 def _is_whole(weights: FloatArray, seen: Observed) -> bool:
-    """Whether each pair with a weight is in the model that was seen."""
+    """Whether every weighted pair is in the observed model."""
     inside = np.zeros(weights.size, bool)
     inside[seen.pairs] = True
     return bool(inside[weights > 0].all()) and bool(weights.any())
@@ -439,13 +439,13 @@ def _is_whole(weights: FloatArray, seen: Observed) -> bool:
 def _row(
     problem: Problem, counts: IntArray, step: int, seen: Observed, weights: FloatArray, needed: int
 ) -> list[float]:
-    """Returns a row of the trace, with figures once so many pairs with a weight were visited."""
+    """Returns a row of the trace, with figures once `needed` weighted pairs were visited."""
     visits = np.zeros(weights.size, np.int64)
     visits[: counts.size] = counts
     inside, visited = visits[seen.pairs], int(np.count_nonzero(visits[weights > 0]))
     if visited == needed:
         row = dict(zip(COLUMNS, measure(problem, inside, step), strict=True))
-        return list((row | {"gap": np.inf, "oracle_gap": np.inf}).values())  # what was seen certifies nothing
+        return list((row | {"gap": np.inf, "oracle_gap": np.inf}).values())  # an estimate certifies nothing
     support = np.flatnonzero(problem.coverage.support)
     least = int(support[np.argmin(inside[support])])
     row = dict.fromkeys(COLUMNS, np.nan) | {"steps": step, "visited": visited}
@@ -453,7 +453,7 @@ def _row(
 
 
 def _moves(problem: Problem, tally: Tally, seen: Observed) -> IntArray:
-    """Returns the counts of transitions aligned with the model's own; those that left it are not in it."""
+    """Returns the transition counts aligned with those of the model; transitions out of it are left out."""
     P = problem.mdp.transitions
     states = np.unique(seen.pairs // tally.num_actions)
     counts = sp.csr_array(tally.moves[seen.pairs][:, states])

@@ -1,7 +1,7 @@
 """The folder of a collection: from a log of steps to a Minari data set with its datasheet.
 
-It is never overwritten, locked while it grows, and clear about what it holds. `collect` and `top_up` both
-write one.
+`collect` and `top_up` both write one. It is never overwritten, it is locked while steps are added, and its
+settings are stored in it.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from rhocover.exploring.runs.runner import Report, RunState, Storage, run
 from rhocover.files import load_document, write_atomically
 from rhocover.folders import Hold, hold_folder, is_left, locate, make_folder, remove_left
 
-FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # what others may follow from
+FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # compared first: others may follow
 CALLED = {"environment": "env", "arrays": "mu"}
 SETTINGS, SHEET, PAGE = "collection.json", "datasheet.json", "datasheet.html"
 
 
 class CollectionFolder:
-    """Use it in a `with` statement; `resume` goes on with a collection of the same settings."""
+    """Use it in a `with` statement; `resume` continues a collection with the same settings."""
 
     def __init__(self, out: Any, document: dict[str, Any], *, resume: bool) -> None:
         self._place, self._resume = locate(out), resume
@@ -66,12 +66,12 @@ class CollectionFolder:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of everything that decides what is collected."""
+        """The SHA-256 of everything that determines what is collected."""
         return digest_of(self._document)
 
     @property
     def out(self) -> Path:
-        """The folder as the caller named it, if that still leads there."""
+        """The folder as the caller named it, if that path still leads there."""
         return Path(self._place.shown)
 
     def _check(self) -> None:
@@ -82,8 +82,8 @@ class CollectionFolder:
         if (self.path / SETTINGS).exists():
             raise InvalidArgumentError.of(
                 "out",
-                f"{self._place.shown!r} holds a collection already",
-                remedy=parse_text("Go on with it: `resume=True`; or name another folder."),
+                f"{self._place.shown!r} already contains a collection",
+                remedy=parse_text("Continue it with `resume=True`, or name another folder."),
             )
         if self.path.exists() and (
             not self.path.is_dir() or any(not is_left(p, is_ours) for p in self.path.iterdir())
@@ -93,15 +93,15 @@ class CollectionFolder:
             )
 
     def _check_same(self) -> None:
-        """Refuses to go on with a collection of other settings, or with one that is done."""
+        """Raises if the folder has no collection, one with other settings, or one that is finished."""
         if not (self.path / SETTINGS).is_file():
             raise InvalidArgumentError.of(
                 "resume",
-                f": {self._place.shown!r} holds no collection",
+                f": there is no collection in {self._place.shown!r}",
                 remedy=("Leave ", Call("resume", "--resume"), " out to begin one there."),
             )
         if (self.path / SHEET).exists():
-            self._remove_log_if_free()  # of a process that ended between its last two steps
+            self._remove_log_if_free()  # left by a process that ended before its very last step
             raise InvalidArgumentError.of(
                 "resume",
                 f": the collection in {self._place.shown!r} is finished",
@@ -109,7 +109,7 @@ class CollectionFolder:
             )
         stored = load_document(self.path / SETTINGS)
         check_version(self.path / SETTINGS, stored)
-        names = {*stored, *self._document} - {"algorithm"}  # says what `explorer` says
+        names = {*stored, *self._document} - {"algorithm"}  # the same as `explorer`
         for key in sorted(names, key=lambda key: (-FIRST.get(key, 0), key)):
             if stored.get(key) != self._document.get(key):
                 was, now = (shortened(repr(found.get(key))) for found in (stored, self._document))
@@ -117,7 +117,7 @@ class CollectionFolder:
                     str(CALLED.get(key, key)),
                     f"was {was} when this collection was begun",
                     f"{now}",
-                    remedy="Go on with the same, or begin anew in another folder.",
+                    remedy="Continue with the same value, or begin a new collection in another folder.",
                 )
 
     def __enter__(self) -> CollectionFolder:
@@ -144,7 +144,7 @@ class CollectionFolder:
             self._hold = None
 
     def _clear_left(self) -> None:
-        """Removes what a killed process was writing."""
+        """Removes the unfinished files of a killed process."""
         remove_left(self.path, is_ours)
         remove_staged(self.path / self._document["dataset_id"])
 
@@ -152,13 +152,13 @@ class CollectionFolder:
         write_atomically(self.path / name, content.encode(), overwrite=True)
 
     def clear_unfinished(self, target: Path) -> None:
-        """Removes a data set that was written by a process that ended before the datasheet was."""
-        make_folder(self.path)  # refuses to go on in a folder that is not the one that is held
+        """Removes a data set whose process ended before it wrote the datasheet."""
+        make_folder(self.path)  # raises if the folder is no longer the one that is locked
         if target.exists() and not (self.path / SHEET).exists():
             shutil.rmtree(target)
 
     def finish(self, sheet: str) -> None:
-        """Writes the datasheet, and removes the log: the data set holds all of it now."""
+        """Writes the datasheet, and removes the log, because the data set now contains all of it."""
         self._write(SHEET, sheet)
         self._remove_log()
 
@@ -186,7 +186,7 @@ def digest_of(document: Sheet) -> str:
 
 
 def check_minari() -> None:
-    """Refuses to begin what could not be written in the end."""
+    """Raises before the first step if the data set could not be written at the end."""
     try:
         import h5py  # noqa: F401
         import minari  # noqa: F401
@@ -195,33 +195,33 @@ def check_minari() -> None:
 
 
 def check_spaces(asked: EnvRun) -> None:
-    """Refuses observations and actions that no column of a data set holds."""
+    """Raises if observations or actions have a space that a data set cannot store."""
     for space, name in ((asked.space, "observations"), (asked.action_space, "actions")):
         list(space_leaves(space, (name,)))
 
 
 class LogStorage(Storage):
-    """Writes the part of the log that grows, now and then."""
+    """Writes the current part of the log at intervals."""
 
     def __init__(self, log: Log, report: Report | None) -> None:
         super().__init__(report)
         self._log = log
 
     def save_if_due(self, now: RunState) -> None:
-        """Writes it if that was not done for some time."""
+        """Writes it if the last time was long enough ago."""
         self._log.pause()
 
 
 def record(asked: EnvRun, folder: Path, digest: str, report: Report | None) -> Run | None:
-    """Returns the run; its steps are in the folder's log when it is over. None if it adds to earlier data.
+    """Returns the finished run, whose steps are then in the folder's log; None if it adds to earlier data.
 
-    Steps that are in the log already are repeated from there.
+    Steps that are already in the log are repeated from there.
     """
     stored = stored_steps(folder, digest)
     log, env = Log(folder, asked.space, digest, stored), asked.acting
     if stored is not None and not asked.is_vector:
         env = Replay(env, asked.actions.values, folder, digest, stored.num_steps)
-    with _saying_what_is_kept(folder):
+    with _naming_the_log(folder):
         try:
             return run(open_environment(asked, log, env), asked.spec, LogStorage(log, report))
         finally:
@@ -229,15 +229,15 @@ def record(asked: EnvRun, folder: Path, digest: str, report: Report | None) -> R
 
 
 @contextmanager
-def _saying_what_is_kept(folder: Path) -> Iterator[None]:
-    """Says that the log is there where memory was not enough."""
+def _naming_the_log(folder: Path) -> Iterator[None]:
+    """Adds to a MemoryError that the log is complete and the collection can be resumed."""
     try:
         yield
     except MemoryError as error:
         raise OutOfMemoryError(
             parse_text(
-                f"there was not enough memory to go on: {str(error) or 'none was left'}. What is in "
-                f"{str(folder)!r} is whole: go on with `resume=True` where there is more."
+                f"there was not enough memory to continue: {str(error) or 'none was left'}. The steps in "
+                f"{str(folder)!r} are complete: continue with `resume=True` where there is more memory."
             )
         ) from error
 
@@ -245,9 +245,9 @@ def _saying_what_is_kept(folder: Path) -> Iterator[None]:
 def publish(
     asked: EnvRun, folder: CollectionFolder, make_sheet: Callable[[Audit], Sheet], found: Run | None
 ) -> tuple[Tally, Audit, Sheet]:
-    """Writes the data set of the log with its datasheet, and returns what it holds and covers.
+    """Writes the data set of the log with its datasheet; returns its tally, its audit and the datasheet.
 
-    `found` is the run that collected it, where there was one: it knows what was never met.
+    `found` is the run that collected it, if there was one: it knows which states were never met.
     """
     from rhocover.datasets.minari.files import MinariWriter
 
@@ -258,7 +258,7 @@ def publish(
     writer = MinariWriter(
         target, name, observation_space=asked.space, action_space=asked.action_space, env_spec=spec
     )
-    with _saying_what_is_kept(folder.path), writer, naming(folder.path):
+    with _naming_the_log(folder.path), writer, naming(folder.path):
         for some in episodes_of(parts_of(folder.path, digest), asked.space, values, folder.path):
             writer.add_many(
                 some.observations, some.actions, some.rewards, some.terminations, some.truncations,
@@ -287,13 +287,13 @@ class EpisodeTallier:
         count_episodes(self._tallier, some, self._numbers, self._asked.actions, self._asked.name)
 
     def tally(self) -> Tally:
-        """Returns the counts, by the environment's own keys."""
+        """Returns the counts, by the keys of the environment's states."""
         counts = self._tallier.tally(source=self._asked.name, action_names=self._asked.actions.names)
         return self._numbers.named(counts)
 
 
 def audited(asked: EnvRun, tally: Tally) -> Audit:
-    """Returns what counts cover: by the table where there is one, else by what was seen."""
+    """Returns the audit of a tally: on the environment's table if it has one, else on the observed model."""
     spec = asked.spec
     if asked.table is not None:
         return audit_tally(tally, spec.rho, spec.mu, model=asked.env)

@@ -1,14 +1,15 @@
-"""top_up(): what to add to a data set, or the addition itself.
+"""top_up(): plans the best addition to a data set, and collects it if an environment is given.
 
 The old data are T visits. A budget of m more steps is best spent on the occupancy psi for which T + m psi
-covers best (`planning.union`): on the environment's own table where it has one, else on the model that the
-data shows. With an environment the steps are taken and stored like a collection. The old data is not touched.
+covers best (`planning.union`): on the environment's own table if it has one, otherwise on the model estimated
+from the data. With an environment the steps are taken and stored like a collection. The old data are not
+changed.
 
-The explorer (`Adding`) asks again and again what is best now: psi is tracked for an eighth of what is left;
-then the same is asked of what the visits then are and of the model as it is then known. So neither luck nor
-what was learned meanwhile is lost. It has seen the old data before the first step: with a table only its
-visits count; without one its transitions are the beginning of what is learned, and an end leads to the starts
-in their proportions, in whole numbers.
+The explorer (`TopUpExplorer`) re-plans repeatedly: it tracks psi for an eighth of the remaining steps, then
+computes psi again from the visits so far and the current model. In this way it uses lucky visits and what it
+has learned meanwhile. It starts from the old data: with a table only their visit counts are used; without one
+their transitions are the initial estimate, and the restarts after ends are divided among the starts in
+proportion, as integers.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ from rhocover.mdp import MDP
 from rhocover.planning.problem import Objective
 from rhocover.planning.union import best_addition
 
-SHARE = 8  # of what is left, for one block
-SHORTEST = 64  # steps of a block
+SHARE = 8  # one block takes this fraction of the remaining steps
+SHORTEST = 64  # least number of steps of a block
 TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class Adding:
-    """Plays the best addition until `last_step`, counted with the visits before."""
+class TopUpExplorer:
+    """Plays the best addition until `last_step`, which includes the steps of the old data."""
 
     last_step: int
 
@@ -61,7 +62,7 @@ class Adding:
         return initial_state(belief)
 
     def policy(self, state: State) -> Block:
-        """Returns the addition that is best now, for a part of what is left."""
+        """Returns the block that tracks the currently best addition for a part of the remaining steps."""
         problem, left = state.problem, max(1, self.last_step - state.num_steps)
         psi = best_addition(problem.members, problem.coverage, state.counts, left, tol=TOLERANCE).psi
         length = min(left, max(SHORTEST, left // SHARE))
@@ -90,12 +91,12 @@ def top_up(
     report: Report | None = None,
     command: str | None = None,
 ) -> TopUp:
-    """Returns what `num_steps` more steps are best spent on, and with an environment the data they gave.
+    """Returns the best addition of `num_steps` steps to a data set, and with an environment the new data.
 
-    `data` is what `audit` takes. Without `out` only the policy is planned: on the model that the data shows,
-    or on `env`, an MDP or an environment with a table. With a Gymnasium environment and a new folder `out`
-    the steps are taken and stored there as a Minari data set of their own; `model` is then "known" (the
-    environment's table, the default where there is one) or "learned". `resume=True` goes on after an
+    `data` is anything that `audit` takes. Without `out` only the policy is planned: on the model estimated
+    from the data, or on `env`, an MDP or an environment with a table. With a Gymnasium environment and a new
+    folder `out` the steps are taken and stored there as a separate Minari data set; `model` is then "known"
+    (the environment's table, the default if there is one) or "learned". `resume=True` continues after an
     interruption. `step_timeout` is how many seconds one step or reset of the environment may take.
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
@@ -123,7 +124,7 @@ def top_up(
 
 
 def _codes(data: Any, env: Any, states: Any, actions: Any) -> tuple[Any, Any]:
-    """Returns how steps are counted: as asked for, or as the data itself was, if it says."""
+    """Returns states and actions for the encoding: the given ones, or those stored with the data."""
     if isinstance(data, Collection):
         known = data.states, data.actions
     elif isinstance(data, str | os.PathLike) and hasattr(env, "observation_space") and states is None:
@@ -134,7 +135,7 @@ def _codes(data: Any, env: Any, states: Any, actions: Any) -> tuple[Any, Any]:
 
 
 def _read(data: Any, env: Any, states: Any, actions: Any) -> Tally:
-    """Returns the old data, counted; an environment says how many actions there are."""
+    """Returns the tally of the old data; the number of actions comes from the environment or model."""
     if isinstance(getattr(data, "tally", data), Tally):
         return read_tally(data)
     space = getattr(env, "single_action_space", getattr(env, "action_space", None))
@@ -147,27 +148,30 @@ def _read(data: Any, env: Any, states: Any, actions: Any) -> Tally:
 def _refuse_out(out: Any) -> None:
     if out is not None:
         raise InvalidArgumentError.of(
-            "out", parse_text("is for new data, which needs `env`, an environment"), remedy="Leave it out."
+            "out",
+            parse_text("is the folder for new data, which need an environment as `env`"),
+            remedy="Leave it out.",
         )
 
 
 def _knowledge(env: Any, states: Any) -> str:
-    """Returns "known" for an environment with a table, "learned" for another."""
+    """Returns "known" for an environment with a table, otherwise "learned"."""
     has_table = hasattr(getattr(env, "unwrapped", None), "P") and states is None
     return "known" if has_table and not hasattr(env, "num_envs") else "learned"
 
 
 def _check_actions(tally: Tally, asked: EnvRun) -> None:
-    """Refuses data of another environment, and data that does not know how many actions there are."""
+    """Raises if the data have more actions than the environment, or were counted with fewer."""
     came, expected = tally.num_actions, asked.actions.num_actions
     if came > expected:
         raise InvalidDataError.of(
-            "data", parse_text(f"has {came} actions, `env` {expected}: it is another environment's data")
+            "data",
+            parse_text(f"has {came} actions, but `env` has {expected}: it belongs to another environment"),
         )
     if came < expected:
         raise InvalidDataError.of(
             "data",
-            parse_text(f"was counted with {came} actions, `env` has {expected}"),
+            parse_text(f"was counted with {came} actions, but `env` has {expected}"),
             remedy=(
                 "Count it with all of them: ",
                 Call(
@@ -180,13 +184,13 @@ def _check_actions(tally: Tally, asked: EnvRun) -> None:
 
 
 def _after(asked: EnvRun, old: Tally) -> EnvRun:
-    """Returns the run whose explorer adds to the old data, and has seen it before its first step."""
-    explorer = Adding(old.num_steps + asked.spec.num_steps)
+    """Returns the run whose explorer adds to the old data and starts from them."""
+    explorer = TopUpExplorer(old.num_steps + asked.spec.num_steps)
     return dataclasses.replace(asked, spec=dataclasses.replace(asked.spec, explorer=explorer), earlier=old)
 
 
 def _shifted(report: Report | None, num_before: int) -> Report | None:
-    """Returns the report of the new steps alone."""
+    """Returns the progress report for the new steps only."""
     return None if report is None else lambda done, total: report(done - num_before, total)
 
 
@@ -203,7 +207,7 @@ def _folder(asked: EnvRun, out: Any, dataset_id: str | None, resume: bool) -> Co
 
 
 def _counts(tally: Tally) -> dict[str, Any]:
-    """Returns the counts of a tally, to tell one from another."""
+    """Returns the counts of a tally as arrays, from which its digest is computed."""
     moves = tally.moves
     return {
         "data": moves.data, "indices": moves.indices, "indptr": moves.indptr, "ends": tally.ends,
@@ -212,6 +216,6 @@ def _counts(tally: Tally) -> dict[str, Any]:
 
 
 def _written(keys: tuple[Any, ...]) -> str:
-    """Returns keys as text, also those of a large grid, whose digits Python would not write out."""
+    """Returns keys as text, also those of a large grid, which have more digits than Python prints."""
     large = any(isinstance(key, int) and key.bit_length() > 256 for key in keys)
     return repr(tuple(map(repr_of, keys)) if large else keys)

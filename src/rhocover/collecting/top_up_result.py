@@ -1,4 +1,4 @@
-"""What top_up() returns: coverage before, what the addition should give, what it gave; and its page."""
+"""The result of top_up(): coverage before, predicted and reached coverage of the union; and its page."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from rhocover.printing import printed
 from rhocover.report.pages import Page, Table, Verdict, ratio_words, section, small_words
 from rhocover.report.pages.audit import page_of_audit
 
-LOOSE = 0.01  # nats, a hundredth of every share: an addition that may be worse by more is not called best
-TINY = 1e-6  # nats: a smaller gap is nothing that anyone could notice
+LOOSE = 0.01  # nats, a hundredth of every share: with a larger gap an addition is not called best
+TINY = 1e-6  # nats: a smaller gap makes no noticeable difference
 
 
 @dataclass(frozen=True, eq=False)
 class PredictedUnion:
-    """What the best addition gives in the long run: shares of the new visits, policy, the union's worth.
+    """Prediction for the best addition in the long run: shares of the new visits, policy, union's coverage.
 
     Tables are `[S, A]` over the states of the audit before. Figures are over the `num_pairs` pairs of the
-    model that is planned on: where none was given, what was never tried is no part of it. `gap` certifies in
-    nats that no addition is better by more, on this model.
+    model used for planning: if none was given, pairs that were never tried are not in it. `gap` certifies
+    that on this model no addition is better by more than this many nats.
     """
 
     psi: FloatArray
@@ -58,21 +58,21 @@ class TopUp:
 
     @property
     def policy(self) -> FloatArray:
-        """How to act to improve the union most, `[S, A]`; states it never comes to choose uniformly.
+        """The policy that improves the union most, `[S, A]`; uniform in states that it never visits.
 
-        Where the best addition stays in separate parts of the model, no one run of this policy visits all of
-        them; `top_up` with an environment sees to that.
+        If the best addition consists of separate parts of the model, a single run of this policy does not
+        visit all of them; `top_up` with an environment does.
         """
         return self.predicted.policy
 
     @property
     def fresh_worst_ratio(self) -> float:
-        """The worst ratio of the best plan at this rho: what a fresh collection comes to in the long run."""
+        """The worst ratio of the best plan at this rho: that of a fresh collection in the long run."""
         return self.before.best_worst_ratio
 
     @property
     def fresh_divergence(self) -> float:
-        """The divergence of the best plan: what a fresh collection would come to in the long run."""
+        """The divergence of the best plan: that of a fresh collection in the long run."""
         return np.nan if self.before.best is None else self.before.best.divergence
 
     @property
@@ -83,7 +83,7 @@ class TopUp:
 
     @property
     def verdict(self) -> str:
-        """What it brings, in a sentence."""
+        """The effect of the addition, in a sentence."""
         return predicted_sentence(self) if self.after is None else reached_sentence(self, self.after)
 
     def summary(self) -> dict[str, Any]:
@@ -112,12 +112,13 @@ class TopUp:
 
 
 def predict_union(before: Audit, num_steps: int) -> PredictedUnion:
-    """Returns what the best addition to data gives: on the model it was audited by, else on what it shows."""
+    """Returns the prediction for the best addition, on the model of the audit, else on the observed model."""
     mdp, rows = _model(before)
     weights = before.weights.ravel()[rows]
     if not weights.any():
         raise InvalidDataError(
-            "no pair with a weight can be visited for ever in what the data shows.", argument="data"
+            "no weighted pair can be visited in the long run, according to the transitions in the data.",
+            argument="data",
         )
     members, coverage = Occupancies.average(mdp), Coverage(before.rho, weights / weights.sum())
     visits = before.counts.ravel()[rows]
@@ -139,7 +140,7 @@ def predict_union(before: Audit, num_steps: int) -> PredictedUnion:
 def _model(before: Audit) -> tuple[MDP, Any]:
     """Returns the model to plan on, and which entry of the audit's tables each of its pairs is.
 
-    It is what can be visited for ever of the model that was given, or of what the data shows.
+    It is the part that can be visited in the long run, of the given model or of the observed one.
     """
     if not before.is_exact or before.best is None:
         seen = observed_model(before.tally)
@@ -158,7 +159,7 @@ def _table(before: Audit, rows: Any, values: FloatArray, fill: float = 0.0) -> F
 
 
 def _policy(before: Audit, rows: Any, members: Occupancies, found: Addition) -> FloatArray:
-    """Returns the policy of the addition; uniform where the model has no say."""
+    """Returns the policy of the addition; uniform in states that are not in the model."""
     policy = members.flatten(members.to_policy(found.psi), "policy")
     table = np.array(_table(before, rows, policy))
     silent = table.sum(axis=1) == 0
@@ -167,7 +168,7 @@ def _policy(before: Audit, rows: Any, members: Occupancies, found: Addition) -> 
 
 
 def reached_sentence(found: TopUp, after: Audit) -> str:
-    """Returns what was reached: pairs while some are missing, else the figure of the objective."""
+    """Returns what was reached: the pairs covered while some are missing, else the value of the objective."""
     before, steps = found.before, f"{found.num_steps:,} more steps"
     if before.num_missing or after.num_missing:
         head = f"{steps} brought coverage from {before.coverage_text} to {after.coverage_text}"
@@ -178,7 +179,7 @@ def reached_sentence(found: TopUp, after: Audit) -> str:
 
 
 def predicted_sentence(found: TopUp) -> str:
-    """Returns what is promised, over the pairs that it is about."""
+    """Returns what is predicted, and over which pairs."""
     predicted, before = found.predicted, found.before
     old, new = predicted.before_divergence, predicted.divergence
     if before.rho == np.inf:
@@ -187,25 +188,25 @@ def predicted_sentence(found: TopUp) -> str:
     missing = before.num_pairs - predicted.num_pairs
     if missing > 0:
         tried, others = f"{predicted.num_pairs:,} pairs that were tried", f"{missing:,} others"
-        said += f" over the {tried}; {others} have to be found first"
+        said += f" over the {tried}; {others} have to be tried first"
     return f"{said}; {_fresh(found)}{_luck(found, old, new)}; {certified_sentence(found)}."
 
 
 def certified_sentence(found: TopUp) -> str:
-    """Returns how far the addition is at most from the best one, and of which model that is said."""
-    gap, model = found.predicted.gap, "the model" if found.before.is_exact else "what the data shows"
+    """Returns the certified gap of the addition, and the model for which it holds."""
+    gap, model = found.predicted.gap, "the model" if found.before.is_exact else "the observed model"
     if gap > LOOSE:
-        return f"by {model} another addition may be better by up to {gap:.2g} nats: no more is certified"
-    return f"by {model} no other addition is better by more than {max(gap, TINY):.2g} nats, certified"
+        return f"on {model} another addition may be better by up to {gap:.2g} nats: no more is certified"
+    return f"on {model} no other addition is better by more than {max(gap, TINY):.2g} nats, certified"
 
 
 def _luck(found: TopUp, old: float, new: float) -> str:
-    """Returns why the union is worse than the data, where the data is better than any policy's visits."""
+    """Returns why the union is worse than the data, if the data are better than any policy's visits."""
     if not old < min(new, _fresh_figure(found)):
         return ""
     return (
-        "; the whole becomes worse, because the data is luckier than any policy's visits in the long run, "
-        "and more steps make it more like those"
+        "; the union is worse than the data, because by chance the data are better than the visits of any "
+        "policy in the long run, and more steps bring them closer to those"
     )
 
 
@@ -231,17 +232,17 @@ def _fresh_figure(found: TopUp) -> float:
 
 def _fresh(found: TopUp) -> str:
     best = _number(_fresh_figure(found))
-    return f"a fresh collection as large as the union comes to {best} in the long run"
+    return f"a fresh collection as large as the union reaches {best} in the long run"
 
 
 def _number(value: float) -> str:
     if np.isnan(value):
-        return "something unknown"
+        return "an unknown value"
     return f"{value:.3g}" if np.isfinite(value) else "infinite (some were never tried)"
 
 
 def page_of_top_up(found: TopUp, command: str) -> Page:
-    """Returns the page of a top-up: that of the whole data, headed by what the addition brought."""
+    """Returns the page of a top-up: that of the union, with the effect of the addition first."""
     page = page_of_audit(found.after or found.before, command=command)
     head = section("What the addition brings", _what_it_brings(found), _how_sure(found))
     verdict = Verdict(found.verdict, page.verdict.word, page.verdict.tone)
@@ -249,27 +250,30 @@ def page_of_top_up(found: TopUp, command: str) -> Page:
 
 
 def _how_sure(found: TopUp) -> str:
-    """Returns the certified gap of what is promised; the verdict has it where nothing was collected."""
-    return "" if found.after is None else f"Of what was promised: {certified_sentence(found)}."
+    """Returns the certified gap of the prediction; without a collection it is in the verdict."""
+    return "" if found.after is None else f"For the prediction: {certified_sentence(found)}."
+
+
+PREDICTED = "predicted in the long run"
 
 
 def _what_it_brings(found: TopUp) -> Table:
-    """Returns coverage before and after, each over the pairs that it is about."""
+    """Returns the table of coverage before and after, each over its own pairs."""
     before, after, predicted = found.before, found.after, found.predicted
     total = before.num_steps + found.num_steps
     possible = f"{predicted.num_pairs:,} of {before.num_pairs:,} pairs"
     rows = [("before", before.num_steps, before.coverage_text, before.visited_worst_ratio),
-            ("promised in the long run", total, possible, predicted.worst_ratio)]  # fmt: skip
+            (PREDICTED, total, possible, predicted.worst_ratio)]  # fmt: skip
     if after is not None:
         rows.append(("after", after.num_steps, after.coverage_text, after.visited_worst_ratio))
     rows.append(("all of it fresh, in the long run", total, possible, found.fresh_worst_ratio))
-    gaps = {"promised in the long run": small_words(predicted.gap)}
+    gaps = {PREDICTED: small_words(predicted.gap)}
     cells = tuple(
         (name, f"{steps:,}", pairs, ratio_words(ratio), gaps.get(name, "-"))
         for name, steps, pairs, ratio in rows
     )
     caption = (
-        "What was there, what the best addition gives, what it gave, and what a fresh collection comes to."
+        "The data before, the predicted best addition, the addition itself, and a fresh collection instead."
     )
     headings = ("", "steps", "covers", "worst ratio over those", "certified gap, nats")
     return Table(caption, headings, cells, words=(2,))

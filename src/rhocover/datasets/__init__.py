@@ -1,7 +1,7 @@
-"""Data sets of transitions: what they hold, how far that is from the best, what is thin.
+"""Data sets of transitions: what they cover, how far that is from the best, which pairs are thin.
 
-`audit` reads a data set of any form and judges it; `Tally` is what was counted, `Tallier` counts a stream,
-and `observed_model` is the model that the counts show.
+`audit` reads a data set in any supported form and evaluates its coverage; `Tally` holds the counts, `Tallier`
+counts a stream, and `observed_model` is the empirical model of the counts.
 """
 
 from rhocover.datasets.audit import audit, audit_tally

@@ -1,13 +1,13 @@
 """audit(): what a data set covers, what it does not, and how far that is from the best achievable.
 
-d_hat is the share of each state-action pair among the transitions, mubar what it should be. The figures are
-D_rho(mubar || d_hat) and the worst ratio max mubar/d_hat, beside those of the best policy: on the model that
-is given, or else on the one that the data shows. Nothing about the behaviour that collected the
-data is needed or asked.
+d_hat is the share of each state-action pair among the transitions, mubar its target share. The figures are
+D_rho(mubar || d_hat) and the worst ratio max mubar/d_hat, next to those of the best policy: on the given
+model, or otherwise on the model observed in the data. Nothing needs to be known about the behaviour that
+collected the data.
 
-How sure it is: the plug-in gap compares with the best of the observed model; the certificate holds with
-probability 1 - delta (`certainty`); error bars say how far d_hat may be from the behaviour's long-run shares
-(`mixing`).
+How certain it is: the plug-in gap compares with the best of the observed model; the certificate holds with
+probability 1 - delta; error bars give how far d_hat may be from the long-run shares of the behaviour (both in
+`best`).
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ def audit(
     best: bool | None = None,
     certificate: bool | None = None,
 ) -> Audit:
-    """Returns what a data set covers, against the best achievable.
+    """Returns what a data set covers, compared with the best achievable.
 
     `data` is a Minari data set (id, folder or opened), a Parquet, NPZ or CSV file of (s, a, s_next, done),
-    such columns themselves, or a `Tally`, such as the `visits` of `CountVisits`. `rho` in [0, inf] says how
-    much the worst pair counts. `mu` are weights `[S, A]` by state number, a rule's name or function as in
-    `explore`; None is one for every pair of every state.
+    such columns themselves, or a `Tally`, such as the `visits` of `CountVisits`. `rho` in [0, inf] sets how
+    much the worst pair counts. `mu` are weights `[S, A]` by state number, or the name or function of a rule
+    as in `explore`; None gives every pair of every state the weight 1.
 
-    With `model`, an MDP or a Gymnasium environment with a table, the states and the best are the model's,
-    exactly; otherwise the best is that of what the data shows. `states` and `actions` make numbers of
-    observations and actions, as in `collect`. Which states there are, `num_states` says, or else the bins or
-    the space of the observations: those never met count as never tried, unless `met_only=True`, for data
-    that cannot reach them. Where nobody says, they are those met. `best=False` leaves planning out,
-    `best=True` insists where the data is very large; `certificate` does the same for the certificate.
+    With `model`, an MDP or a Gymnasium environment with a table, the states and the best are exactly those of
+    the model; otherwise the best is that of the model observed in the data. `states` and `actions` encode
+    observations and actions, as in `collect`. The possible states are given by `num_states`, or by the bins
+    or the space of the observations: those never met count as never tried, unless `met_only=True`, for data
+    that cannot reach them. Otherwise they are the states met. `best=False` skips planning, `best=True` plans
+    even if the data set is very large; `certificate` does the same for the certificate.
 
     >>> from rhocover.datasets import audit
     >>> seen = audit(([0, 1, 0, 1], [1, 0, 1, 1], [1, 0, 1, 1], [False] * 4))
@@ -80,7 +80,7 @@ def audit(
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """What is asked of an audit besides the objective; the fields are arguments of `audit`."""
+    """The options of an audit besides the objective; the fields are arguments of `audit`."""
 
     met_only: bool = False
     delta: float = 0.05
@@ -91,14 +91,14 @@ class AuditOptions:
 def audit_tally(
     tally: Tally, rho: float = 2.0, mu: Any = None, *, model: Any = None, options: AuditOptions | None = None
 ) -> Audit:
-    """Returns the audit of counts at hand; the arguments are those of `audit`."""
+    """Returns the audit of a tally; the arguments are those of `audit`."""
     asked = options or AuditOptions()
     if not isinstance(tally, Tally):
         raise InvalidArgumentError.of(
-            "tally", "must be a Tally", type(tally).__name__, remedy="`audit` reads data."
+            "tally", "must be a Tally", type(tally).__name__, remedy="For other data use `audit`."
         )
     if not tally.num_steps:
-        raise InvalidDataError(f"{tally.source} holds no transition: there is nothing to judge.")
+        raise InvalidDataError(f"{tally.source} has no transitions: there is nothing to evaluate.")
     delta = checks.probability(asked.delta, "delta", open_ends=True)
     target = read_target(tally, mu, read_model(model), met_only=asked.met_only)
     tally = target.tally
@@ -139,7 +139,7 @@ def audit_tally(
 
 
 def _met(target: Target) -> Met | None:
-    """Returns how many of the declared states were met; None where all were, or the model says which."""
+    """Returns how many of the declared states were met; None if all were, or if a model is given."""
     declared, number = declared_of(target.tally), num_unmet(target.tally)
     if target.model is not None or declared is None or not number:
         return None
@@ -148,14 +148,14 @@ def _met(target: Target) -> Met | None:
 
 
 def _num_known(target: Target, mu: Any) -> int | None:
-    """Returns how many states the data shows, where nobody said which there are; None where somebody did."""
+    """Returns how many states are in the data; None if the states are given by model, weights or user."""
     has_weights = mu is not None and not isinstance(mu, str) and not callable(mu)
     is_said = target.model is not None or declared_of(target.tally) is not None or has_weights
     return None if is_said else target.tally.num_states
 
 
 def _figures(target: Target, coverage: Coverage, d_hat: FloatArray) -> tuple[float, float]:
-    """Returns divergence and worst ratio over all pairs; those that are not listed count as one, untried."""
+    """Returns divergence and worst ratio over all pairs; the unlisted ones count as one pair, not tried."""
     weight = target.unlisted_weight
     if not weight:
         return coverage.divergence(d_hat), coverage.worst_ratio(d_hat)
@@ -175,11 +175,11 @@ def _visited_figures(coverage: Coverage, d_hat: FloatArray) -> tuple[float, floa
 
 
 def _wanted_best(best: bool | None, certificate: bool | None) -> bool | None:
-    """Returns whether the best is wanted: a certificate that is insisted on needs it."""
+    """Returns whether to plan the best; `certificate=True` needs it."""
     if certificate and best is False:
         insists, leaves_out = Call("`certificate=True`", "--certificate"), Call("`best=False`", "--no-best")
         raise InvalidArgumentError(
-            (insists, " compares with the best, which ", leaves_out, " leaves out."),
+            (insists, " compares with the best, which ", leaves_out, " does not plan."),
             argument="certificate",
             remedy="Leave one of them out.",
         )
@@ -189,7 +189,7 @@ def _wanted_best(best: bool | None, certificate: bool | None) -> bool | None:
 def _certificate(
     target: Target, coverage: Coverage, d_hat: FloatArray, best: Best, delta: float, wanted: bool | None
 ) -> Certificate | None:
-    """Returns how far the data is from the best: exactly where the model is given; None without a best."""
+    """Returns how far the data are from the best, exactly if a model is given; None without a best."""
     if best.plan is None or best.coverage is None or wanted is False:
         return None
     if target.num_unlisted:
@@ -205,7 +205,7 @@ def _certificate(
 
 
 def _thin(target: Target, coverage: Coverage, d_hat: FloatArray, best: Best) -> tuple[ThinPair, ...]:
-    """Returns the pairs with the smallest share of their due, thinnest first."""
+    """Returns the pairs with the smallest share of their target, thinnest first."""
     tally = target.tally
     table = tally.counts.shape
     pairs = thinnest_first(coverage.mu_bar.reshape(table), d_hat.reshape(table))[:NUM_THIN]

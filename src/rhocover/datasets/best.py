@@ -1,45 +1,38 @@
-"""The best achievable beside a data set: on the model that is given, or on the one that the data shows.
+"""What an audit compares a data set with: its states and weights, the best, the certificate, the error bars.
 
-It may be about fewer pairs than the data is judged by: what was never tried is no part of a model that was
-observed, and what cannot be visited for ever has no best. Comparisons are over the pairs that it has.
+**Target.** Without a model the states are the declared ones (`states`), otherwise those met, each with all
+actions; weights by key may name more. With a model they are those of the model. A rule computes its weights
+from the estimate of the data, or from the model itself.
 
-How far a data set is from the best coverage, with probability 1 - delta, whoever collected it.
+**Best.** The best achievable is planned on the given model, or on the one observed in the data. It may refer
+to fewer pairs than the audit: an observed model lacks pairs that were never tried, and pairs that cannot be
+visited in the long run have no best. Comparisons are over the pairs of the best.
 
-Successors of a pair are independent draws from its row whatever chose the pair, so counts alone make
-confidence sets (`learning.confidence`), and the behaviour need not be known. Ends lead to a new start.
-With one start state that is a row like any other, and `learning.certify` gives the bound. With several,
-let e be the event that the episode ends, and h a potential; then
+**Certificate.** How far a data set is from the best coverage, with probability 1 - delta. The next states of
+a pair are independent draws from its row however the pair was chosen, so counts alone give confidence sets
+(`learning.confidence`), and the behaviour need not be known. Ends lead to a new start. With one start state
+that is a row like any other, and `learning.certify` gives the bound. With several, let e be the event that
+the episode ends, and h a potential; then
 
     P_i . h <= max_{p in C_i} ( sum_s' p(s') h(s') + p(e) v ),      v = max_{q in C_start} q . h,
 
-is the robust lift of (1) in `learning.optimistic`, and its bound (2) holds for any h: here for that of
-the plan on the estimate. Rows and starts share delta.
+is the robust lift of (1) in `learning.optimistic`, and its bound (2) holds for any h: here for that of the
+plan on the estimate. Rows and starts share delta. It assumes that there are no states other than those met,
+and that all starts are drawn from one distribution.
 
-What it takes for granted: that there are no states but those met, and that starts are drawn alike.
-
-What a data set is judged by: over which states, with which weights.
-
-Without a model the states are those that were declared (`declared`), or else those met, each with all
-actions; weights by key may name more. With a model they are the model's. A rule says its weights of the
-estimate that the data makes, or of the model itself.
-
-How far the shares of visits may be off, and whether the data has settled.
-
-d_hat is the share of each pair among T steps that depend on each other. With K stretches of L steps and
-the share x_k of a pair in stretch k, batch means (Schmeiser 1982) give
+**Error bars.** d_hat is the share of each pair among T dependent steps. With K batches of L steps and the
+share x_k of a pair in batch k, batch means (Schmeiser 1982) give
 
     sigma^2 = L var(x_k),   standard error = sqrt(sigma^2 / T),   interval = ± t_{K-1} standard errors,
 
-right as far as stretches are long enough to be almost independent. Summed over pairs, sigma^2 against the
-p(1-p) that independent steps would have is the integrated autocorrelation time; T divided by it is how
-many independent steps the data is worth. It may be more than T: visits that are steered to be even, are.
+which is correct if batches are long enough to be almost independent. Summed over pairs, the ratio of sigma^2
+to the p(1-p) of independent steps is the integrated autocorrelation time; T divided by it is the effective
+number of independent steps. It may exceed T, if visits are steered to be even.
 
-Two signs that all this does not hold are looked for. Neighbouring stretches that are alike: the data is
-too short for how slowly it moves. Shares that differ between the first half and the second by more than
-chance: the behaviour changed along the way, as that of everything that learns does. The interval is then
-of no steady behaviour; d_hat itself is what it is.
-
-What it does not know: the bias of a short run towards where it began.
+Two signs that this does not hold are checked. If neighbouring batches are correlated, the autocorrelation is
+too long for the sample. If shares differ between the first and the second half by more than chance, the
+behaviour changed over time, as that of every learner does; the interval is then not that of a fixed
+behaviour, while d_hat itself remains correct. The bias of a short run towards its start is not included.
 """
 
 from __future__ import annotations
@@ -69,19 +62,21 @@ from rhocover.planning import Plan, plan
 from rhocover.planning.problem import average_structure
 from rhocover.planning.program import EPSILON
 
-# How far a data set is from the best coverage, with probability 1 - delta, whoever collected it.
+# Certificate.
 
-LARGEST = 100_000  # pairs times states up to which a certificate is made unasked
+LARGEST = 100_000  # pairs times states up to which a certificate is computed by default
 NO_OTHERS = "if there are no states but those met"
 TOO_LARGE = Note(
-    parse_text(f"unasked where pairs times states are more than {LARGEST:,}: `certificate=True` insists")
+    parse_text(
+        f"by default, because pairs times states are more than {LARGEST:,}: `certificate=True` computes it"
+    )
 )
 PLAN_TOLERANCE = 1e-8
 MAX_ROUNDS = 2  # of the search for the best potential: more take long and hardly raise the bound
 
 
 def estimate_of(tally: Tally) -> Estimate:
-    """Returns the smoothed estimate over all states met and all their actions, ends led to starts."""
+    """Returns the smoothed estimate over all states met and all their actions; ends lead to starts."""
     S, A = tally.num_states, tally.num_actions
     starts = tally.starts if tally.starts.any() else np.ones(S)
     check_restarts(tally, tally.ends, starts)
@@ -94,9 +89,9 @@ def estimate_of(tally: Tally) -> Estimate:
 def certify_data(
     tally: Tally, coverage: Coverage, plug_in_gap: float, delta: float, *, is_wanted: bool = False
 ) -> Certificate:
-    """Returns how far the data is from the best coverage; `coverage` has weights per pair `[S*A]`.
+    """Returns how far the data are from the best coverage; `coverage` has weights per pair `[S*A]`.
 
-    Where that takes long, it is found only if it `is_wanted`.
+    If the computation takes long, it is done only if it `is_wanted`.
     """
     visits = tally.counts.ravel()
     if not (visits[coverage.support] > 0).all():
@@ -109,7 +104,7 @@ def certify_data(
 
 
 def lower_bound(tally: Tally, coverage: Coverage, delta: float) -> float:
-    """Returns what D* of the true model is at least, with probability 1 - delta."""
+    """Returns a lower bound on D* of the true model, valid with probability 1 - delta."""
     estimate = estimate_of(tally)
     begun = np.flatnonzero(tally.starts)
     if begun.size <= 1 or not tally.ends.any():
@@ -121,7 +116,7 @@ def lower_bound(tally: Tally, coverage: Coverage, delta: float) -> float:
 
 
 def _closed(tally: Tally, begun: np.ndarray) -> Matrix:
-    """Returns the moves, ends among them as moves to the one start, int64 `[S*A, S]`."""
+    """Returns the transition counts, with ends as transitions to the one start, int64 `[S*A, S]`."""
     if not tally.ends.any():
         return tally.moves
     home = sp.csr_array(([1], ([0], [int(begun[0])])), shape=(1, tally.num_states), dtype=np.int64)
@@ -143,27 +138,27 @@ def _lift(tally: Tally, h: FloatArray, delta: float) -> FloatArray:
     return h[np.arange(n) // tally.num_actions] - highest - error
 
 
-# What a data set is judged by: over which states, with which weights.
+# Target.
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A tally over the states that are judged, and their weights `[S, A]`."""
+    """A tally over the audited states, and their weights `[S, A]`."""
 
     tally: Tally
     weights: FloatArray
     model: MDP | None = None
     is_rule: bool = False  # whether the weights are those of a rule on an estimate
-    num_unlisted: int = 0  # pairs of states that were declared and never met, too many for the tables
+    num_unlisted: int = 0  # pairs of declared states that were never met, too many for the tables
 
     @property
     def unlisted_weight(self) -> float:
-        """The weight of all pairs that are not listed; nan where a rule would have to say it."""
+        """The total weight of the unlisted pairs; nan for a rule, which was not evaluated on them."""
         return self.num_unlisted * (math.nan if self.is_rule else 1.0) if self.num_unlisted else 0.0
 
 
 def read_target(tally: Tally, mu: Any, known: KeyedModel | None, *, met_only: bool = False) -> Target:
-    """Returns what a tally is judged by; refuses weights and models that do not fit it."""
+    """Returns the target of an audit; raises if weights or model do not fit the tally."""
     if known is not None:
         return Target(over_model(tally, known), frozen(_model_weights(known.mdp, mu)), known.mdp)
     if mu is not None and not isinstance(mu, str) and not callable(mu):
@@ -178,7 +173,7 @@ def read_target(tally: Tally, mu: Any, known: KeyedModel | None, *, met_only: bo
 
 
 def _model_weights(model: MDP, mu: Any) -> FloatArray:
-    if mu is None:  # one for each pair that can be visited for ever: no data could cover others
+    if mu is None:  # one for each pair that can be visited in the long run: data cannot cover the others
         return model.table(
             average_structure(model, np.ones(model.num_pairs), restrict=True).kept.astype(float)
         )
@@ -188,7 +183,7 @@ def _model_weights(model: MDP, mu: Any) -> FloatArray:
 
 
 def _by_key(tally: Tally, mu: FloatArray) -> Target:
-    """Returns the tally over all states that the weights have a row for."""
+    """Returns the target over all states for which the weights have a row."""
     S, A = mu.shape if mu.ndim == 2 else (0, 0)
     declared = declared_of(tally)
     if declared is not None and (tally.num_actions, len(declared.keys)) == (A, S):
@@ -197,8 +192,8 @@ def _by_key(tally: Tally, mu: FloatArray) -> Target:
         raise InvalidArgumentError.of(
             "mu",
             parse_text(
-                f"must have shape ({len(declared.keys)}, {tally.num_actions}), a row for each of the "
-                "`num_states`"
+                f"must have shape ({len(declared.keys)}, {tally.num_actions}), one row for each of the "
+                "`num_states` states"
             ),
             f"shape {mu.shape}",
         )
@@ -206,8 +201,8 @@ def _by_key(tally: Tally, mu: FloatArray) -> Target:
     if tally.num_actions != A or not (by_number or tally.num_states == S):
         raise InvalidArgumentError.of(
             "mu",
-            f"must have shape (states, {tally.num_actions}) with a row for every state: {tally.source} has "
-            f"{tally.num_states}, {_range(tally)}; got shape {mu.shape}",
+            f"must have shape (states, {tally.num_actions}) with one row per state: {tally.source} has "
+            f"{tally.num_states} states, {_range(tally)}; got shape {mu.shape}",
         )
     return Target(tally.over(range(S)) if by_number else tally, frozen(mu.copy()))
 
@@ -216,38 +211,36 @@ def _range(tally: Tally) -> str:
     numbers = [key for key in tally.keys if isinstance(key, int)]
     if len(numbers) < len(tally.keys):
         return f"in this order: {checks.name_some(tally.keys, 3)}"
-    return f"the largest being {max(numbers)}"
+    return f"of which the largest is {max(numbers)}"
 
 
-# The best achievable beside a data set: on the model that is given, or on the one that the data shows.
+# Best.
 
-LARGEST_PLAN = (
-    200_000  # pairs up to which the best is planned unasked: more takes longer than reading the data
-)
+LARGEST_PLAN = 200_000  # pairs up to which the best is planned by default: more take longer than reading
 
 
 @dataclass(frozen=True, eq=False)
 class Best:
-    """A plan, what it visits `[S*A]`, the weights it is about `[S*A]`, and what is left out, in words."""
+    """A plan, its occupancy `[S*A]`, the weights that it uses `[S*A]`, and a note on what is left out."""
 
-    plan: Plan | None  # None where there is none
+    plan: Plan | None
     occupancy: FloatArray | None
     coverage: Coverage | None
     note: str
 
     @property
     def worst_ratio(self) -> float:
-        """The worst ratio of the plan; nan where there is none."""
+        """The worst ratio of the plan; nan without a plan."""
         return math.nan if self.plan is None else self.plan.worst_ratio
 
     def gap(self, d_hat: FloatArray) -> float:
-        """Returns how much more divergence visits have than the best, over its pairs; nan without one."""
+        """Returns the divergence of visits minus that of the best, over its pairs; nan without a plan."""
         if self.plan is None or self.coverage is None:
             return math.nan
         return self.coverage.divergence(d_hat) - self.plan.divergence
 
     def shares(self, mu_bar: FloatArray) -> FloatArray:
-        """Returns what the best gives each pair, as a share of its due; nan where that is not known."""
+        """Returns the visits that the best gives each pair, as a share of its target; nan if unknown."""
         if self.occupancy is None:
             return np.full(mu_bar.size, np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -261,7 +254,7 @@ def find_best(target: Target, coverage: Coverage, wanted: bool | None) -> Best:
     if wanted is False:
         return _none("")
     if wanted is None and num_pairs > LARGEST_PLAN:
-        many = f"{num_pairs} pairs are many, so no best was planned: pass `best=True`."
+        many = f"With {num_pairs} pairs the best is not planned by default: pass `best=True`."
         return _none(Note(parse_text(many)))
     if model is not None:
         return _planned(model, model.pair_state * tally.num_actions + model.pair_action, coverage, "")
@@ -279,7 +272,7 @@ def _none(note: str) -> Best:
 def _planned(mdp: MDP, rows: np.ndarray, coverage: Coverage, note: str) -> Best:
     """Returns the plan on a model whose pair i is row `rows[i]` of the weights."""
     if not coverage.support[rows].any():
-        return _none(f"{note} No pair with a weight can be visited for ever in what was seen.".strip())
+        return _none(f"{note} No weighted pair can be visited in the long run in this model.".strip())
     found = plan(mdp, coverage.rho, coverage.mu[rows], restrict=True, throw=False)
     occupancy, weights = np.zeros(coverage.mu.size), np.zeros(coverage.mu.size)
     occupancy[rows] = mdp.per_pair(found.occupancy, "occupancy")
@@ -288,25 +281,25 @@ def _planned(mdp: MDP, rows: np.ndarray, coverage: Coverage, note: str) -> Best:
     return Best(found, frozen(occupancy), about, f"{note} {found.restriction}".strip())
 
 
-# How far the shares of visits may be off, and whether the data has settled.
+# Error bars.
 
-FEWEST = 8  # stretches, below which their spread says nothing
-ALIKE = 0.3  # correlation of neighbours; the variance is then 1.6 times what it seems
-CHANCE = 1e-3  # that a steady behaviour is said to have changed
-LEAST_VISITS = 2  # of a pair a stretch, on average, for its halves to be compared
-SHUFFLED = 0.1  # of the rows that do not go on where the one before led
+FEWEST = 8  # batches, below which their spread gives no usable estimate
+ALIKE = 0.3  # correlation of neighbours, at which the variance is 1.6 times the estimated one
+CHANCE = 1e-3  # probability that a steady behaviour is reported as changed
+LEAST_VISITS = 2  # mean visits of a pair per batch, for its halves to be compared
+SHUFFLED = 0.1  # share of jumps among the rows, above which they may have been shuffled
 
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """What the stretches of a data set say about its shares of visits."""
+    """Error bars for the shares of visits of a data set, from its batches."""
 
-    error: FloatArray  # [S, A] standard error of d_hat; nan where nothing can be said
+    error: FloatArray  # [S, A] standard error of d_hat; nan if it cannot be estimated
     half_width: FloatArray  # [S, A] of the interval around d_hat
     level: float  # of the interval
     autocorrelation_time: float  # in steps; 1 is independent
     effective_steps: float
-    correlation: float  # of neighbouring stretches
+    correlation: float  # of neighbouring batches
     num_changed: int  # pairs whose share differs between the halves
     num_batches: int
     batch_length: int
@@ -320,7 +313,9 @@ def find_mixing(tally: Tally, level: float = 0.95) -> Mixing:
     if K < FEWEST:
         nothing = frozen(np.full(shape, np.nan))
         text = (
-            f"{T} steps are too few for error bars" if K else "no error bars: its stretches were not counted"
+            f"{T} steps are too few for error bars"
+            if K
+            else "no error bars: visits per batch were not counted"
         )
         return Mixing(nothing, nothing, level, np.nan, np.nan, np.nan, 0, K, L, False, text)
     mean, variance = _moments(tally.batches)  # of counts: L times the shares
@@ -353,18 +348,18 @@ def _moments(batches: Matrix) -> tuple[FloatArray, FloatArray]:
 
 
 def _correlation(batches: Matrix, mean: FloatArray, variance: FloatArray) -> float:
-    """Returns the correlation of neighbouring stretches, all pairs together; 0 where nothing varies."""
+    """Returns the correlation of neighbouring batches over all pairs; 0 if nothing varies."""
     K = batches.shape[0]
     total = (K - 1) * float(variance.sum())
     if total <= 0:
         return 0.0
     products = float(_some(batches, 0, K - 1).multiply(_some(batches, 1, K)).sum())
-    ends = batches[[0, K - 1]].sum(axis=0)  # every stretch but these has two neighbours
+    ends = batches[[0, K - 1]].sum(axis=0)  # every batch but these has two neighbours
     return (products - float(mean @ (2 * K * mean - ends)) + (K - 1) * float(mean @ mean)) / total
 
 
 def _changed(batches: Matrix) -> int:
-    """Returns how many pairs have another share in the second half, by t-tests of CHANCE together."""
+    """Returns how many pairs have another share in the second half, by t-tests at joint level CHANCE."""
     half = batches.shape[0] // 2
     (a, var_a), (b, var_b) = _moments(_some(batches, 0, half)), _moments(_some(batches, half, 2 * half))
     often = a + b >= 2 * LEAST_VISITS
@@ -376,21 +371,21 @@ def _changed(batches: Matrix) -> int:
 
 
 def _some(batches: Matrix, first: int, last: int) -> Matrix:
-    """Returns rows first..last-1 without copying their entries, as SciPy's slices would."""
+    """Returns rows first..last-1 without copying their entries, which SciPy's slices would do."""
     begin, end = batches.indptr[first], batches.indptr[last]
     rows = batches.data[begin:end], batches.indices[begin:end], batches.indptr[first : last + 1] - begin
     return sp.csr_array(rows, shape=(last - first, batches.shape[1]))
 
 
 def _statement(tally: Tally, correlation: float, changed: int, worth: float) -> str:
-    """Returns what this means, in words."""
+    """Returns the interpretation as text."""
     if tally.num_jumps > SHUFFLED * tally.num_steps:
         return (
-            f"{tally.num_jumps} of {tally.num_steps} rows do not go on where the row before led: if rows "
-            "were shuffled, error bars are too small"
+            f"{tally.num_jumps} of {tally.num_steps} rows do not begin in the next state of the row before: "
+            "if rows were shuffled, the error bars are too small"
         )
     if correlation > ALIKE:
-        return "too short for how slowly it moves: error bars are too small"
+        return "autocorrelation is too long for this sample, so the error bars are too small"
     if changed:
-        return f"the behaviour changed along the way: {changed} pairs have another share in the second half"
-    return f"settled: worth about {worth:.3g} independent steps of {tally.num_steps}"
+        return f"the behaviour changed over time: {changed} pairs have another share in the second half"
+    return f"settled: {tally.num_steps} steps are worth about {worth:.3g} independent ones"

@@ -1,24 +1,12 @@
-"""From a stream of transitions to a tally, in pieces of any size.
+"""Counts a stream of transitions, in pieces of any size, into a tally.
 
-The result does not depend on how the stream was cut into pieces: an episode may end in one and the next begin
-in another. What is held is the counts and one piece. Keys are whole numbers; in the end states are those that
-were met, by rising key.
+The result does not depend on how the stream was divided into pieces: an episode may end in one piece and the
+next begin in another. Memory holds the counts and one piece. Keys are integers; the states of the tally are
+those that were met, by ascending key.
 
-Where nobody says which rows begin an episode, it is the row after an end or a cut; and a row that does not go
-on where the row before it led begins one, too: data sets often lack the mark of a time limit. Such jumps are
-counted, because rows that were shuffled show little else.
-
-Numbers for keys, in order of need: small keys are their own, others get the next one free.
-
-Keys up to `LARGEST_KEY` need no lookup. Where one is larger (a hash, a date, a code of many digits) all
-new keys are entered in a sorted list; those counted before keep their numbers.
-
-How often each state followed each pair, counted in pieces.
-
-A move (pair, s') is one number, pair * 2^28 + s'. Few possible moves have a table, and a piece costs one
-`bincount`. Among many, most pairs have a usual successor: the first that was seen. Moves to it are
-counted per pair; the others are kept as sorted runs of the numbers that occurred with their counts, one
-run a piece, merged when the runs have grown to three times what the last merge left.
+If the first rows of episodes are not marked, they are the rows after an end or a truncation; a row whose
+state is not the next state of the row before begins an episode, too, because data sets often do not mark time
+limits. Such jumps are counted, because in shuffled rows almost every row is one.
 """
 
 from __future__ import annotations
@@ -33,13 +21,18 @@ from rhocover.checks import BoolArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.datasets.tally import BatchCounts, SparseCounts, Tally, counted, sum_by_number
 from rhocover.errors import InvalidDataError
 
-# Numbers for keys, in order of need: small keys are their own, others get the next one free.
+# The numbers of keys.
 
-LARGEST_KEY = 2**20 - 1  # that is its own number
+LARGEST_KEY = 2**20 - 1  # up to which a key is its own number
 
 
 class KeyNumbers:
-    """The number of each key met so far; `count` numbers are in use."""
+    """The number of each key met so far; `count` numbers are in use.
+
+    Keys up to `LARGEST_KEY` are their own numbers and need no lookup. Once there is a larger one (a hash, a
+    date, a code of many digits), all new keys are entered in a sorted list and get the next free numbers;
+    those counted before keep theirs.
+    """
 
     def __init__(self) -> None:
         self.count = 0
@@ -66,7 +59,7 @@ class KeyNumbers:
         return key[numbers]
 
     def _enter(self, keys: IntArray) -> None:
-        """Gives numbers to those of the different keys, in order, that have none."""
+        """Gives numbers to those of the distinct, sorted keys that have none."""
         assert self._sorted is not None
         fresh = np.setdiff1d(keys, self._sorted, assume_unique=True)
         if fresh.size:
@@ -77,23 +70,30 @@ class KeyNumbers:
             self.count += fresh.size
 
 
-# How often each state followed each pair, counted in pieces.
+# The counts of transitions.
 
 SHIFT = 28  # bits of a state's number
 MOST_STATES = 2**SHIFT
-LARGEST_TABLE = 2**20  # possible moves that are counted in a table
+LARGEST_TABLE = 2**20  # possible transitions up to which they are counted in a table
 LEAST_RUN = 2**20  # numbers in runs before they are merged
 
 
 class MoveCounts:
-    """Counts of moves from `num_pairs` pairs to `num_states` states."""
+    """Counts of transitions from `num_pairs` pairs to `num_states` states.
+
+    A transition (pair, s') is one number, pair * 2^28 + s'. If few transitions are possible they have a
+    table, and a piece costs one `bincount`. If there are many, transitions to the usual next state of a pair,
+    the first one observed, are counted per pair. The others are kept as sorted runs of distinct numbers with
+    their counts, one run per piece, which are merged when they have grown to three times the size after the
+    last merge.
+    """
 
     def __init__(self, num_pairs: int, num_states: int) -> None:
         self._shape = num_pairs, num_states
         self._counts: _TableCounts | _RunCounts = _make(num_pairs, num_states)
 
     def add(self, pairs: IntArray, next_states: IntArray, without: IntArray) -> None:
-        """Counts moves, `[T]` each; the rows `without` are none."""
+        """Counts transitions, `[T]` each, except the rows in `without`."""
         self._counts.add(pairs, next_states, without)
 
     def matrix(self) -> Matrix:
@@ -117,7 +117,7 @@ def _make(num_pairs: int, num_states: int) -> _TableCounts | _RunCounts:
 
 
 class _TableCounts:
-    """A place for every possible move, and one for what is no move."""
+    """A table of all possible transitions, with one more entry for rows that are none."""
 
     def __init__(self, num_pairs: int, num_states: int) -> None:
         self._num_states = num_states
@@ -140,7 +140,7 @@ class _TableCounts:
 
 
 class _RunCounts:
-    """Moves to each pair's usual successor, and sorted runs of all others."""
+    """Transitions to the usual next state of each pair, and sorted runs of all others."""
 
     def __init__(self, num_pairs: int) -> None:
         self._usual = np.full(num_pairs, -1, np.int64)
@@ -180,17 +180,17 @@ def _merged(runs: list[SparseCounts]) -> SparseCounts:
     return sum_by_number(numbers, counts)
 
 
-# From a stream of transitions to a tally, in pieces of any size.
+# The tally of a stream.
 
 MOST_ACTIONS = 2**20
-MOST_PAIRS = 2**26  # every pair has a place in a few arrays
+MOST_PAIRS = 2**26  # every pair has an entry in several arrays
 
 
 class Tallier:
-    """Counts transitions; `num_actions` and `num_keys` are found out where they are not said.
+    """Counts transitions; `num_actions` and `num_keys` are taken from the data if they are not given.
 
-    Where it is known that at least `num_steps` will come, counting is faster. `names` are what refusals call
-    the columns.
+    Counting is faster if `num_steps`, the least number of steps that will be added, is given. `names` are the
+    names of the columns in error messages.
 
     >>> tallier = Tallier()
     >>> tallier.add([0, 1, 0], [1, 0, 0], [1, 0, 1], [False, False, True])
@@ -208,7 +208,7 @@ class Tallier:
     ) -> None:
         self._num_actions, self._num_keys, self._names = num_actions, num_keys, names
         self._numbers = KeyNumbers()
-        self._S, self._A = 1, num_actions or 1  # what there is room for
+        self._S, self._A = 1, num_actions or 1  # for which arrays have room
         self._ends, self._starts = np.zeros(self._A, np.int64), np.zeros(1, np.int64)
         self._is_end = np.zeros(1, bool)
         self._batches, self._moves = BatchCounts(self._A, num_steps), MoveCounts(self._A, 1)
@@ -222,9 +222,9 @@ class Tallier:
     ) -> None:  # fmt: skip
         """Counts the next transitions of the stream, `[T]` each.
 
-        `first` marks the rows that begin an episode; without it they are found (see above). The first row of
-        all and every row after an end or a cut begin one anyway. A row that is both terminated and truncated
-        has ended.
+        `first` marks the rows that begin an episode; without it they are inferred (see the module). The very
+        first row and every row after an end or a truncation begin one in any case. A row that is both
+        terminated and truncated counts as an end.
         """
         s = self._checked(states, self._names[0], self._num_keys)
         a = self._checked(actions, self._names[1], self._num_actions or MOST_ACTIONS)
@@ -246,10 +246,10 @@ class Tallier:
         self.num_steps += s.size
 
     def tally(self, **names: Any) -> Tally:
-        """Returns what was counted, over the states that were met; `names` are fields of `Tally`."""
+        """Returns the counts over the states that were met; `names` are other fields of `Tally`."""
         A = self._num_actions or self._top_action + 1
         if not self.num_steps:
-            raise InvalidDataError("the data holds no transition: zero rows. Bring at least one.")
+            raise InvalidDataError("the data have no transitions: zero rows. At least one is needed.")
         self._make_room(self._numbers.count, A)
         moves = self._moves.matrix()
         visits = np.asarray(moves.sum(axis=1)).ravel() + self._ends
@@ -265,7 +265,7 @@ class Tallier:
         """Returns the tally of these states, in this order."""
         pairs = (states[:, None] * self._A + np.arange(A)).ravel()
         batches = self._batches.matrix()
-        if np.array_equal(pairs, np.arange(pairs.size)):  # all states, perhaps with some room behind them
+        if np.array_equal(pairs, np.arange(pairs.size)):  # all states, perhaps with unused room after them
             moves, batches = _cut(moves, pairs.size, states.size), _cut(batches, batches.shape[0], pairs.size)
         else:
             moves, batches = moves[pairs][:, states], batches[:, pairs]
@@ -289,7 +289,7 @@ class Tallier:
     def _count_episodes(
         self, s: IntArray, s_next: IntArray, ended: BoolArray, closed: BoolArray, first: Any
     ) -> None:
-        """Counts starts, cuts and jumps, those between the last piece and this one too."""
+        """Counts starts, truncations and jumps, including those between the last piece and this one."""
         after_close = np.empty(s.size, bool)
         after_close[0], after_close[1:] = self._is_closed, closed[:-1]
         if first is None:
@@ -305,11 +305,11 @@ class Tallier:
         self._led_to, self._is_closed = int(s_next[-1]), bool(closed[-1])
 
     def _checked(self, values: Any, name: str, limit: int | None) -> IntArray:
-        """Returns whole numbers from 0 as int64; says the row of the first that is none."""
+        """Returns whole numbers from 0 as int64; raises with the row of the first that is not one."""
         array = checks.any_array(values, name)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise InvalidDataError.of(
-                name, "must be one whole number a row", f"shape {array.shape} of {array.dtype}"
+                name, "must be one whole number per row", f"shape {array.shape} of {array.dtype}"
             )
         array = array.astype(np.int64, copy=False)
         if array.size and (array.min() < 0 or (limit is not None and array.max() >= limit)):
@@ -324,7 +324,7 @@ class Tallier:
         return array
 
     def _make_room(self, num_states: int, num_actions: int) -> None:
-        """Makes room for so many states and actions, and for as many again; counts keep their meaning."""
+        """Makes room for these numbers of states and actions, and for up to twice the states."""
         if num_states <= self._S and num_actions <= self._A:
             return
         S = self._S if num_states <= self._S else max(num_states, min(2 * self._S, 2 * num_states))
@@ -332,7 +332,7 @@ class Tallier:
         if S * A > MOST_PAIRS:
             raise InvalidDataError(
                 f"{num_states} states with {A} actions each are more than the {MOST_PAIRS} pairs that can be "
-                "counted. Number actions from 0 without gaps, or read the data with coarser states."
+                "counted. Number the actions from 0 without gaps, or read the data with coarser states."
             )
         old = np.arange(self._S * self._A)
         new = old // self._A * A + old % self._A
@@ -346,6 +346,6 @@ class Tallier:
 
 
 def _cut(matrix: Matrix, num_rows: int, num_columns: int) -> Matrix:
-    """Returns the first rows and columns of a matrix that has nothing beyond them, without a copy."""
+    """Returns the first rows and columns of a matrix that is zero beyond them, without a copy."""
     parts = matrix.data, matrix.indices, matrix.indptr[: num_rows + 1]
     return sp.csr_array(parts, shape=(num_rows, num_columns))

@@ -1,14 +1,13 @@
-"""Which column of a table is what, by the names that people give them, and what its values must be.
+"""The columns of a table of transitions: found by their usual names, checked, and turned into transitions.
 
-States and actions are whole numbers; whole numbers that arrive as floats or as text are read, others refused
-by column and row. A flag is True/False or 0/1. `terminated` says that an episode truly ended, `truncated` (or
-`timeout`) that it was cut; `done` may mean both, so where a row is marked `done` and `truncated` it was cut.
+States and actions are whole numbers; those stored as floats or text are accepted, and other values raise an
+error that names column and row. A flag is True/False or 0/1. `terminated` means that an episode ended,
+`truncated` (or `timeout`) that it was cut off; `done` may mean either, so a row that is marked `done` and
+`truncated` was cut off.
 
-Pieces of a stream of transitions, made from pieces of a table.
-
-Where a table has no column of next states but one that numbers its episodes, the next state is that of
-the next row of the same episode. The last row of an episode then has none: if the episode ended there it
-needs none, otherwise the row is left out, because nobody knows where it led.
+If a table has no column of next states but one that numbers its episodes, the next state is that of the next
+row of the same episode. The last row of an episode then has no next state: if the episode ended there it
+needs none, otherwise the row is left out, because its next state is unknown.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ SYNONYMS = {
     "episode": ("episode", "episodes", "episode_id"),
 }  # fmt: skip
 TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
-LARGEST_WHOLE_FLOAT = 2.0**53  # beyond it floats skip whole numbers
+LARGEST_WHOLE_FLOAT = 2.0**53  # above it, floats cannot represent every integer
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The name of each column that is used; None where there is none."""
+    """The name of each column that is used; None if there is none."""
 
     state: str
     action: str
@@ -57,7 +56,7 @@ class Columns:
 
 
 def find_columns(names: Iterable[str], source: str) -> Columns:
-    """Returns which column is what; refuses a table that lacks one, and says what was found."""
+    """Returns the column for each role; raises if a column is missing, naming those that there are."""
     names = [str(name) for name in names]
     found = {role: _find(role, names, source) for role in SYNONYMS}
     missing = [role for role in ("state", "action") if found[role] is None]
@@ -69,8 +68,8 @@ def find_columns(names: Iterable[str], source: str) -> Columns:
         wanted = "; ".join(f"{role} (also {', '.join(SYNONYMS[role])})" for role in missing)
         raise InvalidDataError(
             f"{source} lacks {_and(missing)}: its columns are {shortened(', '.join(names)) or 'none'}. "
-            f"Rename or add: {wanted}. For one endless run `done` is False everywhere; where there is a "
-            "column `episode`, next states are found."
+            f"Rename or add: {wanted}. In one endless run `done` is False everywhere; with a column "
+            "`episode`, next states are not needed."
         )
     return Columns(**found)  # type: ignore[arg-type]
 
@@ -87,7 +86,7 @@ def _and(words: list[str]) -> str:
 
 
 def whole_numbers(values: Any, name: str, first_row: int = 0) -> IntArray:
-    """Returns a column of whole numbers as int64 `[T]`; refuses anything else by row."""
+    """Returns a column of whole numbers as int64 `[T]`; raises for anything else, naming the row."""
     array = _column(values, name)
     if array.dtype.kind in "US":
         array = _parsed(array, name, first_row)
@@ -99,13 +98,13 @@ def whole_numbers(values: Any, name: str, first_row: int = 0) -> IntArray:
         _refuse(array, array > np.iinfo(np.int64).max, name, first_row, "whole numbers that int64 can hold")
     elif array.dtype.kind not in "iu":
         raise InvalidDataError.of(
-            name, "must hold whole numbers", _kinds(array), remedy="Give states and actions numbers from 0."
+            name, "must hold whole numbers", _kinds(array), remedy="Number states and actions from 0."
         )
     return array.astype(np.int64, copy=False)
 
 
 def flags(values: Any, name: str, first_row: int = 0) -> BoolArray:
-    """Returns a column of True/False or 0/1 as bool `[T]`; refuses anything else by row."""
+    """Returns a column of True/False or 0/1 as bool `[T]`; raises for anything else, naming the row."""
     array = _column(values, name)
     if array.dtype.kind == "b":
         return array
@@ -121,17 +120,17 @@ def flags(values: Any, name: str, first_row: int = 0) -> BoolArray:
 
 
 def _column(values: Any, name: str) -> Any:
-    """Returns the values `[T]`; a column `[T, 1]` is one, too."""
+    """Returns the values `[T]`; a column of shape `[T, 1]` is accepted, too."""
     try:
         array = np.asarray(values)
     except (ValueError, MemoryError) as error:
-        raise InvalidDataError.of(name, "must be one value a row", "rows of different lengths") from error
+        raise InvalidDataError.of(name, "must be one value per row", "rows of different lengths") from error
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise InvalidDataError.of(
             name,
-            "must be one value a row",
+            "must be one value per row",
             f"an array of shape {array.shape}",
             remedy=parse_text("Observations of several numbers need `states`, for example rc.Bins."),
         )
@@ -139,7 +138,7 @@ def _column(values: Any, name: str) -> Any:
 
 
 def _parsed(array: Any, name: str, first_row: int) -> Any:
-    """Returns text as whole numbers, or as floats where it is not all whole."""
+    """Returns text as integers, or as floats if some are not integers."""
     for kind in (np.int64, np.float64):
         try:
             return array.astype(kind)
@@ -168,13 +167,13 @@ def _refuse(array: Any, bad: BoolArray, name: str, first_row: int, expected: str
 
 
 def _kinds(array: Any) -> str:
-    """Returns the type of the values; of objects, the types that are mixed."""
+    """Returns the type of the values; for objects, the types that occur."""
     if array.dtype.kind != "O":
         return f"dtype {array.dtype}"
     return "a mix of " + ", ".join(sorted({type(value).__name__ for value in array.tolist()}))
 
 
-# Pieces of a stream of transitions, made from pieces of a table.
+# From pieces of a table to pieces of a stream of transitions.
 
 Numbers = Callable[[Any, str, int], IntArray]  # values, column name, number of the first row
 SIZE = 2**17  # rows of a piece: its columns fit into a processor's cache
@@ -182,7 +181,7 @@ SIZE = 2**17  # rows of a piece: its columns fit into a processor's cache
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Consecutive transitions, `[T]` each; `first` marks beginnings of episodes, None where nobody says."""
+    """Consecutive transitions, `[T]` each; `first` marks the first rows of episodes, None if unknown."""
 
     states: IntArray
     actions: IntArray
@@ -194,7 +193,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """What a piece of a table says, `[T]` each, before next states are known."""
+    """The columns of a piece of a table, `[T]` each, before next states are known."""
 
     states: IntArray
     actions: IntArray
@@ -206,7 +205,7 @@ class _Rows:
         return _Rows(*(getattr(self, field.name)[part] for field in fields(self)))
 
     def after(self, before: _Rows | None) -> _Rows:
-        """Returns the rows before, and these."""
+        """Returns the rows `before` followed by these."""
         if before is None:
             return self
         pairs = ((getattr(before, field.name), getattr(self, field.name)) for field in fields(self))
@@ -216,7 +215,7 @@ class _Rows:
 def chunks_of_table(
     pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers
 ) -> Iterator[Chunk]:
-    """Returns the transitions of a table that comes in pieces."""
+    """Returns the transitions of a table that is read in pieces."""
     read = _with_next if columns.next_state is not None else _without_next
     return read(pieces, columns, state_numbers, action_numbers)
 
@@ -264,7 +263,7 @@ def _without_next(
 
 
 def _linked(rows: _Rows, following: _Rows, last: Any) -> Chunk:
-    """Returns rows with the states that follow, without those of which nobody knows where they led."""
+    """Returns rows with their next states, without those whose next state is unknown."""
     first = _changes(rows.episode, last)
     known = rows.ended | (rows.episode == following.episode)
     return Chunk(
@@ -274,7 +273,7 @@ def _linked(rows: _Rows, following: _Rows, last: Any) -> Chunk:
 
 
 def _changes(episode: Any, last: Any) -> BoolArray:
-    """Returns which rows have another episode than the row before; `last` is that of the piece before."""
+    """Returns which rows have another episode than the row before; `last` is the episode before the piece."""
     first = np.ones(episode.size, bool)
     first[1:] = episode[1:] != episode[:-1]
     if first.size and last is not None:
@@ -283,7 +282,7 @@ def _changes(episode: Any, last: Any) -> BoolArray:
 
 
 def _ends(piece: Mapping[str, Any], columns: Columns, row: int) -> tuple[BoolArray, BoolArray | None]:
-    """Returns which rows ended their episode, and which cut it."""
+    """Returns which rows ended their episode, and which cut it off."""
 
     def read(name: str | None) -> BoolArray | None:
         return None if name is None else flags(piece[name], name, row)
@@ -297,8 +296,8 @@ def _ends(piece: Mapping[str, Any], columns: Columns, row: int) -> tuple[BoolArr
 
 
 def check_lengths(columns: Mapping[str, Any]) -> None:
-    """Refuses columns of different lengths."""
+    """Raises if columns have different lengths."""
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        said = ", ".join(f"`{name}` {length}" for name, length in lengths.items())
-        raise InvalidDataError(f"columns must have one value a row each, got lengths {said}.")
+        listed = ", ".join(f"`{name}` {length}" for name, length in lengths.items())
+        raise InvalidDataError(f"columns must have one value per row, got lengths {listed}.")

@@ -1,22 +1,22 @@
-"""The model that a data set shows: what was tried, with the frequencies of what followed.
+"""The empirical model of a data set, and the tally of a data set over the states of a known model.
+
+The empirical (observed) model has the pairs that were tried, with the frequencies of their next states:
 
     P(s' | s, a) = ( moves(s, a, s') + ends(s, a) start(s') ) / visits(s, a),     start = starts / episodes
 
-Nothing is smoothed or guessed: a pair that was never tried is no pair of this model. Where an episode ended
-the model goes on as the data did, with a new start. A time limit is no end, so the move before it counts as
-any other; but a state that was only ever the last before a cut has no tried pair, and what led there leads to
-a new start, as it did in the data.
+Nothing is smoothed or guessed: a pair that was never tried is not in this model. After the end of an episode
+the model continues with a new start, as the data do. A time limit is not an end, so the transition before it
+counts like any other; but a state that only occurs as the last one before a truncation has no tried pair, and
+transitions into it lead to a new start instead, as in the data.
 
-One trajectory stays in one end component in the long run, so the model is that of the component with the most
-visits, and `note` says in words what was left out.
+In the long run a trajectory stays in one end component, so the model is restricted to the component with the
+most visits; `note` describes what was left out. The model does not include how certain it is
+(`learning.confidence`), nor anything about pairs that were never tried.
 
-What it does not know: how sure all this is (`learning.confidence`), and what lies beyond what was tried.
-
-A data set held against a model that is known: the same states, or it is another environment's data.
-
-States of the data are found among the model's by what an environment calls them, by the model's labels,
-or by number. Visits to what the model does not have, and moves that it gives probability 0, cannot be:
-such data is refused, because every figure about it would be wrong.
+With a known model (`over_model`), the states of the data are matched with those of the model by the keys of
+the environment, by the model's labels, or by number. Visits of pairs that the model does not have, and
+transitions to which it gives probability 0, are impossible: such data are refused, because every figure
+about them would be wrong.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError, calling, parse_text
 from rhocover.mdp import MDP
 
-MOST_ENTRIES = 50_000_000  # of the transition matrix: restarts from everywhere to everywhere
+MOST_ENTRIES = 50_000_000  # entries that restarts may add to the transition matrix
 NAMED = 8  # items in a note
 
 
@@ -45,15 +45,15 @@ class Observed:
 
     mdp: MDP
     pairs: IntArray
-    note: str  # what was left out, in words; "" if nothing
+    note: str  # text on what was left out; "" if nothing
 
 
 def observed_model(tally: Tally) -> Observed:
-    """Returns the empirical model of what was tried, on its end component with the most visits."""
+    """Returns the empirical model of the tried pairs, on its end component with the most visits."""
     visits = tally.counts.ravel()
     tried = np.flatnonzero(visits)
     if not tried.size:
-        raise InvalidDataError(f"{tally.source} holds no transition, so it shows no model.")
+        raise InvalidDataError(f"{tally.source} has no transitions, so no model can be estimated from it.")
     whole, states = _whole_model(tally, tried)
     components = maximal_end_components(whole)
     kept = _most_visited(components, visits[tried])
@@ -73,13 +73,13 @@ def _whole_model(tally: Tally, tried: IntArray) -> tuple[MDP, IntArray]:
     mdp = MDP.from_pairs(
         rows, number[tried // A], tried % A, num_actions=A, start=start,
         state_labels=names or [str(tally.keys[s]) for s in states], action_labels=tally.action_names,
-        layout=tally.layout and tally.layout.subset(states), name=f"the model seen in {tally.source}",
+        layout=tally.layout and tally.layout.subset(states), name=f"the model observed in {tally.source}",
     )  # fmt: skip
     return mdp, states
 
 
 def _start(tally: Tally, states: IntArray) -> FloatArray:
-    """Returns the empirical start distribution over the tried states; where none is known, all visits'."""
+    """Returns the empirical start distribution over the tried states; without starts, that of all visits."""
     starts = tally.starts[states].astype(float)
     if not starts.any():
         starts = tally.counts[states].sum(axis=1).astype(float)
@@ -87,7 +87,7 @@ def _start(tally: Tally, states: IntArray) -> FloatArray:
 
 
 def _rows(tally: Tally, tried: IntArray, number: IntArray, start: FloatArray) -> Matrix:
-    """Returns P of the tried pairs `[n, S]`: moves among tried states, and restarts for the rest."""
+    """Returns P of the tried pairs `[n, S]`: transitions among tried states, and restarts for the rest."""
     moves = tally.moves[tried].tocoo()
     pair, state = moves.coords[0], number[moves.coords[1]]
     stays = state >= 0
@@ -102,12 +102,12 @@ def _rows(tally: Tally, tried: IntArray, number: IntArray, start: FloatArray) ->
 
 
 def check_restarts(tally: Tally, restarts: Any, start: Any) -> None:
-    """Refuses to lead every end to every start where that would not fit in memory."""
+    """Raises if the restarts, from every ending pair to every start, would not fit into memory."""
     num_ending, num_starts = np.count_nonzero(restarts), np.count_nonzero(start)
     if num_ending * num_starts > MOST_ENTRIES:
         raise InvalidDataError(
             f"{tally.source} ends episodes in {num_ending} pairs and begins them in {num_starts} states: the "
-            "model of its restarts does not fit. Read it with coarser states."
+            "model of its restarts does not fit into memory. Read it with coarser states."
         )
 
 
@@ -119,21 +119,21 @@ def _most_visited(components: EndComponents, visits: IntArray) -> BoolArray:
 
 
 def _note(tally: Tally, states: IntArray, tried: IntArray, kept: BoolArray) -> str:
-    """Returns what is not in the model, in words."""
+    """Returns the text on what is not in the model."""
     sentences = []
     has_moves_to = np.bincount(tally.moves.indices, minlength=tally.num_states) > 0
     has_moves_to[states] = False
     unknown, dropped = np.flatnonzero(has_moves_to), tried[~kept]
     if unknown.size:
         sentences.append(
-            f"{_count(unknown.size, 'state')} only met where an episode was cut: "
-            f"{_names(unknown, tally.state_name)}; what led there leads to a new start."
+            f"{_count(unknown.size, 'state')} only met where an episode was truncated: "
+            f"{_names(unknown, tally.state_name)}; transitions into them lead to a new start instead."
         )
     if dropped.size:
         share = tally.counts.ravel()[dropped].sum() / tally.num_steps
         sentences.append(
-            f"{_count(dropped.size, 'tried pair')} with {share:.3g} of the visits cannot be visited for ever "
-            f"in what was seen: {_names(dropped, tally.pair_name)}."
+            f"{_count(dropped.size, 'tried pair')} with {share:.3g} of the visits cannot be visited in the "
+            f"long run in the observed model: {_names(dropped, tally.pair_name)}."
         )
     return " ".join(sentences)
 
@@ -148,23 +148,25 @@ def _names(items: IntArray, name: Callable[[int], str]) -> str:
     return f"{shown} and {items.size - NAMED} more" if items.size > NAMED else shown
 
 
-# A data set held against a model that is known: the same states, or it is another environment's data.
+# Data and a known model.
 
-BY_ITSELF = parse_text("Leave `model` out: the best is then that of what the data shows.")
-IMPOSSIBLE = parse_text("Is it data of another environment? To judge it by itself, leave `model` out.")
+BY_ITSELF = parse_text("Leave `model` out: the best is then that of the observed model.")
+IMPOSSIBLE = parse_text(
+    "Is it data of another environment? To evaluate it without a known model, leave `model` out."
+)
 
 
 @dataclass(frozen=True, eq=False)
 class KeyedModel:
-    """A model; `keys` are what the data calls its states, None for their labels or numbers."""
+    """A model; `keys` are the keys of its states in the data, None for their labels or numbers."""
 
     mdp: MDP
     keys: tuple[Hashable, ...] | None = None
-    spaces: tuple[Any, Any] | None = None  # of observations and actions, where an environment was given
+    spaces: tuple[Any, Any] | None = None  # of observations and actions, if an environment was given
 
 
 def read_model(model: Any) -> KeyedModel | None:
-    """Returns an MDP, or that of an environment's table with the environment's numbers of its states."""
+    """Returns a model with the keys of its states: an MDP, or that of an environment's table."""
     if model is None or isinstance(model, KeyedModel):
         return model
     if isinstance(model, MDP):
@@ -185,10 +187,10 @@ def read_model(model: Any) -> KeyedModel | None:
 
 
 def over_model(tally: Tally, known: KeyedModel) -> Tally:
-    """Returns the tally over the model's states; refuses what the model says cannot be."""
+    """Returns the tally over the model's states; raises if the model rules out what the data contain."""
     model = known.mdp
     if tally.num_actions != model.num_actions:
-        has = f"{tally.source} has {tally.num_actions} actions, `model` has {model.num_actions}."
+        has = f"{tally.source} has {tally.num_actions} actions, but `model` has {model.num_actions}."
         raise InvalidDataError(parse_text(has), argument="model", remedy=IMPOSSIBLE)
     labels = model.state_labels
     names = [tally.state_name(state) for state in range(tally.num_states)]
@@ -205,20 +207,20 @@ def over_model(tally: Tally, known: KeyedModel) -> Tally:
 
 
 def _placed(tally: Tally, names: list[Any], whole: Sequence[Any]) -> Tally:
-    """Returns the tally with the model's numbers as keys; `whole` is what its states are called."""
+    """Returns the tally with the model's numbers as keys; `whole` are the names of the model's states."""
     place = {name: number for number, name in enumerate(whole)}
     lost = [name for name in names if name not in place]
     if lost:
         has = (
-            f"{tally.source} has states that `model` does not: {checks.name_some(lost)}; its {len(place)} "
-            f"states are {checks.name_some(list(place), 4)}."
+            f"{tally.source} has states that `model` does not have: {checks.name_some(lost)}; its "
+            f"{len(place)} states are {checks.name_some(list(place), 4)}."
         )
         raise InvalidDataError(parse_text(has), argument="model", remedy=IMPOSSIBLE)
     return replace(tally, keys=tuple(place[name] for name in names))
 
 
 def _check_pairs(tally: Tally, model: MDP) -> None:
-    """Refuses visits to pairs that the model lacks."""
+    """Raises if a visited pair is not in the model."""
     absent = (tally.counts > 0) & (model.table(np.ones(model.num_pairs)) == 0)
     if absent.any():
         name = tally.pair_name(int(np.flatnonzero(absent)[0]))
@@ -227,7 +229,7 @@ def _check_pairs(tally: Tally, model: MDP) -> None:
 
 
 def _check_moves(tally: Tally, model: MDP) -> None:
-    """Refuses moves that have probability 0."""
+    """Raises if an observed transition has probability 0."""
     rows = tally.moves[model.pair_state * tally.num_actions + model.pair_action]
     seen = rows.astype(bool).astype(np.int8)
     possible = model.transitions.astype(bool).astype(np.int8)
@@ -235,7 +237,6 @@ def _check_moves(tally: Tally, model: MDP) -> None:
     wrong = np.flatnonzero(impossible.data)
     if wrong.size:
         pair, state = (int(part[wrong[0]]) for part in impossible.coords)
-        goes = (
-            f"{tally.source} goes from {model.pair_name(pair)} to {tally.state_name(state)}, which `model` "
-        )
-        raise InvalidDataError(parse_text(f"{goes}gives probability 0."), argument="model", remedy=IMPOSSIBLE)
+        goes = f"{tally.source} goes from {model.pair_name(pair)} to {tally.state_name(state)}"
+        text = f"{goes}, to which `model` gives probability 0."
+        raise InvalidDataError(parse_text(text), argument="model", remedy=IMPOSSIBLE)

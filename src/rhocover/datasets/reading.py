@@ -1,26 +1,20 @@
-"""What a user brings, as a tally: arrays, a file, a Minari data set, or something that was tallied already.
+"""Reads data of any supported form into a tally: arrays, a file, a Minari data set, or an existing tally.
 
 `data` may be
 
 - a mapping or a data frame of columns, or a tuple (s, a, s_next, done) or (s, a, s_next, terminated,
-truncated); - the path of an NPZ, CSV or Parquet file with such columns (their usual names: see `columns`);
+  truncated);
+- the path of an NPZ, CSV or Parquet file with such columns (for their usual names see `columns`);
 - the folder of a Minari data set or of a collection, an id, or the opened data set itself;
 - a `Tally`, such as the `visits` of a wrapper that counts, or anything with an attribute `tally`, such as
-  what `collect` returns.
+  the result of `collect`.
 
-How the steps of a data set became states and actions, as its datasheet says.
-
-Only numbers are taken from a file: edges of bins, levels of actions, lists of actions. What a function of
-the user's counted, no file can say.
-
-The tally of a Minari data set, whoever collected it.
-
-Observations become states by the code that `states` asks for, as in `collect`; spaces that are finite
-already need none, and neither does what `collect` itself wrote: its datasheet says which bins it used. An
-episode begins where Minari says so; `terminations` are ends, `truncations` are cuts. The data is read and
-counted in pieces, so what is held does not grow with it.
-
-No environment is made from what the data set says of itself.
+Observations of a Minari data set are encoded by `states`, as in `collect`. Spaces that are finite already
+need no encoding, and neither does a data set that `collect` wrote, because its datasheet contains it. Only
+numbers are taken from a datasheet: edges of bins, levels of actions, lists of actions; a user's function
+cannot be stored. Episodes begin as in Minari; `terminations` are ends, `truncations` are not. The data are
+read and counted in pieces, so memory does not grow with them. No environment is made from the metadata of a
+data set.
 """
 
 from __future__ import annotations
@@ -55,11 +49,11 @@ from rhocover.errors import (
 )
 from rhocover.files import check_format, load_document
 
-# The folder that collect() leaves, as data: the data set in it.
+# The data set in the folder of a collection.
 
 
 def find_data(text: str) -> str:
-    """Returns where the data is: of the folder of a collection, the data set in it."""
+    """Returns the path of the data: for the folder of a collection, the data set in it."""
     place = checks.place(text, "data", "file or folder") / "collection.json"
     if not place.is_file() or (Path(text) / "data").exists():
         return text
@@ -79,7 +73,7 @@ def find_data(text: str) -> str:
         )
     if not (Path(text) / "datasheet.json").is_file():
         raise InvalidDataError(
-            f"the collection in {text!r} is not finished. Go on with it: the same again with resume."
+            f"the collection in {text!r} is not finished. Continue it: repeat the same call with resume."
         )
     if not is_there:
         raise InvalidDataError(f"collection.json in {text!r} is damaged: there is no data set {name!r}.")
@@ -87,15 +81,15 @@ def find_data(text: str) -> str:
 
 
 def check_version(place: Path | str, document: dict[str, Any]) -> None:
-    """Refuses settings or a datasheet that a later rhocover wrote, and says which one reads them."""
+    """Raises if a later rhocover wrote the settings or datasheet, naming the version that can read them."""
     versions = document.get("versions")
     writer = versions.get("rhocover") if isinstance(versions, dict) else None
-    check_format(place, document.get("format", 1), writer)  # one that says none is of the first
+    check_format(place, document.get("format", 1), writer)  # the first format was not numbered
 
 
-# What a user brings, as a tally: arrays, a file, a Minari data set, or something that was tallied already.
+# Data of any form.
 
-OTHERS = ("states", "actions", "num_states", "num_actions", "model")  # arguments that errors may be about
+OTHERS = ("states", "actions", "num_states", "num_actions", "model")  # arguments that errors may name
 TUPLE_NAMES = {4: ("s", "a", "s_next", "done"), 5: ("s", "a", "s_next", "terminated", "truncated")}
 
 
@@ -110,9 +104,9 @@ def read_tally(
 ) -> Tally:
     """Returns the counts of a data set.
 
-    `states` and `actions` say how observations become states and actions become numbers, as for `collect`
-    (`rc.Bins`, a function); numbers need neither. `num_states` and `num_actions` say how many there are: ids
-    beyond are refused, and states that nobody met and actions that nobody took count as uncovered. `spaces`
+    `states` and `actions` define how observations and actions are encoded, as for `collect` (`rc.Bins`, a
+    function); numbers need neither. `num_states` and `num_actions` are how many there are: larger ids raise
+    an error, and states that were never met and actions that were never taken count as uncovered. `spaces`
     are the observation and the action space that a Minari data set must have.
     """
     num_states = None if num_states is None else checks.size(num_states, "num_states", least=1)
@@ -135,7 +129,7 @@ def _read(data: Any, states: Any, actions: Any, num_states: Any, num_actions: An
 
 
 def open_table(data: Any) -> DataTable:
-    """Returns arrays or a file of arrays as a table; refuses what is neither."""
+    """Returns arrays or a file of arrays as a table; raises for anything else."""
     if isinstance(data, str | os.PathLike):
         path = Path(data)
         if not path.is_file():
@@ -151,17 +145,17 @@ def open_table(data: Any) -> DataTable:
     raise InvalidDataError.of(
         "data",
         "must be columns (a mapping, a data frame or a tuple s, a, s_next, done), a path ending in "
-        f"{', '.join(READERS)}, a Minari data set or its id, or a Tally; got {_said(data)}",
+        f"{', '.join(READERS)}, a Minari data set or its id, or a Tally; got {_kind(data)}",
     )
 
 
-def _said(data: Any) -> str:
+def _kind(data: Any) -> str:
     kind = type(data).__name__
     return f"a {kind} of {len(data)}" if isinstance(data, tuple | list) else f"{kind}"
 
 
 def _is_minari(data: Any) -> bool:
-    """Returns whether this is a Minari data set, the folder of one, or (any other text) its id."""
+    """Returns whether `data` is a Minari data set, its folder, or (any other string) its id."""
     if isinstance(data, str | os.PathLike):
         path = Path(data)
         if path.is_file() and path.suffix.lower() not in READERS:
@@ -179,12 +173,14 @@ def _tally_of_table(
     pieces = table.pieces(columns.needed)
     first = next(pieces, None)
     if first is None or not len(first[columns.state]):
-        raise InvalidDataError(f"{table.name} has zero rows: there is nothing to count. Bring at least one.")
+        raise InvalidDataError(
+            f"{table.name} has zero rows: there is nothing to count. At least one is needed."
+        )
     coder = _state_numbers(states, first[columns.state], num_states)
     number_actions, names = _action_numbers(actions, first[columns.action])
     count = num_actions if names is None else len(names)
     next_name = columns.next_state or columns.state
-    num_rows = table.num_rows if columns.next_state else 0  # rows are left out where next states are found
+    num_rows = table.num_rows if columns.next_state else 0  # without next states some rows are left out
     tallier = Tallier(count, coder.count, num_rows, names=(columns.state, columns.action, next_name))
 
     def whole() -> Any:
@@ -200,7 +196,7 @@ def _tally_of_table(
 
 
 def _state_numbers(states: Any, example: Any, num_states: int | None) -> StateNumbers:
-    """Returns how states are read; a code for observations is made for as many numbers as they have."""
+    """Returns the numbering of states; a code is made for observations of the shape of `example`."""
     if states is None:
         return Ids(num_states)
     from rhocover.environments.encoding import read_state_code
@@ -209,7 +205,7 @@ def _state_numbers(states: Any, example: Any, num_states: int | None) -> StateNu
 
 
 def _action_numbers(actions: Any, example: Any) -> tuple[Numbers, tuple[str, ...] | None]:
-    """Returns how actions are read, and their names."""
+    """Returns the numbering of actions, and their names."""
     if actions is None:
         return whole_numbers, None
     from rhocover.environments.encoding import read_action_code
@@ -220,7 +216,7 @@ def _action_numbers(actions: Any, example: Any) -> tuple[Numbers, tuple[str, ...
 
 
 def _space_of(example: Any) -> Any:
-    """Returns the space of observations like these, without bounds: a table does not know any."""
+    """Returns the space of observations like these, without bounds, because a table has none."""
     import numpy as np
     from gymnasium import spaces
 
@@ -231,30 +227,30 @@ def _space_of(example: Any) -> Any:
 def _checked(
     tally: Tally, states: Any, actions: Any, num_states: int | None, num_actions: int | None
 ) -> Tally:
-    """Returns a tally that was made elsewhere; refuses what does not go with it."""
+    """Returns an existing tally; raises if other arguments do not fit it."""
     for value, name in ((states, "states"), (actions, "actions")):
         if value is not None:
             raise InvalidArgumentError.of(
-                name, f"is for observations; {tally.source} is counted already", remedy="Leave it out."
+                name, f"is for observations, but {tally.source} is already counted", remedy="Leave it out."
             )
     if num_actions is not None and num_actions != tally.num_actions:
         raise InvalidDataError.of(
             "num_actions",
-            f"is {num_actions}, {tally.source} has {tally.num_actions}",
+            f"is {num_actions}, but {tally.source} has {tally.num_actions}",
             remedy="Is it data of another environment?",
         )
     return _of_so_many(tally, num_states)
 
 
 def _of_so_many(tally: Tally, num_states: int | None) -> Tally:
-    """Returns the tally with so many states declared; refuses states beyond them."""
+    """Returns the tally with `num_states` declared states; raises if it has others."""
     if num_states is None:
         return tally
     beyond = [key for key in tally.keys if not _is_below(key, num_states)]
     if beyond:
         raise InvalidDataError.of(
             "num_states",
-            f"is {num_states}, so states are 0 to {num_states - 1}; {tally.source} has "
+            f"is {num_states}, so states are 0 to {num_states - 1}, but {tally.source} has "
             f"{checks.name_some(beyond)}",
             remedy="Is it data of another environment?",
         )
@@ -269,7 +265,7 @@ def _is_below(key: Any, num_states: int) -> bool:
     return isinstance(key, int) and 0 <= key < num_states
 
 
-# How the steps of a data set became states and actions, as its datasheet says.
+# The encoding in the datasheet of a data set.
 
 TABLES = (".parquet", ".npz", ".csv")
 
@@ -277,7 +273,7 @@ TABLES = (".parquet", ".npz", ".csv")
 def codes_of_data(data: str) -> tuple[Any, Any]:
     """Returns `states` and `actions` for the environment that a data set was collected in.
 
-    None for what needs none: tables, and spaces that are finite already.
+    They are None if no encoding is needed: for tables, and for spaces that are finite already.
     """
     if Path(data).is_file() or Path(data).suffix.lower() in TABLES:
         return None, None
@@ -291,7 +287,7 @@ def codes_of_data(data: str) -> tuple[Any, Any]:
 
 
 def stored(source: Any, name: str) -> Any:
-    """Returns what the datasheet of an opened data set says of its `name`; None where there is none."""
+    """Returns the setting `name` from the datasheet of an opened data set; None without a datasheet."""
     sheet = source.metadata.get("rhocover")
     settings = sheet.get("settings") if isinstance(sheet, dict) else None
     if not isinstance(sheet, dict) or not isinstance(settings, dict):
@@ -309,14 +305,16 @@ def stored_actions(source: Any) -> Any:
     try:
         found = from_document(ACTION_CODE, document, "the action code")
     except FileFormatError as error:
-        damaged = f": {source.dataset_id} has damaged actions, or not those of its action space: {error}"
+        damaged = (
+            f": the actions of {source.dataset_id} are damaged, or not those of its action space: {error}"
+        )
         raise InvalidDataError.of("data", damaged.removesuffix(".")) from error
     return found.actions if kind == "listed" else [len(levels) for levels in found.levels]
 
 
-# The tally of a Minari data set, whoever collected it.
+# Minari data sets.
 
-AT_ONCE = 1 << 22  # numbers of observations that become states together: 32 MB as float64
+AT_ONCE = 1 << 22  # numbers of observations that are encoded together: 32 MB as float64
 
 
 def tally_of_minari(
@@ -347,9 +345,9 @@ def tally_of_minari(
 def count_episodes(
     tallier: Tallier, columns: Any, code: StateNumbers, action_code: Any, source: str, goes_on: bool = False
 ) -> None:
-    """Counts a piece: E episodes of N steps have N + E observations, the last of each after its last step.
+    """Counts a piece: E episodes with N steps in all have N + E observations, one more than steps each.
 
-    Where the piece before ended within an episode, this one `goes_on` with it.
+    If the piece before ended within an episode, this one `goes_on` with it.
     """
     try:
         seen = _minari_state_numbers(columns.observations, code, tallier.num_steps)
@@ -369,13 +367,13 @@ def count_episodes(
 
 
 def _minari_state_numbers(observations: Any, code: StateNumbers, first_row: int) -> IntArray:
-    """Returns the number of each observation; codes make wide numbers of them, so they see some at a time."""
+    """Returns the number of each observation, in parts, because codes convert observations to float64."""
     parts = [code.numbers(_rows(some), "observations", first_row) for some in windows(observations, AT_ONCE)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _state_code(states: Any, source: Any) -> Any:
-    """Returns the code that was asked for; else the one that the datasheet of a collection describes."""
+    """Returns the given state code, else the one in the datasheet of a collection."""
     from rhocover.environments.encoding import read_state_code, state_code_from_document
 
     document = stored(source, "states")
@@ -385,14 +383,14 @@ def _state_code(states: Any, source: Any) -> Any:
 
 
 def _action_code(actions: Any, source: Any) -> Any:
-    """Returns the code that was asked for; else the levels or the list of actions of a datasheet."""
+    """Returns the given action code, else that of the levels or the list of actions in a datasheet."""
     from rhocover.environments.encoding import read_action_code
 
-    said = stored_actions(source) if actions is None else None
-    if said is None:
+    found = stored_actions(source) if actions is None else None
+    if found is None:
         return read_action_code(actions, source.action_space)
     try:
-        code = read_action_code(said, source.action_space)
+        code = read_action_code(found, source.action_space)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidDataError.of(
             "data", f": the actions of {source.dataset_id} are damaged: {error}"
@@ -409,13 +407,14 @@ def _check_space(came: Any, expected: Any, name: str, source: str) -> None:
         raise InvalidDataError.of(
             "data",
             parse_text(
-                f": {source} has the {name} {came}, `model` has {expected}: it is another environment's"
+                f": {source} has the {name} {came}, but `model` has {expected}: it belongs to another "
+                "environment"
             ),
         )
 
 
 def _rows(observations: Any) -> Any:
-    """Returns observations as something with one entry a step: nested columns become a list of values."""
+    """Returns observations with one entry per step: nested columns become a list of values."""
     if isinstance(observations, dict):
         parts = {key: _rows(value) for key, value in observations.items()}
         length = len(next(iter(parts.values())))

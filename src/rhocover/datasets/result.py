@@ -1,4 +1,4 @@
-"""What an audit found: one frozen value with the counts, the figures, the best, and a sentence."""
+"""The result of an audit: one frozen value with the counts, the figures, the best, and a verdict."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from rhocover.layout import Layout
 from rhocover.planning import Plan
 from rhocover.printing import printed
 
-# One plain sentence about a data set, for someone who has read no paper.
+# The verdict: one sentence about a data set, for readers who know no paper.
 
-NEAR = 1.1  # a worst ratio within this factor of the best policy's is as good as it gets
-NAMED = 3  # pairs in a sentence
-TOO_GOOD = -0.1  # nats: no policy is better than the best in the long run, and ends of episodes weigh less
+NEAR = 1.1  # a worst ratio within this factor of the best policy's counts as equally good
+NAMED = 3  # pairs named in a sentence
+TOO_GOOD = -0.1  # nats: no policy is better than the best in the long run, and episode ends matter less
 
 
 @dataclass(frozen=True)
 class ThinPair:
-    """A pair that got few of the visits it should have; a share of 1 is its due."""
+    """A pair with few of the visits that it should have; a share of 1 is its target."""
 
     name: str
     count: int
     share: float
-    best_share: float  # nan where no best policy is known
+    best_share: float  # nan if no best policy is known
 
     def __str__(self) -> str:
         best = "" if math.isnan(self.best_share) else f" (the best policy: {self.best_share:.2f})"
         visits = "1 visit" if self.count == 1 else f"{self.count} visits"
-        return f"{self.name}: {visits}, {self.share:.2g} of its due{best}"
+        return f"{self.name}: {visits}, {self.share:.2g} of its target{best}"
 
 
 @dataclass(frozen=True)
 class Met:
-    """How many of the states that there are were met, where somebody said how many there are."""
+    """How many of the declared states were met."""
 
     number: int
     total: int
@@ -60,10 +60,10 @@ class Met:
 
 @dataclass(frozen=True)
 class Extent:
-    """How much there is to cover, and how much of it is missing.
+    """How many pairs there are to cover, and how many of them are missing.
 
-    `met` is None where every state was met that there is, or nobody knows which there are; then `num_known`
-    is how many states the data shows.
+    `met` is None if every declared state was met, or if none were declared; in the latter case `num_known` is
+    how many states are in the data.
     """
 
     num_pairs: int
@@ -72,7 +72,7 @@ class Extent:
     num_known: int | None = None
 
     def __str__(self) -> str:
-        text = f"all {self.num_pairs:,} pairs" if self.num_pairs > 1 else "the one pair there is"
+        text = f"all {self.num_pairs:,} pairs" if self.num_pairs > 1 else "the only pair"
         text += f" of the {self.met} that were met" if self.met else ""
         if self.num_known is None:
             return text
@@ -83,7 +83,7 @@ class Extent:
 def sentence(
     extent: Extent, thin: Sequence[ThinPair], worst_ratio: float, best_ratio: float, rho: float = math.inf
 ) -> str:
-    """Returns what is covered, what is thinnest, what would be possible, and where to collect first."""
+    """Returns the verdict: what is covered, the thinnest pair, what is possible, where to collect first."""
     if extent.num_missing:
         return _incomplete(extent, [pair.name for pair in thin if pair.count == 0])
     head = f"Covers {extent}"
@@ -100,27 +100,28 @@ def sentence(
 
 
 def unmet_words(met: Met | None) -> Text:
-    """Returns how to judge data by what it met; "" where it met everything."""
+    """Returns a note on states that were never met and how to leave them out; "" if there are none."""
     if met is None:
         return ""
     return parse_text(
-        f"{met.total - met.number:,} {met.noun} were never met. If nothing leads there, `met_only=True` "
-        "judges the data by those that were, and `mu` by those with a weight."
+        f"{met.total - met.number:,} {met.noun} were never met. If they cannot be reached, `met_only=True` "
+        "evaluates the data on those that were met, and `mu` on those with a weight."
     )
 
 
 def suspicion(gap: float) -> str:
-    """Returns a sentence where the data is better than any policy could make it; "" where it is not."""
+    """Returns a warning if the data are better than any policy could make them; otherwise ""."""
     if not gap < TOO_GOOD:
         return ""
     return (
-        f" It is {-gap:.2g} nats better than the best policy could be in the long run: it is short, or "
-        "rows were left out by what happened in them, and then nothing here can be trusted."
+        f" The data are {-gap:.2g} nats better than the best policy could be in the long run: either they "
+        "are short, or rows were left out depending on their outcome, and then these results cannot be "
+        "trusted."
     )
 
 
 def first_to_collect(thin: Sequence[ThinPair]) -> list[str]:
-    """Returns the thinnest pairs, up to the first that has what the best policy would give it."""
+    """Returns the thinnest pairs, up to the first that has as many visits as the best policy would give."""
     return [pair.name for pair in takewhile(lambda pair: not pair.share >= pair.best_share, thin)]
 
 
@@ -150,17 +151,17 @@ def _ratios(worst: float, best: float, rho: float) -> str:
     return f"{_ratio(worst)}, {what} {_ratio(best)}"
 
 
-# What an audit found: one frozen value with the counts, the figures, the best, and a sentence.
+# The audit.
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """A data set against what matters; tables are `[S, A]` over `tally.keys`.
+    """The coverage of a data set; tables are `[S, A]` over `tally.keys`.
 
-    While a pair with a weight has no visit, `worst_ratio` is infinite and so is `divergence` for rho >= 1;
-    `visited_divergence` and `visited_worst_ratio` are then the figures over what was visited. `best` is the
-    plan on the model that the data shows (`observed_note` says what of it was left out), or on the model that
-    was given; None where planning was left out.
+    While a weighted pair has no visit, `worst_ratio` is infinite and so is `divergence` for rho >= 1;
+    `visited_divergence` and `visited_worst_ratio` are then the figures over the visited pairs. `best` is the
+    plan on the given model, or on the model observed in the data (`observed_note` describes what was left
+    out of it); None without planning.
     """
 
     tally: Tally
@@ -174,13 +175,13 @@ class Audit:
     visited_worst_ratio: float
     best: Plan | None
     best_occupancy: FloatArray | None
-    gap: float  # divergence minus the best's, over the pairs of `best`: negative by luck, nan without one
-    certificate: Certificate | None  # None where there is no best, or none was wanted
-    met: Met | None  # how many of the declared states were met; None where all were, or nobody said
+    gap: float  # divergence minus that of the best, over its pairs: may be negative by chance; nan without
+    certificate: Certificate | None  # None if there is no best, or none was requested
+    met: Met | None  # how many of the declared states were met; None if all were, or none declared
     mixing: Mixing
     thin: tuple[ThinPair, ...]  # the least covered pairs, thinnest first
-    num_pairs: int  # with a weight
-    num_missing: int  # of them without a visit
+    num_pairs: int  # weighted pairs
+    num_missing: int  # those of them without a visit
     is_exact: bool  # whether the model was given
     layout: Layout | None
     observed_note: str
@@ -188,7 +189,7 @@ class Audit:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every pair with a weight was visited."""
+        """Whether every weighted pair was visited."""
         return self.num_missing == 0
 
     @property
@@ -198,12 +199,12 @@ class Audit:
 
     @property
     def best_worst_ratio(self) -> float:
-        """The worst ratio of the best plan at this rho; nan where there is none."""
+        """The worst ratio of the best plan at this rho; nan if there is none."""
         return math.nan if self.best is None else self.best.worst_ratio
 
     @property
     def error(self) -> FloatArray:
-        """The standard error of `occupancy` as an estimate of what the behaviour visits in the long run."""
+        """The standard error of `occupancy` as an estimate of the behaviour's long-run occupancy."""
         return self.mixing.error
 
     @property
@@ -287,7 +288,7 @@ class Audit:
 
     @property
     def is_best_of_all(self) -> bool:
-        """Whether the best is about all pairs: what the data shows has none that were never tried."""
+        """Whether the best refers to all pairs: an observed model lacks those that were never tried."""
         return self.best is not None and (self.is_exact or self.is_complete)
 
     @property
@@ -298,16 +299,17 @@ class Audit:
 
     @property
     def no_certificate(self) -> str:
-        """Why there is no certificate, in words."""
-        why = "no best was planned" if self.best is None else "no certificate was asked for"
+        """Why there is no certificate, as text."""
+        why = "no best was planned" if self.best is None else "no certificate was requested"
         return f"nothing, because {why}"
 
     @property
     def _visited_lines(self) -> list[str]:
-        """The figures over what was visited, while something was not."""
+        """The figures over the visited pairs, if some were not visited."""
         if self.is_complete:
             return []
-        best = "" if self.is_best_of_all else f"  (the best of what was seen: {self.best_worst_ratio:.6g})"
+        best = f"  (the best in the observed model: {self.best_worst_ratio:.6g})"
+        best = "" if self.is_best_of_all else best
         best = "" if self.best is None else best
         return [f"  visited     worst ratio {self.visited_worst_ratio:.6g} over the visited pairs{best}"]
 
@@ -325,7 +327,7 @@ class Audit:
 
 
 def _plain_key(key: Any) -> int | str:
-    """Returns a key as JSON holds it; a number beyond 64 bits as text, in hexadecimal digits."""
+    """Returns a key as JSON can store it; an integer beyond 64 bits as hexadecimal text."""
     if isinstance(key, str):
         return key
     if isinstance(key, int):

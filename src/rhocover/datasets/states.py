@@ -1,17 +1,15 @@
-"""States of a data set as whole numbers from 0, for counting, and what they are called afterwards.
+"""States of a data set: their numbers from 0 for counting, their keys and names, and the declared states.
 
-`Ids` are numbers already. `CodedStates` are observations that a code with known keys reads many at once.
-`ListedStates` are what a function of the user's says, one by one, in order of appearance.
+`Ids` are numbers already. `CodedStates` are observations that a code with known keys maps many at a time.
+`ListedStates` are the return values of a user's function, numbered in order of appearance.
 
-The states that there are, where somebody said so: as a number of states, or by a grid of bins.
+States can be declared, by their number or by a grid of bins. Then all of them count: declared states that are
+not in the data are missing, and each of their pairs counts as never tried. No action is taken in a state that
+was only met as the end of an episode, so its pairs do not count. The data cannot tell whether states that
+were never met can be reached at all; `met_only` evaluates a data set on the states that it met.
 
-Whoever names a set of states asks for all of them: those that the data never met are unseen, not absent,
-and every pair of them counts as never tried. A state that was only ever met as the end of an episode is
-no place to act in, so nothing is asked of it. Whether what was never met can be reached at all, no data
-can tell; `met_only` judges a data set by the states that it met.
-
-An environment's space of whole numbers names no such set: it is how states are labelled (Taxi has 500
-labels and 404 states), so coverage is then of the states in the data, and said to be.
+A Discrete observation space does not declare states: it only labels them (Taxi has 500 labels and 404
+states). Coverage then refers to the states in the data, and the texts say so.
 """
 
 from __future__ import annotations
@@ -27,18 +25,18 @@ from rhocover.checks import IntArray
 from rhocover.datasets.columns import whole_numbers
 from rhocover.datasets.tally import Tally
 
-# The states that there are, where somebody said so: as a number of states, or by a grid of bins.
+# Declared states.
 
-MOST_LISTED = 2**16  # pairs: to name and to place so many takes a second, more would be waited for
+MOST_LISTED = 2**16  # pairs: naming and placing this many takes a second
 
 
 @dataclass(frozen=True)
 class Declared:
-    """The keys of all states; `code`, a StateCode, says their names and places, None for numbers."""
+    """The keys of all states; `code` is the StateCode with their names and positions, None for numbers."""
 
     keys: range
     code: Any = None
-    is_asked: bool = False  # whether the caller said how many there are, and not the data or its bins
+    is_asked: bool = False  # whether the caller gave the number of states, and not the data or its bins
 
     @property
     def is_binding(self) -> bool:
@@ -47,21 +45,21 @@ class Declared:
 
     @property
     def noun(self) -> str:
-        """What the states are called: bins, or states."""
+        """The word for them in texts: bins, or states."""
         return "bins" if hasattr(self.code, "axes") else "states"
 
 
 def named_by(code: Any, tally: Tally) -> Tally:
-    """Returns a tally of the keys of a StateCode with its names, places and states."""
+    """Returns a tally of the keys of a StateCode with its names, positions and declared states."""
     declared = None
-    if code.every_key is not None:  # without the user's function: names need none, and some cannot be pickled
+    if code.every_key is not None:  # without the user's function, which names do not need and may not pickle
         declared = Declared(code.every_key, replace(code, of=None) if hasattr(code, "axes") else code)
     names = tuple(code.name(key) for key in tally.keys)
     return replace(tally, state_names=names, layout=code.layout(tally.keys), declared=declared)
 
 
 def declared_of(tally: Tally) -> Declared | None:
-    """Returns the states that there are; None where nobody said, or where the data has others."""
+    """Returns the declared states; None if there are none, or if the data have others."""
     found = tally.declared
     if found is None or not found.is_binding:
         return None
@@ -78,7 +76,7 @@ def num_unmet(tally: Tally) -> int:
 
 
 def unmet_pairs(tally: Tally, number: int) -> list[str]:
-    """Returns the names of so many pairs of states that were declared and never met."""
+    """Returns the names of at most `number` pairs of declared states that were never met."""
     found = declared_of(tally)
     if found is None:
         return []
@@ -90,7 +88,7 @@ def unmet_pairs(tally: Tally, number: int) -> list[str]:
 
 
 def over_declared(tally: Tally) -> tuple[Tally, int]:
-    """Returns the tally over all states that there are, and how many are too many to be listed in it."""
+    """Returns the tally over all declared states, and how many are left out because they are too many."""
     found, missing = declared_of(tally), num_unmet(tally)
     if found is None or not missing:
         return tally, 0
@@ -101,7 +99,7 @@ def over_declared(tally: Tally) -> tuple[Tally, int]:
 
 
 def over_all(tally: Tally) -> Tally:
-    """Returns the tally over all states that were declared, those that are only ends among them."""
+    """Returns the tally over all declared states, including those that are only ends."""
     found = declared_of(tally)
     return tally if found is None else _listed(tally, found, list(found.keys))
 
@@ -115,15 +113,15 @@ def _listed(tally: Tally, found: Declared, keys: list[Any]) -> Tally:
     return replace(tally.over(keys, names), layout=found.code.layout(keys))
 
 
-# States of a data set as whole numbers from 0, for counting, and what they are called afterwards.
+# Numbers of states.
 
 
 class StateNumbers(Protocol):
-    """Observations to numbers, and a tally of numbers to one of states."""
+    """Maps observations to numbers, and a tally of numbers to one of states."""
 
     @property
     def count(self) -> int | None:
-        """How many numbers there can be; None where nobody knows."""
+        """How many numbers there can be; None if unknown."""
         ...
 
     def numbers(self, values: Any, name: str, first_row: int) -> IntArray:
@@ -131,29 +129,29 @@ class StateNumbers(Protocol):
         ...
 
     def named(self, tally: Tally) -> Tally:
-        """Returns the tally with the states' own keys, names and places."""
+        """Returns the tally with the keys, names and positions of the states."""
         ...
 
 
 @dataclass(frozen=True)
 class Ids:
-    """States that are whole numbers from 0."""
+    """States that are integers from 0."""
 
     count: int | None = None
 
     def numbers(self, values: Any, name: str, first_row: int) -> IntArray:
-        """Returns the ids, checked to be whole numbers."""
+        """Returns the ids as int64; raises if they are not whole numbers."""
         return whole_numbers(values, name, first_row)
 
     def named(self, tally: Tally) -> Tally:
-        """Returns the tally as it is; where their number was said, all of them are declared."""
+        """Returns the tally; if the number of states was given, all of them are declared."""
         declared = None if self.count is None else Declared(range(self.count), is_asked=True)
         return replace(tally, declared=declared)
 
 
 @dataclass(frozen=True)
 class CodedStates:
-    """Observations that a code of known keys reads."""
+    """Observations mapped by a code whose keys are known."""
 
     code: Any  # a StateCode with num_keys
 
@@ -163,7 +161,7 @@ class CodedStates:
         return self.code.num_keys
 
     def numbers(self, values: Any, name: str, first_row: int) -> IntArray:
-        """Returns the place of each observation's key among the code's."""
+        """Returns the index of each observation's key among those of the code."""
         return self.code.keys(values) - self.code.every_key.start
 
     def named(self, tally: Tally) -> Tally:
@@ -174,7 +172,7 @@ class CodedStates:
 
 @dataclass(frozen=True)
 class ListedStates:
-    """Observations that a function reads one by one; keys are numbered as they appear."""
+    """Observations mapped by a function, one by one; keys are numbered as they appear."""
 
     code: Any  # a StateCode without num_keys
     number_of: dict[Hashable, int] = field(default_factory=dict)

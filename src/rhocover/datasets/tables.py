@@ -1,24 +1,8 @@
-"""Tables of transitions, in memory or in a file: their column names, and their columns in pieces.
+"""Tables of transitions, in memory or in CSV, NPZ and Parquet files: column names, and columns in pieces.
 
-Files are data: nothing in them is ever unpickled or run. A file that is not what its name says, or ends in
-the midst, is refused with its name and what is wrong.
-
-The rows of a CSV file, some at a time: a line without end is refused where it becomes too long.
-
-Text takes much room in memory, so of each row only the fields that are asked for are kept, and the longer
-rows are, the fewer come at a time.
-
-The columns of an NPZ file, a piece at a time: what a column claims is checked before it is unpacked.
-
-An NPZ file is a ZIP archive of arrays, each behind a header with its type and shape. Only the columns
-that are asked for are opened, and they are unpacked side by side, some rows of each at a time, so memory
-does not grow with what a file says that it holds. Nothing is unpickled.
-
-unpacked.
-
-A Parquet file keeps each different text of a column once, and runs of equal values as one; so a small
-file may unpack to more than a machine holds. Texts are looked at where they are kept once, and refused if
-long.
+Files are data: nothing in them is ever unpickled or run. A file that is not of the kind that its name
+suggests, or that is truncated, raises an error with its name and the reason. What a file claims about its
+size is checked before it is unpacked.
 """
 
 from __future__ import annotations
@@ -40,14 +24,15 @@ from rhocover.datasets.columns import SIZE, check_lengths
 from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, naming, shortened
 from rhocover.files import check_plain
 
-# The rows of a CSV file, some at a time: a line without end is refused where it becomes too long.
+# CSV: the rows, some at a time. Text takes much memory, so only the requested fields of a row are kept, and
+# the longer the rows, the fewer are read at a time. A row that becomes too long raises an error.
 
-MOST_LETTERS = 2**22  # letters of a row, or of the header: 10^5 columns have room
-PIECE_LETTERS = 2**23  # of the rows that come at a time, if all were as long as the longest
+MOST_LETTERS = 2**22  # characters of a row, or of the header: enough for 10^5 columns
+PIECE_LETTERS = 2**23  # characters of the rows read at a time, if all were as long as the longest
 
 
 class Lines:
-    """The lines of a file; `letters` is how many came since it was set to 0, at most those of a row."""
+    """The lines of a file; `letters` counts the characters since it was set to 0, at most those of a row."""
 
     def __init__(self, file: IO[str]) -> None:
         self.letters, self._readline = 0, file.readline
@@ -57,14 +42,14 @@ class Lines:
             self.letters += len(line)
             if self.letters > MOST_LETTERS:  # a quoted field may run over many lines
                 raise InvalidDataError(
-                    f"it has a row of more than {MOST_LETTERS} letters. "
-                    "Are its lines ended, its quotes closed?"
+                    f"it has a row of more than {MOST_LETTERS} characters. Is a line break or a closing "
+                    "quote missing?"
                 )
             yield line
 
 
 def read_header(file: IO[str]) -> tuple[list[str], str]:
-    """Returns the names of the columns, and what separates them: a comma, a semicolon or a tab."""
+    """Returns the names of the columns and their separator: a comma, a semicolon or a tab."""
     header = next(iter(Lines(file)), "")
     delimiter = max(",;\t", key=header.count)
     return next(csv.reader([header], delimiter=delimiter), []), delimiter
@@ -101,27 +86,29 @@ def read_fields(
 
 
 def _picker(places: Sequence[int]) -> Any:
-    """Returns the function that gives the fields at these places as a tuple."""
+    """Returns the function that returns the fields at these indices as a tuple."""
     return itemgetter(*places) if len(places) > 1 else lambda row: (row[places[0]],)
 
 
 def _other_width(came: int, width: int, line: int) -> InvalidDataError:
-    return InvalidDataError(f"line {line} has {came} fields, the header {width}. Was it cut short?")
+    return InvalidDataError(f"line {line} has {came} fields, but the header has {width}. Was it cut short?")
 
 
-# The columns of an NPZ file, a piece at a time: what a column claims is checked before it is unpacked.
+# NPZ: a ZIP archive of arrays, each with a header that gives its type and shape. Only the requested columns
+# are opened, and they are unpacked side by side, some rows of each at a time, so memory does not grow with
+# the size that a file claims.
 
 PIECE_BYTES = 2**24  # of one column at a time
-MOST_ROW_BYTES = 2**26  # bytes of a row of one column: there is no reading less than a row
-MOST_TURNED = 2**30  # bytes of an array in Fortran order, which has to be whole before its rows can be read
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy writes
-MOST_RATIO = 1100  # bytes out of one that is stored; the best that deflate can do is 1032
-MOST_HEADER = 10_000  # letters, as NumPy's own limit
+MOST_ROW_BYTES = 2**26  # bytes of a row of one column, which is the least that can be read
+MOST_TURNED = 2**30  # bytes of an array in Fortran order, which must be read whole to get its rows
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that NumPy writes
+MOST_RATIO = 1100  # unpacked bytes per stored byte; deflate reaches at most 1032
+MOST_HEADER = 10_000  # characters, NumPy's own limit
 
 
 @dataclass(frozen=True)
 class ArchiveArray:
-    """An array of the archive, its header read and nothing more."""
+    """An array of the archive of which only the header has been read."""
 
     name: str
     file: IO[bytes]
@@ -131,7 +118,7 @@ class ArchiveArray:
 
     @property
     def row_bytes(self) -> int:
-        """Returns how many bytes a row takes."""
+        """The size of a row in bytes."""
         return self.dtype.itemsize * math.prod(self.shape[1:])
 
 
@@ -141,7 +128,7 @@ def column_names(archive: zipfile.ZipFile) -> tuple[str, ...]:
 
 
 def read_columns(archive: zipfile.ZipFile, wanted: Sequence[str], most_rows: int) -> Iterator[dict[str, Any]]:
-    """Yields the wanted columns, at most so many rows of each at a time, and fewer where they are wide."""
+    """Yields the wanted columns, at most `most_rows` rows at a time, and fewer if they are wide."""
     with ExitStack() as stack:
         columns = [_opened_npz(archive, name, stack) for name in wanted]
         num_rows = _num_rows(columns)
@@ -158,17 +145,17 @@ def read_columns(archive: zipfile.ZipFile, wanted: Sequence[str], most_rows: int
         for column in columns:
             if column.file.read(1):  # also makes the archive compare its checksum
                 raise InvalidDataError(
-                    f"`{column.name}` holds more bytes than its shape {column.shape} takes."
+                    f"`{column.name}` has more bytes than an array of its shape {column.shape}."
                 )
 
 
 def _opened_npz(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> ArchiveArray:
-    """Returns a column whose header is read; refuses one that claims more than its bytes can be."""
+    """Returns a column after reading its header; raises if it claims more than its bytes can hold."""
     member = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.NameToInfo else name)
     if member.compress_type not in METHODS:
         raise InvalidDataError.of(
             name,
-            f"is packed by method {member.compress_type} of ZIP",
+            f"is packed with ZIP method {member.compress_type}, which is not supported",
             remedy="Write the file with numpy.savez.",
         )
     file = stack.enter_context(archive.open(member))
@@ -178,8 +165,8 @@ def _opened_npz(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> Archiv
     if claimed > member.file_size or member.file_size > MOST_RATIO * max(member.compress_size, 1):
         raise InvalidDataError.of(
             name,
-            f"claims {claimed} bytes (shape {shape}) of {member.file_size}, and the file stores "
-            f"{member.compress_size} for them: it is damaged, or packed to do harm",
+            f"claims {claimed} bytes (shape {shape}) of {member.file_size}, but the file stores "
+            f"{member.compress_size} for them: it is damaged or malicious",
             remedy="Write it again with numpy.savez.",
         )
     _check_row(column, claimed)
@@ -189,25 +176,25 @@ def _opened_npz(archive: zipfile.ZipFile, name: str, stack: ExitStack) -> Archiv
 def _check_row(column: ArchiveArray, claimed: int) -> None:
     if column.row_bytes > MOST_ROW_BYTES:
         raise InvalidDataError(
-            f"`{column.name}` takes {column.row_bytes} bytes a row, of shape {column.shape}; at most "
+            f"`{column.name}` has {column.row_bytes} bytes per row (shape {column.shape}), but at most "
             f"{MOST_ROW_BYTES} are read at once."
         )
     if column.is_turned and claimed > MOST_TURNED:
         raise InvalidDataError(
-            f"`{column.name}` has {claimed} bytes in Fortran order, of which at most {MOST_TURNED} are read. "
-            "Write it in C order (numpy.ascontiguousarray)."
+            f"`{column.name}` has {claimed} bytes in Fortran order; the limit is {MOST_TURNED}. Write it in "
+            "C order (numpy.ascontiguousarray)."
         )
 
 
 def _header(file: IO[bytes], name: str) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
-    """Returns (type, shape, whether it is in Fortran order) as an array's header says."""
+    """Returns type, shape, and whether it is in Fortran order, from the header of an array."""
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
-        raise ValueError(f"`{name}` has format {version} of arrays")
+        raise ValueError(f"`{name}` has version {version} of the array format")
     shape, is_turned, dtype = readers[version](file, max_header_size=MOST_HEADER)
     if dtype.hasobject:
-        raise ValueError(f"`{name}` holds Python objects, which are never unpickled")
+        raise ValueError(f"`{name}` contains Python objects, which are never unpickled")
     if not shape:
         raise InvalidDataError.of(name, "must be a column", "one value")
     if min(shape) < 0:
@@ -221,7 +208,7 @@ def _num_rows(columns: Sequence[ArchiveArray]) -> int:
 
 
 def _piece_rows(columns: Sequence[ArchiveArray]) -> int:
-    """Returns how many rows are read at a time: few where one of the columns is wide."""
+    """Returns how many rows are read at a time: few if one of the columns is wide."""
     widest = max(column.row_bytes for column in columns)
     return max(1, PIECE_BYTES // max(widest, 1))
 
@@ -238,10 +225,10 @@ def _turned(column: ArchiveArray) -> Any:
 
 
 def _read(column: ArchiveArray, size: int) -> Any:
-    """Returns the next values, of so many bytes."""
+    """Returns the next `size` bytes as values."""
     payload = column.file.read(size)
     if len(payload) != size:
-        raise InvalidDataError(f"`{column.name}` ends in the midst.")
+        raise InvalidDataError(f"`{column.name}` is truncated.")
     values = np.frombuffer(payload, np.uint8).view(column.dtype)
     if column.dtype.kind == "U":
         _check_letters(values.view(column.dtype.byteorder + "u4"), column.name)
@@ -249,22 +236,25 @@ def _read(column: ArchiveArray, size: int) -> Any:
 
 
 def _check_letters(codes: Any, name: str) -> None:
-    """Refuses numbers that are no letters of Unicode; Python fails on some and cannot print others."""
+    """Raises for numbers that are not Unicode characters; Python fails on some and cannot print others."""
     bad = (codes > 0x10FFFF) | ((codes >= 0xD800) & (codes < 0xE000))
     if bad.any():
-        raise InvalidDataError.of(name, f"has a text with the letter {int(codes[bad][0]):#x}, which is none")
+        raise InvalidDataError.of(
+            name, f"has a text with {int(codes[bad][0]):#x}, which is not a Unicode character"
+        )
 
 
-# The columns of a Parquet file, a piece at a time: what its footer says is checked before they are
-# unpacked.
+# Parquet: a file keeps each distinct text of a column once, and runs of equal values as one, so a small file
+# may unpack to more than fits into memory. The footer is checked before columns are unpacked, and the length
+# of texts where they are stored once.
 
-MOST_ROWS = 10**5  # to a byte of the file; runs of equal values give about 500 where pages are of usual size
-MOST_COLUMN = 2**30  # bytes of a column of text in one row group, or of lists: they are unpacked together
-LONGEST_TEXT = 1000  # letters: numbers, flags and names of episodes have fewer
+MOST_ROWS = 10**5  # per byte of the file; runs of equal values give about 500 with pages of the usual size
+MOST_COLUMN = 2**30  # bytes of a column of text or lists in one row group, which are unpacked together
+LONGEST_TEXT = 1000  # characters: numbers, flags and names of episodes have fewer
 
 
 def open_parquet(path: Path, texts: Sequence[str] = ()) -> Any:
-    """Returns the file, opened; columns of `texts` come with each of them once."""
+    """Returns the open file; the columns in `texts` are read with each distinct value once."""
     try:
         import pyarrow.parquet as parquet
     except ImportError as error:
@@ -281,13 +271,13 @@ def text_columns(file: Any) -> list[str]:
 
 
 def check_footer(file: Any, wanted: Sequence[str], file_bytes: int) -> None:
-    """Refuses a file that claims far more than its bytes can be."""
+    """Raises if a file claims far more than its bytes can hold."""
     about = file.metadata
     if about.num_rows > MOST_ROWS * file_bytes:
         raise InvalidDataError(
-            f"it claims {about.num_rows} rows in {file_bytes} bytes: it is damaged, or packed to do harm."
+            f"it claims {about.num_rows} rows in {file_bytes} bytes: it is damaged or malicious."
         )
-    if not _has_text_or_lists(file, wanted):  # for Arrow ends the process at some damages of what follows
+    if not _has_text_or_lists(file, wanted):  # otherwise some damages below make Arrow end the process
         return
     for group in range(about.num_row_groups):
         for number in range(about.num_columns):
@@ -310,7 +300,7 @@ def _check_column(column: Any, wanted: Sequence[str]) -> None:
     if name in wanted and not is_plain and size > MOST_COLUMN:
         raise InvalidDataError.of(
             name,
-            f"has {size} bytes in one row group, of which at most {MOST_COLUMN} are read",
+            f"has {size} bytes in one row group; the limit is {MOST_COLUMN}",
             remedy="States and actions are numbers; write text and lists in smaller row groups.",
         )
 
@@ -324,7 +314,7 @@ def read_batches(file: Any, wanted: Sequence[str], size: int) -> Iterator[dict[s
 
 
 def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
-    """Returns the batches; while one is used, the next is read."""
+    """Yields the batches; while one is used, the next is read."""
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(next, batches, None)
         while (batch := coming.result()) is not None:
@@ -333,7 +323,7 @@ def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _column(column: Any, name: str, first_row: int) -> Any:
-    """Returns a column of an Arrow batch as an array, without a copy where that can be."""
+    """Returns a column of an Arrow batch as an array, without a copy if possible."""
     if column.null_count:
         row = first_row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise InvalidDataError.of(name, "must have a value in every row", f"none in row {row}")
@@ -346,7 +336,7 @@ def _column(column: Any, name: str, first_row: int) -> Any:
 
 
 def _looked_up(column: Any, name: str) -> Any:
-    """Returns a column whose values are kept once; long texts are refused before they are repeated."""
+    """Returns a dictionary-encoded column; long texts raise before they are repeated."""
     import pyarrow.types as types
 
     kept = column.dictionary
@@ -358,31 +348,31 @@ def _looked_up(column: Any, name: str) -> Any:
 
 
 def text_array(values: Sequence[str], name: str) -> Any:
-    """Returns texts as an array, in which each takes the room of the longest."""
+    """Returns texts as an array, in which each takes as much memory as the longest."""
     longest = max(values, key=len, default="")
     if len(longest) > LONGEST_TEXT:
-        raise InvalidDataError.of(name, f"has a text of {len(longest)} letters: {shortened(longest, 60)}")
+        raise InvalidDataError.of(name, f"has a text of {len(longest)} characters: {shortened(longest, 60)}")
     return np.array(values, str)
 
 
-# Tables of transitions, in memory or in a file: their column names, and their columns in pieces.
+# Tables.
 
 Piece = Mapping[str, Any]
-MOST_CSV_ROWS = 2**15  # of a piece: text takes much room
+MOST_CSV_ROWS = 2**15  # of a piece, because text takes much memory
 
 
 @dataclass(frozen=True)
 class DataTable:
-    """Names of columns, and the wanted ones in pieces; `name` is what it is called in sentences."""
+    """The names of the columns, and a function that reads some of them in pieces; `name` is for texts."""
 
     names: tuple[str, ...]
     pieces: Callable[[Sequence[str]], Iterator[Piece]]
     name: str
-    num_rows: int = 0  # 0 where that is not known
+    num_rows: int = 0  # 0 if unknown
 
 
 def table_of_columns(columns: Mapping[Any, Any], name: str) -> DataTable:
-    """Returns columns at hand as a table."""
+    """Returns columns in memory as a table."""
     arrays = {str(key): values for key, values in columns.items()}
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
@@ -399,7 +389,7 @@ def _array(values: Any, name: str) -> Any:
     try:
         array = np.asarray(values)
     except (ValueError, MemoryError) as error:
-        raise InvalidDataError.of(name, "must be one value a row", "rows of different lengths") from error
+        raise InvalidDataError.of(name, "must be one value per row", "rows of different lengths") from error
     if array.ndim == 0:
         raise InvalidDataError.of(name, "must be a column", f"one value: {values!r}")
     return array
@@ -459,15 +449,15 @@ def _opened(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _reading(path: Path, what: str) -> Iterator[int]:
-    """Returns the size of a file; what a reader raises about a damaged one becomes a refusal by name."""
+    """Yields the size of a file; errors of its reader become an InvalidDataError that names the file."""
     try:
         with naming(path):
             yield check_plain(path)
     except RhocoverError:
         raise
-    except Exception as error:  # what NumPy, zlib, zipfile and Arrow raise has no common class
-        said = shortened(str(error).splitlines()[0] if str(error) else type(error).__name__)
-        raise InvalidDataError(f"{path} is damaged, or not {what}: {said}.") from error
+    except Exception as error:  # the errors of NumPy, zlib, zipfile and Arrow have no common class
+        reason = shortened(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        raise InvalidDataError(f"{path} is damaged, or not {what}: {reason}.") from error
 
 
 READERS: dict[str, Callable[[Path], DataTable]] = {

@@ -1,26 +1,16 @@
-"""Counts of a data set, a run or an environment: which states, which actions, how often what followed.
+"""Tallies: the counts of a data set, a run or an environment.
 
-A tally is all that an audit needs, whatever was collected by whom: transitions that went on, episodes that
-ended, where episodes began. With A actions, pair (s, a) has row s*A + a, and was visited
+A tally is all that an audit needs, independent of how the data were collected: transitions within episodes,
+ends of episodes, and starts. With A actions, pair (s, a) has row s*A + a, and its visit count is
 
-    counts[s, a] = sum_s' moves[s*A + a, s'] + ends[s*A + a]
+    counts[s, a] = sum_s' moves[s*A + a, s'] + ends[s*A + a].
 
-times. A time limit is no end: the state after it is one from which the world would have gone on, so the
-transition counts as any other. The state after a true end is only an end: no action is ever taken there, so
-it is no state of the tally unless it was met elsewhere.
+A time limit is not an end: the environment could have continued from the state after it, so the transition
+counts like any other. No action is ever taken in the state after a true end, so it is not a state of the
+tally unless it was met elsewhere.
 
-Tallies of the same world add up; states are matched by their keys.
-
-Counts of equal stretches of a stream, a few dozen of them however long it gets.
-
-The share of a pair among T steps is a mean of dependent numbers, so its error is not sqrt(p(1-p)/T). The
-means over long stretches are almost independent, and their spread is an honest error (batch means,
-Schmeiser 1982). A stream's length is not known beforehand: stretches have length 1 at first, and whenever
-64 are full, neighbours are joined and the length doubles. So there are always 32 to 63 of them, of a
-length that is a power of two and does not depend on the pieces in which the stream arrived. What follows
-the last full stretch is left out.
-
-Knows nothing of states and actions: it counts numbers 0..n-1.
+Tallies of the same environment can be added; states are matched by their keys. `BatchCounts` counts the
+visits in consecutive batches of a stream, for error bars.
 """
 
 from __future__ import annotations
@@ -39,18 +29,25 @@ from rhocover.coverage import Coverage
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.layout import Layout
 
-# Counts of equal stretches of a stream, a few dozen of them however long it gets.
+# Counts of consecutive batches of equal length, at most 63 of them however long the stream gets.
 
-MOST = 64  # stretches; when so many would be full, their length doubles
-FEW = 4  # a segment so many times smaller than the counts is added one by one
+MOST = 64  # batches; before this many are full, their length doubles
+FEW = 4  # a segment that is smaller than the counts by this factor is added one by one
 
 SparseCounts = tuple[Any, Any]  # numbers in order, and how often each occurs
 
 
 class BatchCounts:
-    """Counts of consecutive equal stretches; feed it with `add`, ask with `matrix` and `length`.
+    """Counts of consecutive batches of equal length: `add` steps, then read `matrix` and `length`.
 
-    Where at least `num_steps` will come, short stretches need not be made first; the result is the same.
+    The share of a pair among T steps is a mean of dependent numbers, so its error is not sqrt(p(1-p)/T). The
+    means over long batches are almost independent, and their spread gives a valid error (batch means,
+    Schmeiser 1982). The length of a stream is not known in advance: batches have length 1 at first, and when
+    64 would be full, neighbours are joined and the length doubles. There are then always 32 to 63 of them,
+    and their length is a power of two that does not depend on the pieces in which the stream arrived. Steps
+    after the last full batch are left out. Pairs are just numbers 0..n-1 here.
+
+    If at least `num_steps` steps will be added, short batches need not be made first; the result is the same.
     """
 
     def __init__(self, num_pairs: int, num_steps: int = 0) -> None:
@@ -59,11 +56,11 @@ class BatchCounts:
             self.length *= 2
         self._full: list[SparseCounts] = []
         self._current = np.zeros(num_pairs, np.int64)
-        self._filled = 0  # steps in the stretch that is being filled
+        self._filled = 0  # steps in the batch that is being filled
         self._total = 0
 
     def add(self, pairs: IntArray) -> None:
-        """Takes the next steps of the stream, the pair of each, `[T]`."""
+        """Adds the next steps of the stream, given by their pairs, `[T]`."""
         self._total += pairs.size
         while self._total // self.length >= MOST:
             self._double()
@@ -74,7 +71,7 @@ class BatchCounts:
             done += segment.size
 
     def matrix(self) -> Matrix:
-        """Returns the counts of the full stretches in order, csr `[K, n]`."""
+        """Returns the counts of the full batches in order, csr `[K, n]`."""
         shape = (len(self._full), self._current.size)
         if not self._full:
             return sp.csr_array(shape, dtype=np.int64)
@@ -83,14 +80,14 @@ class BatchCounts:
         return sp.csr_array((counts, columns, first), shape=shape)
 
     def renumber(self, new: IntArray, num_pairs: int) -> None:
-        """Gives pair i the number `new[i]`, in the same order, among `num_pairs`."""
+        """Gives pair i the number `new[i]` of `num_pairs`; the order stays the same."""
         self._full = [(new[numbers].astype(numbers.dtype), counts) for numbers, counts in self._full]
         current, self._current = self._current, np.zeros(num_pairs, np.int64)
         self._current[new[: current.size]] = current
 
     def _count(self, segment: IntArray) -> None:
         is_short = FEW * segment.size < self._current.size
-        if is_short and segment.size == self.length:  # a whole stretch: no need to look through all pairs
+        if is_short and segment.size == self.length:  # a whole batch: no need to scan all pairs
             self._keep(counted(np.sort(segment)))
             return
         if is_short:
@@ -99,18 +96,18 @@ class BatchCounts:
             self._current += np.bincount(segment, minlength=self._current.size)
         self._filled += segment.size
         if self._filled == self.length:
-            numbers = np.flatnonzero(self._current != 0)  # of bool, because NumPy is faster there
+            numbers = np.flatnonzero(self._current != 0)  # a bool array, for which NumPy is faster
             self._keep((numbers, self._current[numbers]))
             self._current[numbers] = 0
             self._filled = 0
 
     def _keep(self, counts: SparseCounts) -> None:
-        """Puts a full stretch away, in half the room where its numbers allow that."""
+        """Stores a full batch, as int32 if its numbers allow that."""
         kind = np.int32 if max(self.length, self._current.size) < 2**30 else np.int64
         self._full.append((counts[0].astype(kind), counts[1].astype(kind)))
 
     def _double(self) -> None:
-        """Joins neighbours; a last one without neighbour is the beginning of the stretch being filled."""
+        """Joins neighbours; a last one without a neighbour becomes the beginning of the current batch."""
         if len(self._full) % 2:
             numbers, counts = self._full.pop()
             self._current[numbers] += counts
@@ -126,30 +123,30 @@ def _joined(a: SparseCounts, b: SparseCounts) -> SparseCounts:
 
 
 def sum_by_number(numbers: IntArray, counts: IntArray) -> SparseCounts:
-    """Returns the different numbers in order, and the sum of the counts of each."""
+    """Returns the distinct numbers in order, and the sum of the counts of each."""
     if not numbers.size:
         return numbers, counts
-    order = np.argsort(numbers, kind="stable")  # what comes as sorted runs is only merged
+    order = np.argsort(numbers, kind="stable")  # which only merges sorted runs
     numbers, counts = numbers[order], counts[order]
     first = first_of_each(numbers)
     return numbers[first], np.add.reduceat(counts, first)
 
 
 def counted(numbers: IntArray) -> SparseCounts:
-    """Returns the different ones of sorted numbers, and how often each occurs."""
+    """Returns the distinct ones of sorted numbers, and how often each occurs."""
     first = first_of_each(numbers)
     return numbers[first], np.diff(first, append=numbers.size)
 
 
 def first_of_each(numbers: IntArray) -> IntArray:
-    """Returns the places at which a new number begins, among sorted ones."""
+    """Returns the indices at which a new number begins, among sorted ones."""
     is_new = np.ones(numbers.size, bool)
     np.not_equal(numbers[1:], numbers[:-1], out=is_new[1:])
     return np.flatnonzero(is_new)
 
 
 def joined_batches(a: Matrix, length_a: int, b: Matrix, length_b: int) -> tuple[Matrix, int]:
-    """Returns the stretches of a stream followed by another, brought to one length, and that length."""
+    """Returns the batches of one stream followed by another, with a common length, and that length."""
     a, length_a = _lengthened(a, length_a, length_b)
     b, length_b = _lengthened(b, length_b, length_a)
     both: Matrix = sp.csr_array(sp.vstack([a, b], format="csr"))
@@ -165,37 +162,37 @@ def _lengthened(batches: Matrix, length: int, least: int) -> tuple[Matrix, int]:
 
 
 def _halved(batches: Matrix) -> Matrix:
-    """Returns neighbours joined; a last one without neighbour is left out."""
+    """Returns the sums of neighbouring batches; a last one without a neighbour is left out."""
     K = batches.shape[0] // 2
     pairs = sp.csr_array((np.ones(2 * K, np.int64), np.arange(2 * K), np.arange(0, 2 * K + 1, 2)),
                          shape=(K, batches.shape[0]))  # fmt: skip
     return sp.csr_array(pairs @ batches)
 
 
-# Counts of a data set, a run or an environment: which states, which actions, how often what followed.
+# The tally.
 
 
 @dataclass(frozen=True, eq=False)
 class Tally:
     """Counts of a data set over the states that were met; row `s*A + a` is action a in state s."""
 
-    keys: tuple[Hashable, ...]  # the name that the data has for each state [S]
+    keys: tuple[Hashable, ...]  # the key of each state in the data [S]
     num_actions: int
-    moves: Matrix  # csr int64 [S*A, S]: transitions that went on, those before a time limit too
+    moves: Matrix  # csr int64 [S*A, S]: transitions within episodes, including those before a time limit
     ends: IntArray  # [S*A]: how often a pair ended its episode
     starts: IntArray  # [S]: how often an episode began in a state
     num_steps: int
     num_episodes: int
-    num_truncated: int  # episodes that were cut, not ended
-    batches: Matrix  # csr whole numbers [K, S*A]: visits in consecutive stretches of equal length
+    num_truncated: int  # episodes that were cut off, not ended
+    batches: Matrix  # csr integers [K, S*A]: visits in consecutive batches of equal length
     batch_length: int
-    num_jumps: int = 0  # rows that do not go on where the row before them led, without an end between
-    end_keys: tuple[Hashable, ...] = ()  # states that were only ever met as the end of an episode
+    num_jumps: int = 0  # rows whose state is not the next state of the row before, without an end between
+    end_keys: tuple[Hashable, ...] = ()  # states that were only met as the end of an episode
     state_names: tuple[str, ...] | None = None
     action_names: tuple[str, ...] | None = None
     layout: Layout | None = None
-    source: str = "the data"  # what it is called in sentences
-    declared: Any = None  # data.declared.Declared: the states that there are; None where nobody said
+    source: str = "the data"  # its name in texts
+    declared: Any = None  # a datasets.states.Declared: the possible states; None if unknown
 
     @classmethod
     def from_counts(
@@ -212,10 +209,10 @@ class Tally:
         batch_length: int = 1,
         **names: Any,
     ) -> Tally:
-        """Returns the tally of counts at hand: `moves` `[S*A, S]`, `ends` `[S*A]`, `starts` `[S]`.
+        """Returns the tally of given counts: `moves` `[S*A, S]`, `ends` `[S*A]`, `starts` `[S]`.
 
-        `batches` `[K, S*A]` are the visits of consecutive stretches of `batch_length` steps; without them
-        there are no error bars. `names` are the fields that say what things are called.
+        `batches` `[K, S*A]` are the visits in consecutive batches of `batch_length` steps; without them there
+        are no error bars. `names` are other fields of the tally, such as names of states and actions.
         """
         S, A = len(keys), checks.integer(num_actions, "num_actions", least=1)
         moves = _counts_matrix(moves, "moves", (S * A, S))
@@ -237,12 +234,12 @@ class Tally:
 
     @property
     def num_states(self) -> int:
-        """How many states have rows, ends aside: those that were met, unless `over` was asked for more."""
+        """How many states have rows, without ends: those that were met, or all given to `over`."""
         return len(self.keys)
 
     @cached_property
     def met_keys(self) -> tuple[Hashable, ...]:
-        """The states that were met, as a place to act in, a start or where a move led."""
+        """The states that were met: as the state of a step, as a start, or as a next state."""
         is_met = self.counts.any(axis=1) | (self.starts > 0)
         is_met[self.moves.indices] = True
         return tuple(self.keys[state] for state in np.flatnonzero(is_met))
@@ -269,10 +266,10 @@ class Tally:
         return coverage.divergence(d_hat)
 
     def worst_ratio(self, mu: Any = None) -> float:
-        """Returns max mubar/d_hat over the pairs visited so far, mubar being shared among them.
+        """Returns max mubar/d_hat over the pairs visited so far, with mubar normalised over them.
 
-        A pair that was never visited is in neither number, so both may rise when new pairs join; `audit`
-        also judges what is missing. `mu` is `[S, A]`, row by row for `keys`; None is uniform.
+        Pairs that were never visited are in neither number, so both may rise when new pairs are added;
+        `audit` also counts what is missing. `mu` is `[S, A]`, one row per entry of `keys`; None is uniform.
         """
         coverage, d_hat = self._coverage(np.inf, mu)
         return coverage.worst_ratio(d_hat)
@@ -291,7 +288,7 @@ class Tally:
         return {key: number for number, key in enumerate(self.keys)}
 
     def state_name(self, state: int) -> str:
-        """Returns what the data calls a state."""
+        """Returns the name of a state."""
         return self.state_names[state] if self.state_names else str(self.keys[state])
 
     def pair_name(self, pair: int) -> str:
@@ -300,7 +297,7 @@ class Tally:
         return f"({self.state_name(state)}, {self.action_names[action] if self.action_names else action})"
 
     def over(self, keys: Sequence[Hashable], state_names: Sequence[str] | None = None) -> Tally:
-        """Returns the same counts over `keys`, in their order; they must hold every state of the tally."""
+        """Returns the same counts over `keys`, in their order, which must contain all states of the tally."""
         keys = tuple(keys)
         if keys == self.keys:
             return self if state_names is None else replace(self, state_names=tuple(state_names))
@@ -308,7 +305,7 @@ class Tally:
         lost = [key for key in self.keys if key not in place]
         if lost:
             raise InvalidArgumentError.of(
-                "keys", f"must hold every state met; missing: {checks.name_some(lost)}"
+                "keys", f"must contain every state met; missing: {checks.name_some(lost)}"
             )
         new = np.array([place[key] for key in self.keys], np.int64)
         return replace(
@@ -323,8 +320,8 @@ class Tally:
             return NotImplemented
         if other.num_actions != self.num_actions:
             raise InvalidDataError(
-                f"tallies of {self.num_actions} and {other.num_actions} actions cannot be added: they are of "
-                "different worlds. Say num_actions= where they are read."
+                f"tallies with {self.num_actions} and {other.num_actions} actions cannot be added: they "
+                "belong to different environments. If not, pass num_actions= when they are read."
             )
         mine, theirs = _over_the_same_keys(self, other)
         batches, length = joined_batches(mine.batches, mine.batch_length, theirs.batches, theirs.batch_length)
@@ -345,7 +342,7 @@ class Tally:
 
 
 def _over_the_same_keys(a: Tally, b: Tally) -> tuple[Tally, Tally]:
-    """Returns both over the keys of both: rising if theirs are, otherwise those of the first come first."""
+    """Returns both tallies over the union of their keys: ascending if theirs are, else those of `a` first."""
     if a.keys == b.keys:
         return a, b
     fresh = [number for number, key in enumerate(b.keys) if key not in a.number_of]
@@ -362,7 +359,7 @@ def _over_the_same_keys(a: Tally, b: Tally) -> tuple[Tally, Tally]:
 
 
 def _joined_layout(a: Tally, b: Tally, fresh: list[int], order: list[int]) -> Layout | None:
-    """Returns the places of the states of `a` and the `fresh` ones of `b`, in this order; None if unknown."""
+    """Returns the positions of the states of `a` and the `fresh` ones of `b`, in `order`; None if unknown."""
     if a.layout is None or (b.layout is None and fresh):
         return None
     positions = a.layout.positions
@@ -372,19 +369,19 @@ def _joined_layout(a: Tally, b: Tally, fresh: list[int], order: list[int]) -> La
 
 
 def rising(keys: Iterable[Hashable]) -> tuple[Hashable, ...]:
-    """Returns whole numbers in rising order; other keys as they come."""
+    """Returns integers in ascending order, and other keys in their order."""
     keys = tuple(keys)
     is_number = all(isinstance(key, int | np.integer) for key in keys)
     return tuple(sorted(keys)) if is_number else keys  # type: ignore[type-var]
 
 
 def _larger(a: Any, b: Any) -> Any:
-    """Returns the larger of two sets of states that were declared; None is none."""
+    """Returns the larger of two sets of declared states; None stands for no set."""
     return b if a is None or (b is not None and len(b.keys) > len(a.keys)) else a
 
 
 def _moved(tally: Tally, new: IntArray, num_states: int) -> dict[str, Any]:
-    """Returns the counts of a tally with state s at place `new[s]` of `num_states`."""
+    """Returns the counts of a tally with state s renumbered to `new[s]` of `num_states`."""
     A = tally.num_actions
     pair = (new[:, None] * A + np.arange(A)).ravel()
     moves, batches = tally.moves.tocoo(), tally.batches.tocoo()
@@ -421,4 +418,4 @@ def _counts_matrix(values: Any, name: str, shape: tuple[int, int]) -> Matrix:
 
 def _check_counts(values: Any, name: str) -> None:
     if values.size and (values.dtype.kind not in "iu" or values.min() < 0):
-        raise InvalidArgumentError.of(name, "must hold counts: whole numbers, none below 0")
+        raise InvalidArgumentError.of(name, "must hold counts: whole numbers, none of them negative")

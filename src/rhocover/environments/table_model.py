@@ -107,9 +107,9 @@ def _ranges(env: Any) -> tuple[range, range]:
         inner, outer = getattr(env.unwrapped, which), getattr(env, which)
         if not isinstance(inner, Discrete) or inner != outer:
             raise InvalidArgumentError(
-                f"a table needs one Discrete `{which}`, got {outer} outside and {inner} inside the wrappers.",
+                f"a table needs one Discrete `{which}`, got {outer} outside and {inner} inside the wrappers. "
+                "Remove the wrapper that changes it, or pass env.unwrapped.",
                 argument="env",
-                remedy="Remove the wrapper that changes it, or pass env.unwrapped.",
             )
     return _numbers(env.observation_space), _numbers(env.action_space)
 
@@ -180,9 +180,9 @@ def _start(env: Any, num_states: int) -> FloatArray:
         if getattr(env.unwrapped, name, None) is not None:
             return checks.distribution(getattr(env.unwrapped, name), f"env.unwrapped.{name}", num_states)
     raise InvalidArgumentError(
-        f"{type(env.unwrapped).__name__} has a table but no start distribution.",
+        f"{type(env.unwrapped).__name__} has a table but no start distribution: set "
+        f"env.unwrapped.initial_state_distrib to {num_states} probabilities.",
         argument="env",
-        remedy=f"Set env.unwrapped.initial_state_distrib to {num_states} probabilities.",
     )
 
 

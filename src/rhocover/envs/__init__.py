@@ -1,8 +1,8 @@
-"""Named models: the environments of the literature, each with its exact numbers.
+"""Named models: environments from the literature, each with its exact numbers.
 
 Every function here returns an `MDP`; its name is the name that `make`, the command line and the result
-files use, and its keyword arguments are the parameters. There is no second table to keep in step: names,
-parameters and defaults are read from the functions themselves.
+files use, and its keyword arguments are the parameters. Names, parameters and defaults are read from the
+functions themselves, so there is no second table to keep in sync.
 
 >>> from rhocover import envs
 >>> envs.make("river_swim", num_states=20)
@@ -66,7 +66,7 @@ _BUILDERS: dict[str, Callable[..., MDP]] = {
 
 @dataclass(frozen=True)
 class EnvInfo:
-    """One line of the list of environments; the sizes are those of the default parameters."""
+    """One entry of the list of environments; the sizes are those for the default parameters."""
 
     name: str
     summary: str
@@ -82,7 +82,7 @@ def names() -> tuple[str, ...]:
 
 
 def make(name: str, **parameters: Any) -> MDP:
-    """Returns the environment of that name; unnamed parameters keep their defaults."""
+    """Returns the environment of that name; parameters that are not given keep their defaults."""
     builder = _builder(name)
     for parameter in parameters:
         _check_parameter(name, parameter)
@@ -100,14 +100,14 @@ def parameters(name: str) -> dict[str, Any]:
 
 
 def parse_parameters(name: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Returns `["num_states=20"]` as `{"num_states": 20}`, each value of its default's type.
+    """Returns `["num_states=20"]` as `{"num_states": 20}`, each value with the type of its default.
 
     A parameter whose default is None takes a whole number, or the word none.
     """
     result: dict[str, Any] = {}
     if isinstance(texts, str) or not isinstance(texts, Iterable) or getattr(texts, "ndim", 1) == 0:
         raise InvalidArgumentError.of(
-            "texts", "must be a list of texts parameter=value", remedy=_signature(name)
+            "texts", "must be a list of texts of the form parameter=value", remedy=_signature(name)
         )
     for text in texts:
         if not isinstance(text, str):

@@ -1,36 +1,6 @@
-"""DoubleChain: a line that can be walked both ways, with slips in the opposite direction.
+"""Classic small models: DoubleChain, SixArms, Wheel, DeepSea, and the random Garnet models.
 
-Left and right play the same part, so the uniform policy visits every pair equally often: the uniform
-occupancy is attainable and optimal for every rho. An explorer that does badly here has no excuse.
-
-SixArms: a hub with six arms that pay off ever more rarely.
-
-From the hub, arm i is reached with probability 1, 0.15, 0.1, 0.05, 0.03, 0.01, otherwise the hub is kept.
-Getting back is one step, so the hub alone is the bottleneck: a visit to the rarest arm costs a hundred
-tries on average, and all but one of the six actions there end it (Strehl and Littman 2008).
-
-Wheel: a hub that throws onto a ring, and a ring that can be walked and left at will.
-
-Only two kinds of pair are random, the hub's spin and the ring's noisy step; all others are deterministic.
-Uniform coverage wastes most of its steps on rows that hold no surprise, which is what the environment was
-made to show (Tarbouriech et al. 2020).
-
-DeepSea: a dive of N rows in which only one sequence of actions reaches the far corner.
-
-Every step goes down one row; left and right choose the column. Reaching the bottom right cell takes N - 1
-times right in a row, which dithering does with probability 2^-(N-1): the classic trap for explorers
-without a plan (Osband et al. 2017, and the stochastic version of bsuite).
-
-Garnet: random models with a given number of successors.
-
-Generic average-reward models without structure (Archibald, McKinnon and Thomas 1995; the name is
-Bhatnagar et al.'s): nothing in them can be exploited by accident. The draw, with one
-`numpy.random.default_rng(seed)` and n = S·A pairs in the order s*A + a:
-
-1. successors, a uniform b-subset of the states for each pair by Floyd's method: for j = S-b, ..., S-1
-  draw t uniform on 0..j for all pairs at once; a pair that has t already takes j instead;
-2. cut points, b-1 uniforms on [0, 1) for each pair, sorted; the b gaps between 0, the cuts and 1 are the
-  probabilities of the successors in the order drawn.
+Each has its own section below, with its source and what it tests.
 """
 
 from __future__ import annotations
@@ -45,6 +15,10 @@ from rhocover.layout import Layout, circle, line
 from rhocover.mdp import MDP
 
 LEFT, RIGHT = 0, 1
+
+# DoubleChain: a line that can be walked both ways, with slips in the opposite direction. Left and right are
+# symmetric, so the uniform policy visits every pair equally often: the uniform occupancy is attainable and
+# optimal for every rho. Every explorer should do well here.
 
 
 def double_chain(*, num_states: int = 31, failure: float = 0.1) -> MDP:
@@ -74,7 +48,10 @@ def double_chain(*, num_states: int = 31, failure: float = 0.1) -> MDP:
     )
 
 
-# SixArms: a hub with six arms that pay off ever more rarely.
+# SixArms: a hub with six arms that are reached more and more rarely. From the hub, arm i is reached with
+# probability 1, 0.15, 0.1, 0.05, 0.03, 0.01; otherwise the state remains the hub. The way back is one step,
+# so the hub is the only bottleneck: a visit to the rarest arm takes a hundred tries on average, and all but
+# one of the six actions there end it (Strehl and Littman 2008).
 
 REACH = np.array([1.0, 0.15, 0.1, 0.05, 0.03, 0.01])
 WAY_BACK_FROM_FIRST = 4  # the only action that leaves arm 1
@@ -107,7 +84,10 @@ def six_arms() -> MDP:
     )
 
 
-# Wheel: a hub that throws onto a ring, and a ring that can be walked and left at will.
+# Wheel: a hub that leads to a random state of a ring, and a ring on which one can walk and return to the hub.
+# Only two kinds of pairs are random, the hub's spin and the ring's noisy step; all others are deterministic.
+# Uniform coverage wastes most of its steps on deterministic rows, which is what the environment was made to
+# show (Tarbouriech et al. 2020).
 
 WHEEL_LEFT, WHEEL_RIGHT, SELF, CENTRE, NOISY = range(5)
 SPIN = NOISY  # the fifth action spins in the centre and is the noisy step on the ring
@@ -150,7 +130,10 @@ def _ring(num_states: int) -> list[Outcome]:
     return sure + noisy
 
 
-# DeepSea: a dive of N rows in which only one sequence of actions reaches the far corner.
+# DeepSea: N rows in which only one sequence of actions reaches the far corner. Every step goes down one row;
+# left and right choose the column. Reaching the bottom right cell takes N - 1 times right in a row, which
+# uniformly random actions do with probability 2^-(N-1): the classic failure case of explorers that do not
+# plan (Osband et al. 2017, and the stochastic version of bsuite).
 
 
 def deep_sea(*, size: int = 10) -> MDP:
@@ -184,7 +167,14 @@ def deep_sea(*, size: int = 10) -> MDP:
     )
 
 
-# Garnet: random models with a given number of successors.
+# Garnet: random models with a given number of successors. Generic average-reward models without structure
+# that could be exploited by accident (Archibald, McKinnon and Thomas 1995; the name is from Bhatnagar et
+# al.). The draw, with one `numpy.random.default_rng(seed)` and n = S·A pairs in the order s*A + a:
+#
+# 1. successors, a uniform b-subset of the states for each pair by Floyd's method: for j = S-b, ..., S-1 draw
+#    t uniform on 0..j for all pairs at once; a pair that has t already takes j instead;
+# 2. cut points, b-1 uniforms on [0, 1) for each pair, sorted; the b gaps between 0, the cuts and 1 are the
+#    probabilities of the successors in the order drawn.
 
 
 def garnet(
@@ -197,10 +187,10 @@ def garnet(
 ) -> MDP:
     """Returns a Garnet: `num_successors` random successors for each pair, random probabilities.
 
-    `self_loop` mixes in a stay: P becomes (1 - self_loop)·P + self_loop·[stay], usually 0.001 to rule
-    out periods. The draw is not repaired: the model is communicating with high probability, not for
-    sure. About S·exp(-A·b) states have no way in, so keep A·b well above log S.
-    No start and no layout: neither would be natural.
+    `self_loop` adds a probability of staying: P becomes (1 - self_loop)·P + self_loop·[stay], usually
+    0.001 to rule out periods. The draw is not repaired: the model is communicating with high
+    probability, but not certainly. About S·exp(-A·b) states cannot be reached, so keep A·b well above
+    log S. It has no start and no layout, because neither would be natural.
     """
     num_states = checks.size(num_states, "num_states", least=2)
     num_actions = checks.size(num_actions, "num_actions", least=1)
@@ -228,7 +218,7 @@ def _checked_successors(num_successors: int, num_states: int) -> int:
 
 
 def _subsets(rng: np.random.Generator, num_rows: int, num_states: int, size: int) -> IntArray:
-    """Returns a uniform subset of the states for each row, `[num_rows, size]`, without S×n memory."""
+    """Returns a uniform subset of the states for each row, `[num_rows, size]`, in less than S×n memory."""
     chosen = np.empty((num_rows, size), np.int64)
     for k, last in enumerate(range(num_states - size, num_states)):
         drawn = rng.integers(0, last + 1, size=num_rows)

@@ -1,9 +1,8 @@
-"""Transition matrices from sentences: in these states, this action leads there with this probability.
+"""Transition matrices from lists of outcomes: in these states, this action leads there with this probability.
 
-An outcome is `(states, action, next_states, probability)`; each part is one value or an array, and the
-four are broadcast against each other. The probability P(s_next | s, a) is the sum of all outcomes that
-name it, so "the current carries you on, and at the bank you stay" needs no special case: clip the next
-state and let the two outcomes add up.
+An outcome is `(states, action, next_states, probability)`; each part is one value or an array, and the four
+are broadcast against each other. P(s_next | s, a) is the sum over all outcomes with these states and action,
+so boundaries need no special case: clip the next state and let the two outcomes add up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""RiverSwim: a chain of states in a river whose current runs left.
+"""RiverSwim and its variants: chains of states in a river whose current runs left.
 
-Swimming left, with the current, always works. Swimming right mostly stays where it is, sometimes gains
-a state and sometimes loses one, so the right end is reached only by insisting. Two sets of numbers go
-by the same name in the literature; both are here, under two names.
+Swimming left, with the current, always works. Swimming right mostly stays, sometimes gains a state and
+sometimes loses one, so the right end is reached only by swimming right again and again. Two sets of numbers
+have the same name in the literature; both are here, under two names.
 
 | right from      | `river_swim`                         | `river_swim_strong_current`         |
 |-----------------|--------------------------------------|-------------------------------------|
@@ -10,20 +10,8 @@ by the same name in the literature; both are here, under two names.
 | a middle state  | left 0.05, stay 0.6, right 0.35      | left 0.1, stay 0.6, right 0.3       |
 | the last state  | left 0.4, stay 0.6                   | left 0.7, stay 0.3                  |
 
-The strong current is Strehl and Littman's (2008); the other is that of Osband, Russo and Van Roy (2013).
-
-ForkedRiverSwim: two rivers from one spring, with a way across at every point but the ends.
-
-The rivers differ in nothing but their far ends, which only swimming reaches: at the end itself there is
-no crossing. An explorer must therefore climb both. After Russo and Proutiere (2023), whose program lets
-the current of the first cell of river 2 carry the swimmer to the *end* of river 1 (an index one too low);
-here it carries to the spring, as in river 1.
-
-NoisyRiverSwim: RiverSwim with a lottery in every state.
-
-Two more actions, `odd` and `even`. The one that matches the parity of the state throws the swimmer to a
-uniformly drawn state, the other one does nothing. The lottery rows are the noisy ones, so a model
-estimator must visit them far more often than the rest: the point of the test (Tarbouriech et al. 2020).
+The strong current is that of Strehl and Littman (2008); the other is that of Osband, Russo and Van Roy
+(2013). ForkedRiverSwim and NoisyRiverSwim are described in their sections below.
 """
 
 from __future__ import annotations
@@ -43,7 +31,7 @@ LEFT, RIGHT = 0, 1
 
 @dataclass(frozen=True)
 class Current:
-    """What swimming right does: gain or lose a state in the middle, leave either end."""
+    """The probabilities of swimming right: to gain or lose a state in the middle, to leave either end."""
 
     gain: float
     lose: float
@@ -103,7 +91,11 @@ def _river(name: str, num_states: int, current: Current) -> MDP:
     )
 
 
-# ForkedRiverSwim: two rivers from one spring, with a way across at every point but the ends.
+# ForkedRiverSwim: two rivers from one spring, with a crossing at every state but the ends. The rivers differ
+# only in their far ends, which are reached only by swimming, because there is no crossing at the end itself.
+# An explorer must therefore swim up both. After Russo and Proutiere (2023), in whose program the current of
+# the first state of river 2 leads to the *end* of river 1 (an index one too low); here it leads to the
+# spring, as in river 1.
 
 FORK_LEFT, FORK_RIGHT, SWITCH = range(3)
 
@@ -115,7 +107,7 @@ def forked_river_swim(*, length: int = 5) -> MDP:
     spring, where it stays. Right: in the spring stay 0.7, first state of river 1 0.3; inside a river
     back 0.1, stay 0.6, on 0.3; at an end back 0.7, stay 0.3. Switch changes to the same place of the
     other river, and stays in the spring and at the ends. Starts in the spring. Communicating.
-    At least length 3: a river needs an inside to be crossed to.
+    The length is at least 3, because a river needs a state between spring and end for crossings.
     """
     length = checks.size(length, "length", least=3)
     first = np.arange(length)
@@ -171,7 +163,10 @@ def _positions(length: int) -> FloatArray:
     return np.vstack([[[0.0, 0.75]], *rivers])
 
 
-# NoisyRiverSwim: RiverSwim with a lottery in every state.
+# NoisyRiverSwim: RiverSwim with a random jump in every state. Of two more actions, `odd` and `even`, the one
+# that matches the parity of the state leads to a uniformly drawn state, the other one stays. The rows of the
+# jumps are the noisy ones, so to estimate the model they must be visited far more often than the rest, which
+# is the point of the test (Tarbouriech et al. 2020).
 
 ODD, EVEN = 2, 3
 

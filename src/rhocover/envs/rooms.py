@@ -1,21 +1,9 @@
-"""Worlds of square cells: four moves, a slip onto another neighbour, walls that cannot be passed.
+"""Grid worlds: GridWorld, FourRooms and NRoom. Four moves, random slips, walls that cannot be passed.
 
-One rule for every map of free cells. A move goes where it points with probability `success`; the rest
-is shared equally by the *other* free neighbours of the cell. A move that points at a wall or off the
-map stays (again with `success`). A cell without another free neighbour has nowhere to slip, so there
-the intended outcome is certain. If the free cells hang together the model is communicating, for
-every `success` in [0, 1].
-
-FourRooms: the grid of Sutton, Precup and Singh (1999), four rooms joined by four doors.
-
-The doors are the bottlenecks: whoever covers the rooms evenly passes them more often than any other cell,
-and how much more is decided by rho.
-
-NRoom: rooms in a row, each joined to the next by one door.
-
-A random walk finds each door late and leaves through the wrong one half of the time, so the outer rooms
-are seldom seen although every single room is easy. After the environment of the same name in rlberry,
-which puts at most five rooms in a row and folds longer ones; here the row is never folded.
+All maps of free cells follow one rule. A move goes in its direction with probability `success`; the rest is
+divided equally among the *other* free neighbours of the cell. A move into a wall or off the map stays (again
+with probability `success`). A cell without another free neighbour cannot slip, so there the intended outcome
+is certain. If the free cells are connected, the model is communicating for every `success` in [0, 1].
 """
 
 from __future__ import annotations
@@ -66,7 +54,7 @@ def cell_world(free: BoolArray, success: float, *, start: tuple[int, int], name:
 
 
 def _targets(number: IntArray, rows: IntArray, columns: IntArray) -> IntArray:
-    """Returns where each move leads, `[4, S]`; a blocked move leads to the cell itself."""
+    """Returns the target of each move, `[4, S]`; that of a blocked move is the cell itself."""
     framed = np.pad(number, 1, constant_values=-1)
     here = number[rows, columns]
     there = np.stack([framed[rows + 1 + dy, columns + 1 + dx] for dx, dy in MOVES.values()])
@@ -90,7 +78,9 @@ def _slip(target: IntArray, is_open: BoolArray, action: int, probability: FloatA
     return np.flatnonzero(is_open), action, target[is_open], probability[is_open]
 
 
-# FourRooms: the grid of Sutton, Precup and Singh (1999), four rooms joined by four doors.
+# FourRooms: the grid of Sutton, Precup and Singh (1999), four rooms connected by four doors. The doors are
+# the bottlenecks: to cover the rooms evenly one must pass them more often than any other cell; rho decides
+# how much more.
 
 PLAN = (
     ".....#.....",
@@ -118,7 +108,10 @@ def four_rooms(*, success: float = 2 / 3) -> MDP:
     return cell_world(free, success, start=(0, 0), name="four_rooms")
 
 
-# NRoom: rooms in a row, each joined to the next by one door.
+# NRoom: rooms in a row, each connected to the next by one door. A random walk finds each door late and leaves
+# through the wrong one half of the time, so the outer rooms are rarely visited although every single room is
+# easy. After the environment of the same name in rlberry, which puts at most five rooms in a row and folds
+# longer ones; here the row is never folded.
 
 ROOM = 5  # cells along one side
 MIDDLE = ROOM // 2

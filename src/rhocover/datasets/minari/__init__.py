@@ -1,1 +1,1 @@
-"""Minari data sets, in and out: found, read in chunks of bounded memory, written in bulk."""
+"""Minari data sets: finding them, reading them in chunks of bounded memory, writing them in bulk."""

@@ -1,14 +1,8 @@
-"""Episodes out of Minari's Arrow and Parquet folders: a folder an episode, read in parts of bounded size.
+"""Reads episodes from Minari's Arrow and Parquet folders, one folder per episode, in parts of bounded size.
 
-An episode of T steps is T + 1 rows; the last has an observation, and nothing else in it counts. Only the five
-columns of steps are read, of files that lie in the folder itself, and only when they claim as many rows and
-bytes as the episode's metadata says.
-
-How many bytes the messages of an Arrow file unpack to, asked before they are.
-
-An Arrow file is eight bytes, then a stream of messages, each a little table (a FlatBuffer) and a body.
-The table of a record batch lists the buffers of its body; where they are packed, each begins with the
-number of bytes that it unpacks to, and Arrow makes room for so many. Minari packs none.
+An episode of T steps has T + 1 rows; in the last one only the observation counts. Only the five columns of
+steps are read, only from files in the folder itself, and only if their numbers of rows and bytes agree with
+the metadata of the episode.
 """
 
 from __future__ import annotations
@@ -27,14 +21,17 @@ from rhocover.datasets.minari.hdf5_writing import Episodes
 from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, shortened
 from rhocover.files import check_plain, check_within, parse_json, read_text
 
-# How many bytes the messages of an Arrow file unpack to, asked before they are.
+# The size to which the messages of an Arrow file unpack, checked before they are. An Arrow file is eight
+# bytes, then a stream of messages, each a small table (a FlatBuffer) and a body. The table of a record batch
+# lists the buffers of its body; if they are compressed, each begins with the number of bytes to which it
+# unpacks, and Arrow allocates that many. Minari does not compress them.
 
 HEAD = b"ARROW1\0\0"
-OLD_PACKING = b"ARROW:experimental_compression"  # how it was said before Arrow 1.0
+OLD_PACKING = b"ARROW:experimental_compression"  # the mark of compression before Arrow 1.0
 
 
 def open_stream(path: Any, names: list[str], most_bytes: int) -> tuple[Any, Any]:
-    """Returns (file, reader of record batches of the named columns); refuses batches of more bytes."""
+    """Returns (file, reader of record batches of the named columns); raises for batches of more bytes."""
     from pyarrow import ipc, memory_map
 
     file = memory_map(str(path))
@@ -44,7 +41,7 @@ def open_stream(path: Any, names: list[str], most_bytes: int) -> tuple[Any, Any]
     schema = ipc.read_schema(messages.read_next_message())
     for message in messages:
         if message.type != "record batch":
-            raise ValueError(f"it has a message of the kind {message.type}, expected numbers alone")
+            raise ValueError(f"it has a message of the kind {message.type}, expected only numbers")
         if (claimed := unpacked_bytes(message.metadata.to_pybytes(), memoryview(message.body))) > most_bytes:
             raise ValueError(f"it claims {claimed} bytes of numbers; its steps take at most {most_bytes}")
     file.seek(len(HEAD))
@@ -56,9 +53,9 @@ def open_stream(path: Any, names: list[str], most_bytes: int) -> tuple[Any, Any]
 
 
 def unpacked_bytes(table: bytes, body: memoryview) -> int:
-    """Returns how many bytes of room a record batch asks for: none where it is read as it lies."""
+    """Returns how many bytes a record batch needs for unpacking: none if it is not compressed."""
     if OLD_PACKING in table:
-        raise ValueError("it is packed as no Arrow since 1.0 does")
+        raise ValueError("it is compressed in a way that Arrow dropped with version 1.0")
     batch = _followed(table, _field(table, _followed(table, 0), 2))
     if _field(table, batch, 3) is None:
         return 0
@@ -69,11 +66,11 @@ def unpacked_bytes(table: bytes, body: memoryview) -> int:
 
 def _claimed(buffer: memoryview) -> int:
     claimed = struct.unpack("<q", buffer[:8])[0] if len(buffer) >= 8 else 0
-    return len(buffer) if claimed < 0 else claimed  # -1: this one is not packed
+    return len(buffer) if claimed < 0 else claimed  # -1: this one is not compressed
 
 
 def _field(table: bytes, place: int, number: int) -> int | None:
-    """Returns where a field of the table at `place` is; None where it is left out."""
+    """Returns the position of a field of the table at `place`; None if it is left out."""
     listed = place - struct.unpack_from("<i", table, place)[0]
     if 4 + 2 * number >= struct.unpack_from("<H", table, listed)[0]:
         return None
@@ -82,7 +79,7 @@ def _field(table: bytes, place: int, number: int) -> int | None:
 
 
 def _followed(table: bytes, place: int | None) -> int:
-    """Returns where the number at `place` leads to."""
+    """Returns the position to which the offset at `place` points."""
     if place is None:
         raise ValueError("it has a message without a batch")
     return place + _number(table, place)
@@ -92,10 +89,10 @@ def _number(table: bytes, place: int) -> int:
     return struct.unpack_from("<I", table, place)[0]
 
 
-# Episodes out of Minari's Arrow and Parquet folders: a folder an episode, read in parts of bounded size.
+# Episodes.
 
 COLUMNS = ("observations", "actions", "rewards", "terminations", "truncations")
-SLACK = 4, 2**20  # times and bytes by which packed numbers may be larger than they should be: padding, masks
+SLACK = 4, 2**20  # factor and bytes by which stored numbers may exceed their size: padding, masks
 
 
 def read_stored(
@@ -136,17 +133,17 @@ def read_stored(
 
 @contextmanager
 def _naming_episode(index: int) -> Iterator[None]:
-    """Names the episode in whatever goes wrong with it."""
+    """Adds the number of the episode to every error."""
     try:
         yield
     except RhocoverError as error:
         raise InvalidDataError(f"episode {index}: {error}") from error
-    except Exception as error:  # what pyarrow raises on a damaged file has no common class
+    except Exception as error:  # the errors of pyarrow for damaged files have no common class
         raise InvalidDataError(f"episode {index} is missing or damaged ({shortened(error)}).") from error
 
 
 def _about(place: Path, folder: Path, num_steps: int) -> tuple[int, int | None]:
-    """Returns the number of steps and the seed by the metadata of an episode."""
+    """Returns the number of steps and the seed in the metadata of an episode."""
     path = place / "metadata.json"
     check_within(path, folder)
     about = parse_json(read_text(path))
@@ -157,10 +154,10 @@ def _about(place: Path, folder: Path, num_steps: int) -> tuple[int, int | None]:
 
 
 def _data_file(place: Path, folder: Path) -> Path:
-    """Returns the file of an episode: the one beside its metadata."""
+    """Returns the file of an episode: the one next to its metadata."""
     found = [path for path in place.iterdir() if path.name != "metadata.json" and path.name[0] not in "._"]
     if len(found) != 1:
-        raise InvalidDataError(f"expected one file beside metadata.json, got {len(found)}.")
+        raise InvalidDataError(f"expected one file next to metadata.json, got {len(found)}.")
     try:
         check_within(found[0], folder)
         check_plain(found[0])
@@ -170,7 +167,7 @@ def _data_file(place: Path, folder: Path) -> Path:
 
 
 def _batches(path: Path, form: str, most_bytes: int, num_rows: int, rows: int) -> Iterator[Any]:
-    """Yields batches of at most `rows` rows; refuses a file of other than `num_rows`, or of more bytes."""
+    """Yields batches of at most `rows` rows; raises if a file has not `num_rows` rows, or too many bytes."""
     if form == "parquet":
         yield from _parquet(path, most_bytes, num_rows, rows)
         return
@@ -212,7 +209,7 @@ def _array(batch: Any, leaf: Leaf, spaces: dict[str, Any]) -> np.ndarray:
 
 
 def _fields(space: Any, path: Sequence[str]) -> Iterator[str]:
-    """Yields how the fields on the way to a leaf are called: keys, and places in a tuple as numbers."""
+    """Yields the names of the fields on the path to a leaf: keys, and indices in a tuple as numbers."""
     from gymnasium import spaces
 
     for name in path:

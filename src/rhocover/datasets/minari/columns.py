@@ -1,19 +1,18 @@
 """Episodes as columns: arrays for simple spaces, dictionaries and tuples of arrays for nested ones.
 
-An episode of T steps has T + 1 observations and T of everything else; many episodes are the same columns one
-after another with their lengths beside them. A space is a tree whose leaves are arrays; each leaf has a path,
+An episode of T steps has T + 1 observations and T of everything else; many episodes are the concatenation of
+such columns, with their lengths. A space is a tree whose leaves are arrays; each leaf has a path,
 ("observations", "camera", "_index_0"), which is also its name in a Minari file.
 
     space   Dict(position=Box(2), hand=Tuple(Discrete(3), Discrete(4)))
     leaves  position, hand/_index_0, hand/_index_1
 
-Columns are checked here, once, on their way in and out: kind of number, shape, number of rows. Whether a
-value lies inside its space is not looked at.
+Columns are checked here, once, when they are read or written: kind of number, shape, number of rows. It is
+not checked whether a value lies inside its space.
 
-A long array in a file, read some rows at a time: what memory need not hold as a whole.
-
-`StoredRows` looks like the array it stands for (`shape`, `dtype`, `len`) and gives arrays for slices of
-rows. `Spool` is a file without a name that such an array is written to, piece by piece.
+Arrays that are too long for memory are kept in files. `StoredRows` has the `shape`, `dtype` and `len` of the
+array and returns slices of its rows as arrays. `Spool` is an unnamed file to which such an array is written,
+piece by piece.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from rhocover.files import naming_file
 if TYPE_CHECKING:
     import gymnasium as gym
 
-# A long array in a file, read some rows at a time: what memory need not hold as a whole.
+# Long arrays in files.
 
 STRETCH_BYTES = 1 << 23  # read at a time
 
@@ -52,7 +51,7 @@ class StoredRows:
         return self.shape[0]
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """Returns some rows, consecutive ones."""
+        """Returns some consecutive rows."""
         first, last, _ = rows.indices(len(self))
         result = np.empty((max(last - first, 0), *self.shape[1:]), self._stored)
         row_bytes = self._stored.itemsize * math.prod(self.shape[1:])
@@ -60,14 +59,14 @@ class StoredRows:
         return result if self._read is None else self._read(result)
 
     def read_by(self, read: Callable[[np.ndarray], np.ndarray], dtype: np.dtype[Any]) -> StoredRows:
-        """Returns the same rows, each slice brought to another type by `read` when it is asked for."""
+        """Returns the same rows; each slice is converted to another type by `read` when it is read."""
         result = StoredRows(self._file, self._begin, self._stored, self.shape)
         result.dtype, result._read = dtype, read
         return result
 
 
 def read_into(file: Any, target: memoryview, position: int) -> None:
-    """Fills `target` with what stands in an unbuffered file from `position` on."""
+    """Fills `target` with the bytes of an unbuffered file from `position` on."""
     file.seek(position)
     while len(target):
         count = file.readinto(target)
@@ -77,7 +76,7 @@ def read_into(file: Any, target: memoryview, position: int) -> None:
 
 
 def stretches(rows: Any) -> Iterator[np.ndarray]:
-    """Returns an array as it is, and stored rows some megabytes at a time."""
+    """Yields an array as it is, and stored rows some megabytes at a time."""
     if isinstance(rows, np.ndarray):
         yield rows
         return
@@ -85,7 +84,7 @@ def stretches(rows: Any) -> Iterator[np.ndarray]:
 
 
 def windows(values: Any, most: int) -> Iterator[Any]:
-    """Returns arrays `[T, ...]` or nested ones some rows at a time: about `most` numbers, at least a row."""
+    """Yields arrays `[T, ...]` or nested ones some rows at a time: about `most` numbers, at least one row."""
     leaves = list(_leaves(values))
     num_rows, width = len(leaves[0]), sum(math.prod(leaf.shape[1:]) for leaf in leaves)
     step = max(1, most // max(1, width))
@@ -108,16 +107,16 @@ def _cut(values: Any, rows: slice) -> Any:
 
 
 class Spool:
-    """Takes the rows of one long array; the file has no name and is gone when nobody needs it any more."""
+    """Collects the rows of one long array in an unnamed file, which is removed with the last reference."""
 
     def __init__(self, folder: Path, dtype: np.dtype[Any], row_shape: tuple[int, ...]) -> None:
         self._folder, self._dtype, self._row_shape, self._num_rows = folder, dtype, row_shape, 0
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed with this object
         weakref.finalize(self, self._file.close)
-        self.seek, self.readinto = self._file.seek, self._file.readinto  # what `StoredRows` asks of a file
+        self.seek, self.readinto = self._file.seek, self._file.readinto  # the methods that `StoredRows` uses
 
     def append(self, rows: np.ndarray) -> Spool:
-        """Returns the spool with rows added: this one, or a copy where they need a finer type of number."""
+        """Returns the spool with rows added: this one, or a copy if they need a finer type of number."""
         wanted = np.result_type(self._dtype, rows)
         if wanted != self._dtype:
             return self._copied(wanted).append(rows)
@@ -140,7 +139,7 @@ class Spool:
         return StoredRows(self, 0, self._dtype, (self._num_rows, *self._row_shape))
 
 
-# Episodes as columns: arrays for simple spaces, dictionaries and tuples of arrays for nested ones.
+# Columns of episodes.
 
 ColumnPath = tuple[str, ...]
 Leaves = dict[ColumnPath, np.ndarray]
@@ -182,7 +181,7 @@ class FlatColumns:
 
 
 def space_leaves(space: gym.Space[Any], path: ColumnPath) -> Iterator[tuple[ColumnPath, gym.Space[Any]]]:
-    """Returns (path, space) of every array that a value of `space` is made of; refuses what is no array."""
+    """Yields (path, space) of every array of a value of `space`; raises for spaces without arrays."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -207,7 +206,7 @@ def space_leaves(space: gym.Space[Any], path: ColumnPath) -> Iterator[tuple[Colu
 def _key(key: Any, path: ColumnPath) -> str:
     if not isinstance(key, str) or not key or key == "." or "/" in key or "\0" in key:
         raise InvalidArgumentError(
-            f"the space of {named(path)} has the key {key!r} that HDF5 cannot hold: expected text without /."
+            f"the space of {named(path)} has the key {key!r}, which HDF5 cannot store: use text without /."
         )
     return key
 
@@ -218,14 +217,14 @@ def is_plain(dtype: np.dtype[Any]) -> bool:
 
 
 def named(path: ColumnPath) -> str:
-    """Returns the path as messages write it."""
+    """Returns the path as it is written in messages."""
     return f"`{'/'.join(path)}`"
 
 
 def split(
     value: Any, space: gym.Space[Any], path: ColumnPath
 ) -> Iterator[tuple[ColumnPath, gym.Space[Any], np.ndarray]]:
-    """Returns (path, space, array) of every leaf of `value`, whose nesting must be the space's."""
+    """Yields (path, space, array) of every leaf of `value`, which must be nested as the space is."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -249,7 +248,7 @@ def split(
 
 
 def leaf_array(value: Any, path: ColumnPath) -> Any:
-    """Returns `value` as an array of numbers; refuses objects, text, complex and ragged lists."""
+    """Returns `value` as an array of numbers; raises for objects, text, complex and ragged lists."""
     try:
         array = value if isinstance(value, StoredRows) else np.asarray(value)
     except ValueError as error:
@@ -260,7 +259,7 @@ def leaf_array(value: Any, path: ColumnPath) -> Any:
 
 
 def check_leaf(array: np.ndarray, space: gym.Space[Any], path: ColumnPath, rows: int | None = None) -> None:
-    """Refuses an array whose rows are not values of `space` by shape and kind, or are not `rows` many."""
+    """Raises if the rows of an array do not have the shape and kind of `space`, or are not `rows` many."""
     check_form(array.shape, array.dtype, space, path, rows)
 
 
@@ -271,7 +270,7 @@ def check_form(
     path: ColumnPath,
     rows: int | None = None,
 ) -> None:
-    """Refuses the shape and the type of an array before it is there; see `check_leaf`."""
+    """Checks the shape and the type of an array before it is read; see `check_leaf`."""
     shape = space.shape or ()
     if not got or got[1:] != shape or (rows is not None and got[0] != rows):
         wanted = "(" + ", ".join(map(str, ("any" if rows is None else rows, *shape))) + ")"

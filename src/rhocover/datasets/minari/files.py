@@ -1,8 +1,8 @@
-"""Minari data sets, in and out: `MinariWriter`, `open_minari` and `MinariSource`.
+"""Minari data sets: `MinariWriter`, `open_minari` and `MinariSource`.
 
-A data set is named by its id, by its folder, or given as the `minari.MinariDataset` that a program has in
-its hands (with the episodes that were chosen from it). Opening reads the metadata and looks at the file;
-nothing is created, downloaded or unpickled, and no environment is built.
+A data set is given by its id, by its folder, or as a `minari.MinariDataset` (with the episodes that were
+selected from it). Opening reads the metadata and checks the file; nothing is created, downloaded or
+unpickled, and no environment is built.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def open_minari(source: str | Path | MinariDataset) -> MinariSource:
 
 
 def _opened(dataset: Any) -> MinariSource:
-    """Returns the source of a `MinariDataset`: the episodes that it points to."""
+    """Returns the source of a `MinariDataset`: the episodes that it selects."""
     try:
         from minari import MinariDataset
     except ImportError as error:
@@ -77,21 +77,21 @@ def _source(folder: Path, metadata: dict[str, Any], indices: Sequence[int], num_
 
 
 def _check_number(folder: Path, metadata: dict[str, Any]) -> None:
-    """Refuses a data set that does not have as many episodes as its metadata says."""
+    """Raises if a data set does not have as many episodes as its metadata states."""
     number = metadata["total_episodes"]
     if metadata["data_format"] == "hdf5":
         _check_file(data_file(folder), number)
     elif number > metadata["total_steps"]:  # files are looked for one by one
-        raise InvalidDataError(f"`{folder / METADATA}` says that there are more episodes than steps.")
+        raise InvalidDataError(f"`{folder / METADATA}` states more episodes than steps.")
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """Returns metadata.json; refuses one that lacks what a reader needs."""
+    """Returns metadata.json; raises if an entry that a reader needs is missing."""
     place = folder / METADATA
     try:
         check_within(place, folder)
         metadata = parse_json(read_text(place))
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: depth without end, loops of links
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: nested too deeply, loops of links
         raise InvalidDataError(f"`{place}` is damaged: expected JSON ({shortened(error)}).") from error
     wanted = {"dataset_id": str, "data_format": str, "total_episodes": int, "total_steps": int}
     for key, kind in wanted.items():
@@ -110,21 +110,21 @@ def read_metadata(folder: Path) -> dict[str, Any]:
 
 
 def read_space(metadata: dict[str, Any], key: str, folder: Path) -> gym.Space[Any]:
-    """Returns the space that the metadata describes; where there is none, none is asked of an environment."""
+    """Returns the space in the metadata; raises if there is none, without building an environment."""
     from minari.serialization import deserialize_space
 
     text = metadata.get(key)
     if not isinstance(text, str):
         raise InvalidDataError(
-            f"`{folder / METADATA}` has no {key!r}. Minari would build the environment that it names to "
-            "find out; here nothing that a file names is run. Write the data set again with its spaces."
+            f"`{folder / METADATA}` has no {key!r}. Minari would build the environment that it names to get "
+            "it; rhocover never runs what a file names. Write the data set again with its spaces."
         )
     try:
         space = deserialize_space(text)
         list(space_leaves(space, (key,)))
     except InvalidArgumentError as error:
         raise InvalidDataError(f"`{folder / METADATA}`: {error}") from error
-    except Exception as error:  # Minari's reader fails in many ways on text that is no space
+    except Exception as error:  # Minari's reader may raise anything for text that is not a space
         raise InvalidDataError(
             f"`{folder / METADATA}` has a damaged {key!r} ({shortened(repr(error))})."
         ) from error
@@ -132,7 +132,9 @@ def read_space(metadata: dict[str, Any], key: str, folder: Path) -> gym.Space[An
 
 
 def _check_file(path: Path, least: int) -> None:
-    """Refuses a file that cannot be opened, or that has fewer episodes than the metadata says."""
+    """Raises if a file cannot be opened, or has fewer episodes than the metadata state."""
     with open_file(path) as file:
         if len(file) < least:
-            raise InvalidDataError(f"`{path}` holds {len(file)} episodes, expected {least} by its metadata.")
+            raise InvalidDataError(
+                f"`{path}` has {len(file)} episodes, expected {least} according to its metadata."
+            )

@@ -1,8 +1,8 @@
-"""Where Minari data sets are on a disk, found without touching anything, and put there whole or not at all.
+"""The folders of Minari data sets: found without changing anything, and written completely or not at all.
 
-A data set is a folder with `data/metadata.json` and the data beside it. Its id, `namespace/name-v0`, is its
-place under the root folder: $MINARI_DATASETS_PATH, or ~/.minari/datasets. Minari's own functions create the
-root when they look for it and may download; these do neither.
+A data set is a folder with `data/metadata.json` and the data next to it. Its id, `namespace/name-v0`, is its
+path under the root folder: $MINARI_DATASETS_PATH, or ~/.minari/datasets. Minari's own functions create the
+root folder when they look for it, and may download; these do neither.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def minari_path(dataset_id: str) -> Path:
 
 
 def check_id(dataset_id: str) -> None:
-    """Refuses an id that Minari could not load."""
+    """Raises if Minari could not load a data set with this id."""
     if not _is_id(dataset_id):
         raise InvalidArgumentError.of(
             "dataset_id",
-            "must be like 'name-v0' or 'namespace/name-v0', of letters, digits, '-' and '_' (a namespace "
-            "of two or more)",
+            "must be like 'name-v0' or 'namespace/name-v0', with letters, digits, '-' and '_' (at least two "
+            "characters in a namespace)",
             repr(dataset_id),
         )
 
@@ -80,7 +80,9 @@ def find_data(source: str | Path) -> Path:
     by_path = _data_of(folder)
     if by_id and by_path and by_id.resolve() != by_path.resolve():
         raise InvalidArgumentError(
-            f"`{source}` is both a Minari id and a folder here. Pass './{source}' for the folder."
+            f"`{source}` is both a Minari id and a folder here.",
+            argument="source",
+            remedy=f"Pass './{source}' for the folder.",
         )
     if not by_id and not by_path:
         raise _nothing_found(source, folder)
@@ -115,7 +117,7 @@ def _nothing_found(source: str | Path, folder: Path) -> InvalidDataError:
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
-    """Refuses a place that is taken, or with `overwrite` one that holds anything but a Minari data set."""
+    """Raises if `path` exists, or with `overwrite` if it is not a Minari data set."""
     if not os.path.lexists(path):
         return
     if not overwrite:
@@ -124,15 +126,17 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         )
     if path.is_symlink() or not (path / DATA / METADATA).is_file():
         raise InvalidArgumentError(
-            f"`{path}` is not a Minari data set and is not overwritten. Choose another name, or remove it."
+            f"`{path}` is not a Minari data set and is not overwritten.",
+            argument="path",
+            remedy="Choose another name, or remove it.",
         )
 
 
-OLD = ".old"  # behind the hidden name of a data set whose place another one takes
+OLD = ".old"  # suffix of the hidden name of a data set that is being replaced
 
 
 def stage(path: Path) -> Path:
-    """Returns a new hidden folder beside `path`, in which a data set can be put together."""
+    """Returns a new hidden folder next to `path`, in which a data set can be assembled."""
     make_folder(path.parent)
     staged = temporary_path(path)
     staged.mkdir()
@@ -145,7 +149,7 @@ def stage(path: Path) -> Path:
 
 
 def lock_staged(staged: Path) -> int:
-    """Returns a handle that shows others that somebody works on a hidden folder; -1 where there is none."""
+    """Returns a locked handle that marks a hidden folder as in use; -1 if folders cannot be locked."""
     try:
         handle = os.open(staged, os.O_RDONLY)
     except OSError:  # folders cannot be opened on every system
@@ -155,7 +159,7 @@ def lock_staged(staged: Path) -> int:
 
 
 def remove_staged(path: Path) -> None:
-    """Removes what killed processes were putting together beside `path`, and puts back what they replaced."""
+    """Removes what killed processes left next to `path`, and restores what they were replacing."""
     remove_left_folders(path.parent, is_called(path), is_of_data_set)
     for old in _replaced(path):
         if os.path.lexists(path):
@@ -165,7 +169,7 @@ def remove_staged(path: Path) -> None:
 
 
 def _replaced(path: Path) -> list[Path]:
-    """Returns the data sets beside `path` that were being replaced by another."""
+    """Returns the data sets next to `path` that were being replaced."""
     try:
         names = [name for name in sorted(os.listdir(path.parent)) if name.endswith(OLD)]
     except OSError:
@@ -175,13 +179,13 @@ def _replaced(path: Path) -> list[Path]:
 
 
 def is_of_data_set(name: str) -> bool:
-    """Whether a data set has a file of that name in its folder, whole or half written."""
+    """Whether a data set has a file of that name in its folder, complete or partly written."""
     folder, _, file = name.rpartition("/")
     return folder == DATA and (file in (RECORDS, METADATA) or is_temporary_of(file, METADATA.__eq__))
 
 
 def publish(staged: Path, path: Path, *, overwrite: bool) -> None:
-    """Gives the finished folder its name; one that is replaced keeps its own until that moment."""
+    """Renames the finished folder to `path`; a data set that it replaces keeps its name until then."""
     check_target(path, overwrite=overwrite)
     for folder in (staged / DATA, staged):
         sync_folder(folder)

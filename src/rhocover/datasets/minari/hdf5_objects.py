@@ -1,21 +1,15 @@
-"""One episode of an HDF5 file through h5py: whatever wrote it, checked before it is believed.
+"""Reads one episode of an HDF5 file through h5py, whichever program wrote it, and checks it first.
 
-A file from elsewhere may hold anything. Only plain numbers are read (no objects, no text), and JPEG images
-where a picture's column does not hold its pixels; each column must have its space's shape and the number
-of rows that an episode has. All this is asked before the first number is read, and a long episode is read
-in parts, so what is held does not grow with what a file claims.
+A file from elsewhere may contain anything. Only plain numbers are read (no objects, no text), and JPEG
+images if the column of an image does not contain its pixels; each column must have the shape of its space
+and the number of rows of its episode. All this is checked before the first number is read, and a long
+episode is read in parts, so memory does not grow with the size that a file claims.
 
-What of an HDF5 file is opened: objects that the file itself holds, no larger than its bytes account for.
-
-HDF5 lets a file point outside: links to other files, data sets that are put together from other files,
-data sets whose bytes lie in any file of the machine, filters that are programs loaded from a folder. A
-file from elsewhere could so show a private file as states, wait for ever at a pipe, or run something.
-None of it is followed. A data set of a few bytes may also claim to hold terabytes; it is refused before
-any room is made.
-
-Pictures that Minari stored as JPEG, one after another; each must have the size that its space has.
-
-The size is asked before anything is unpacked: a picture of a hundred bytes may claim a billion pixels.
+HDF5 lets a file refer to things outside: links to other files, data sets assembled from other files, data
+sets whose bytes are in any file of the machine, filters that are programs loaded from a folder. A file from
+elsewhere could thus present a private file as states, block forever on a pipe, or run a program. Only objects
+inside the file are opened. A data set of a few bytes may also claim to have terabytes, and a JPEG image of a
+hundred bytes a billion pixels; both raise an error before memory is allocated.
 """
 
 from __future__ import annotations
@@ -36,7 +30,7 @@ from rhocover.datasets.minari.hdf5_writing import Episodes
 from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, shortened
 from rhocover.files import check_plain
 
-# What of an HDF5 file is opened: objects that the file itself holds, no larger than its bytes account for.
+# Objects inside the file.
 
 FILTERS = {
     1: "gzip",
@@ -45,22 +39,22 @@ FILTERS = {
     4: "szip",
     32000: "lzf",
 }  # none of them is loaded from a file
-MOST_CHUNK = 2**28  # bytes of one chunk, which HDF5 unpacks as a whole; its writers make chunks of about 2^20
-MOST_RATIO = 1100  # bytes out of one that is stored; the best that gzip can do is 1032
-FEW_BYTES = 2**16  # so few are read without asking how many are stored, which takes time
-WAY_OUT = "Only what the file itself holds is read: copy the data into it, or write the data set again."
+MOST_CHUNK = 2**28  # bytes of one chunk, which HDF5 unpacks as a whole; usual chunks have about 2^20
+MOST_RATIO = 1100  # unpacked bytes per stored byte; gzip reaches at most 1032
+FEW_BYTES = 2**16  # up to which the stored size is not checked, because the check takes time
+REMEDY = "Only data inside the file are read: copy the data into it, or write the data set again."
 
 
 def open_inside(parent: Any, path: Sequence[str], what: str) -> Any:
-    """Returns the group or data set at `path` below the group `parent`; every step there is a plain link.
+    """Returns the group or data set at `path` below the group `parent`, reached by plain links only.
 
-    `what` begins the sentence of a refusal; a missing object raises KeyError.
+    `what` is the subject of error messages; a missing object raises KeyError.
     """
     from h5py import h5g, h5o  # pyright: ignore
 
     for name in path:
         if not isinstance(parent, h5g.GroupID):
-            raise KeyError(f"there is no {name!r} in what is no group")
+            raise KeyError(f"there is no {name!r}, because its parent is not a group")
         _check_link(parent, name.encode(), what)
         parent = h5o.open(parent, name.encode())
     return parent
@@ -71,43 +65,43 @@ def _check_link(group: Any, name: bytes, what: str) -> None:
 
     try:
         kind = group.links.get_info(name).type
-    except RuntimeError as error:  # what h5py raises where there is no such name
+    except RuntimeError as error:  # raised by h5py if there is no such name
         raise KeyError(str(error)) from error
     if kind == h5l.TYPE_HARD:
         return
     if kind == h5l.TYPE_EXTERNAL:
         to = shortened(repr(group.links.get_val(name)[0].decode(errors="replace")))
-        raise InvalidDataError(f"{what} is a link to another file, {to}. {WAY_OUT}")
-    said = "a soft link" if kind == h5l.TYPE_SOFT else "a link of a kind that HDF5 does not know"
-    raise InvalidDataError(f"{what} is {said}. {WAY_OUT}")
+        raise InvalidDataError(f"{what} is a link to another file, {to}. {REMEDY}")
+    link = "a soft link" if kind == h5l.TYPE_SOFT else "a link of a kind that HDF5 does not know"
+    raise InvalidDataError(f"{what} is {link}. {REMEDY}")
 
 
 def check_inside(dataset: Any, what: str) -> None:
-    """Refuses a data set whose numbers are not in the file, or need more than HDF5 itself to be read.
+    """Raises if the numbers of a data set are not in the file, or need more than HDF5 itself to be read.
 
-    To be asked before the shape, which HDF5 may look for in other files.
+    Must be called before the shape is read, which HDF5 may look for in other files.
     """
     from h5py import h5d  # pyright: ignore
 
     made = dataset.get_create_plist()
     if made.get_layout() == h5d.VIRTUAL:
-        raise InvalidDataError(f"{what} is put together from other files (a virtual data set). {WAY_OUT}")
+        raise InvalidDataError(f"{what} is assembled from other files (a virtual data set). {REMEDY}")
     if made.get_external_count():
         other = shortened(repr(made.get_external(0)[0].decode(errors="replace")))
-        raise InvalidDataError(f"{what} has its numbers in another file, {other}. {WAY_OUT}")
+        raise InvalidDataError(f"{what} has its numbers in another file, {other}. {REMEDY}")
     if made.get_layout() == h5d.CHUNKED:
         _check_chunk(math.prod(made.get_chunk()), dataset, what)
     for number in range(made.get_nfilters()):
         if (code := made.get_filter(number)[0]) not in FILTERS:
             raise InvalidDataError(
-                f"{what} is packed with the HDF5 filter {code}, which is a program of its own. Filters that "
-                f"are read: {', '.join(FILTERS.values())}. Write the data set again with one of them."
+                f"{what} is packed with the HDF5 filter {code}, which is a separate program. Supported "
+                f"filters: {', '.join(FILTERS.values())}. Write the data set again with one of them."
             )
 
 
 def _check_chunk(items: int, dataset: Any, what: str) -> None:
     if items <= MOST_CHUNK // 256 or (size := items * dataset.get_type().get_size()) <= MOST_CHUNK:
-        return  # few are not asked for their type: no number has 256 bytes
+        return  # for few items the type need not be read: no number has 256 bytes
     raise InvalidDataError(
         f"{what} is stored in chunks of {size} bytes; at most {MOST_CHUNK} are read at once. Write the data "
         "set again with smaller chunks."
@@ -115,31 +109,31 @@ def _check_chunk(items: int, dataset: Any, what: str) -> None:
 
 
 def check_size(dataset: Any, claimed: int, file_bytes: int, what: str) -> None:
-    """Refuses a data set that claims more bytes than what is stored of it can be unpacked to."""
+    """Raises if a data set claims more bytes than its stored bytes can unpack to."""
     if claimed <= FEW_BYTES:
         return
     stored = dataset.get_storage_size()
     if claimed > MOST_RATIO * stored or stored > file_bytes:
         raise InvalidDataError(
             f"{what} claims {claimed} bytes of numbers, but the file of {file_bytes} bytes stores {stored} "
-            "for them: they were never written, or packed to do harm. Write or download the data set again."
+            "for them: they were never written, or are malicious. Write or download the data set again."
         )
 
 
-# Pictures that Minari stored as JPEG, one after another; each must have the size that its space has.
+# Images that Minari stored as JPEG; each must have the size of its space.
 
-MOST_BYTES = 2**26  # of one packed picture
+MOST_BYTES = 2**26  # of one packed image
 BROKEN_IMAGE = (SyntaxError, OSError, ValueError, TypeError, IndexError, KeyError, EOFError, struct.error)
 
 
 def unpacked(frames: Iterable[Any], shape: tuple[int, ...], what: str) -> np.ndarray:
-    """Returns the pictures, uint8 `[T, *shape]`; `what` begins the sentence of a refusal."""
+    """Returns the images, uint8 `[T, *shape]`; `what` is the subject of error messages."""
     try:
         return np.stack([_picture(bytes(frame), shape, what) for frame in frames])
     except InvalidDataError:
         raise
     except BROKEN_IMAGE as error:
-        raise InvalidDataError(f"{what} holds no JPEG images ({error}).") from error
+        raise InvalidDataError(f"{what} does not contain JPEG images ({error}).") from error
 
 
 def _picture(frame: bytes, shape: tuple[int, ...], what: str) -> np.ndarray:
@@ -150,13 +144,13 @@ def _picture(frame: bytes, shape: tuple[int, ...], what: str) -> np.ndarray:
     with JpegImageFile(io.BytesIO(frame)) as image:
         if (image.height, image.width) != shape[:2]:
             raise InvalidDataError(
-                f"{what} holds a picture of {image.height} x {image.width} pixels; its space has "
+                f"{what} contains an image of {image.height} x {image.width} pixels; its space has "
                 f"{shape[0]} x {shape[1]}."
             )
         return np.asarray(image)
 
 
-# One episode of an HDF5 file through h5py: whatever wrote it, checked before it is believed.
+# Episodes.
 
 BROKEN = (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError, OverflowError)
 MOST_ROW = 2**28  # bytes of the columns of one step: there is no reading less than a step
@@ -164,7 +158,7 @@ MOST_ROW = 2**28  # bytes of the columns of one step: there is no reading less t
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column as the data set's spaces have it; `space` is None for rewards and the ends of episodes."""
+    """A column according to the spaces; `space` is None for rewards, terminations and truncations."""
 
     path: ColumnPath
     space: Any
@@ -173,18 +167,18 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """Returns the path as HDF5 writes it."""
+        """The path as HDF5 writes it."""
         return "/".join(self.path)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Returns the shape of one row."""
+        """The shape of one row."""
         return () if self.space is None else tuple(self.space.shape or ())
 
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """A column of one episode, opened and checked and not yet read."""
+    """A column of one episode, opened and checked but not yet read."""
 
     leaf: Leaf
     dataset: Any
@@ -194,13 +188,13 @@ class StoredColumn:
 
     @property
     def row_bytes(self) -> int:
-        """Returns how many bytes a row takes when it is read."""
+        """The size of a row in bytes when it is read."""
         return self.form.itemsize * math.prod(self.leaf.shape)
 
 
 @contextmanager
 def open_file(path: os.PathLike[str]) -> Iterator[Any]:
-    """Returns the file, opened for reading; what h5py says of a damaged one becomes InvalidDataError."""
+    """Returns the file, opened for reading; errors of h5py for damaged files become InvalidDataError."""
     try:
         import h5py
     except ImportError as error:
@@ -242,7 +236,7 @@ def read_episode(
     row_bytes = sum(column.row_bytes for column in stored.values())
     if row_bytes > MOST_ROW:
         raise InvalidDataError(
-            f"episode {index}: a step takes {row_bytes} bytes, at most {MOST_ROW} are read at once."
+            f"episode {index}: a step has {row_bytes} bytes, but at most {MOST_ROW} are read at once."
         )
     yield from _parts(stored, length, max(1, part_bytes // row_bytes), _seed(group))
 
@@ -258,7 +252,7 @@ def _parts(
 
 
 def _open(parent: Any, path: Sequence[str], index: int, what: str) -> Any:
-    """Returns the group or dataset at `path`; a missing one is named."""
+    """Returns the group or dataset at `path`; raises with its name if it is missing."""
     try:
         return open_inside(parent, path, f"episode {index}: {what}")
     except KeyError as error:
@@ -288,20 +282,20 @@ def _length(shape: tuple[int, ...], index: int, num_steps: int) -> int:
     """Returns the number of steps by the shape of the rewards."""
     if not shape:
         raise InvalidDataError(
-            f"episode {index}: `rewards` must be one number a step, got one alone or none."
+            f"episode {index}: `rewards` must be one number per step, got a single number or none."
         )
     if not shape[0]:
         raise InvalidDataError(f"episode {index} has no steps; remove it from the data set.")
     if shape[0] > num_steps:
         raise InvalidDataError(
-            f"episode {index} claims {shape[0]} steps, but the metadata says that all have {num_steps}. "
-            "It is damaged, or was changed by hand: write or download it again."
+            f"episode {index} claims {shape[0]} steps, but according to the metadata all episodes together "
+            f"have {num_steps}. It is damaged, or was changed by hand: write or download it again."
         )
     return shape[0]
 
 
 def _check(column: StoredColumn, index: int, length: int, file_bytes: int) -> None:
-    """Refuses a column that is not what its space and the length of the episode ask for."""
+    """Raises if a column does not match its space and the length of the episode."""
     leaf, shape = column.leaf, column.shape
     what, rows = f"episode {index}: {named(leaf.path)}", length + leaf.extra
     if column.is_jpeg:
@@ -335,18 +329,18 @@ def _read(column: StoredColumn, begin: int, end: int) -> np.ndarray:
 
 
 def _frames(column: StoredColumn, begin: int, end: int) -> Iterator[bytes]:
-    """Yields packed pictures one by one; many may lead to the same few bytes of the file."""
+    """Yields packed images one by one; many may refer to the same few bytes of the file."""
     import h5py
 
     data = h5py.Dataset(column.dataset)
     if math.prod(column.shape[1:]) > MOST_BYTES:
-        raise InvalidDataError(f"{named(column.leaf.path)} has more than {MOST_BYTES} bytes a picture.")
+        raise InvalidDataError(f"{named(column.leaf.path)} has more than {MOST_BYTES} bytes per image.")
     for row in range(begin, end):
         yield bytes(np.asarray(data[row]))
 
 
 def _seed(group: Any) -> int | None:
-    """Returns the seed that the episode's first reset was given, if it is a number."""
+    """Returns the seed of the episode's reset, if it is a number."""
     from h5py import h5a  # pyright: ignore
 
     if not h5a.exists(group, b"seed"):

@@ -1,11 +1,11 @@
-"""Episodes out of an HDF5 file, a chunk at a time: in bulk where this library wrote them, else one by one.
+"""Reads the episodes of an HDF5 file in chunks: in bulk if this library wrote them, otherwise one by one.
 
-The HDF5 library takes about 60 microseconds to open and read a small dataset, five of them an episode. But an
-episode that was written from a template (`hdf5_writing`) can be recognised: its bytes are the template's,
-but for the numbers, and the numbers agree with each other. A chunk of such episodes is read as records, and
-its data in a few long reads. One that differs in anything (Minari's own, or touched since) is read through
-h5py. Both ways give the same arrays; what is damaged is refused, and nothing is unpickled. An episode of
-more than about 64 MB comes in parts.
+The HDF5 library takes about 60 microseconds to open and read a small dataset, and an episode has five of
+them. But an episode that was written from a template (`hdf5_writing`) can be recognised: except for the
+numbers, its bytes are those of the template, and the numbers agree with each other. A chunk of such episodes
+is read as records, and its data in a few long reads. An episode that differs in any way (written by Minari,
+or changed since) is read through h5py. Both ways give the same arrays; damaged files raise an error, and
+nothing is unpickled. An episode of more than about 64 MB is read in parts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def read_hdf5(
 
 
 def _addresses(file: Any, indices: Sequence[int]) -> np.ndarray | None:
-    """Returns where the headers of these episodes are; None if some are missing or no plain links."""
+    """Returns the positions of these episodes' headers; None if one is missing or not a plain link."""
     from h5py import h5l  # pyright: ignore
 
     found: dict[bytes, int] = {}
@@ -78,7 +78,7 @@ def _addresses(file: Any, indices: Sequence[int]) -> np.ndarray | None:
 
 
 def _record(file: Any, leaves: Sequence[Leaf], index: int) -> EpisodeRecord | None:
-    """Returns the template that this library would have written episode `index` with, if it can have."""
+    """Returns the template with which this library would have written episode `index`, if it could have."""
     columns = []
     for leaf in leaves:
         form = row_type(file, index, leaf)
@@ -109,7 +109,7 @@ def _row_bytes(record: EpisodeRecord) -> int:
 
 
 def _read_records(file: RawIOBase, record: EpisodeRecord, records: np.ndarray) -> Iterator[Episodes]:
-    """Yields the episodes of some records at once, or one that is large in parts."""
+    """Yields the episodes of some records together, or a large one in parts."""
     lengths = records["rewards.rows"].astype(np.int64)
     rows = max(1, CHUNK_BYTES // _row_bytes(record)) if len(records) == 1 else int(lengths.max())
     seeds, has_seed = records["attrs.seed"].copy(), records["seed.kind"] == ATTRIBUTE
@@ -122,7 +122,7 @@ def _read_records(file: RawIOBase, record: EpisodeRecord, records: np.ndarray) -
 def _is_ours(
     record: EpisodeRecord, raw: np.ndarray, where: np.ndarray, indices: np.ndarray, end: int
 ) -> bool:
-    """Returns whether all records are the template's bytes with numbers that agree and stay in the file."""
+    """Returns whether all records have the template's bytes, and numbers that agree and stay in the file."""
     size, records = record.template.itemsize, raw.view(record.template.dtype)
     mask = np.full(size, 0xFF, np.uint8)
     for form, offset, *_ in (record.template.dtype.fields or {}).values():
@@ -147,7 +147,7 @@ def _is_ours(
 def _rows(
     file: RawIOBase, column: EpisodeColumn, records: np.ndarray, begin: int, lengths: np.ndarray
 ) -> np.ndarray:
-    """Returns the rows of one column for so many steps of all these records from step `begin`, in order."""
+    """Returns the rows of one column for some steps of all these records from step `begin`, in order."""
     rows = lengths + column.extra
     first = records[f"{column.name}.data"].astype(np.int64) + begin * column.row_bytes
     data = gather(file, first, rows * column.row_bytes)
@@ -155,7 +155,7 @@ def _rows(
 
 
 def gather(file: RawIOBase, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Returns the bytes of these stretches of the file, one after another; neighbours are read at once."""
+    """Returns the bytes of these ranges of the file, concatenated; neighbours are read together."""
     result = np.empty(int(sizes.sum()), np.uint8)
     is_new = np.concatenate([[True], begins[1:] != begins[:-1] + sizes[:-1]])
     first = np.flatnonzero(is_new)
@@ -170,13 +170,13 @@ def gather(file: RawIOBase, begins: np.ndarray, sizes: np.ndarray) -> np.ndarray
 def _read_one_by_one(
     file: Any, leaves: Sequence[Leaf], indices: Sequence[int], num_steps: int
 ) -> Iterator[Episodes]:
-    """Yields episodes through h5py, as many at once as about 64 MB hold, and parts of larger ones."""
+    """Yields episodes through h5py, up to about 64 MB at a time, and larger ones in parts."""
     parts = (read_episode(file, index, leaves, num_steps, CHUNK_BYTES) for index in indices)
     return gathered(chain.from_iterable(parts), len(indices))
 
 
 def gathered(parts: Iterable[Episodes], most: int) -> Iterator[Episodes]:
-    """Yields the same, `most` parts at once or as many as about 64 MB hold."""
+    """Yields the same parts joined, at most `most` or about 64 MB at a time."""
     pieces, size = [], 0
     for part in parts:
         pieces.append(part)

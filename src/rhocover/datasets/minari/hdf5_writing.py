@@ -1,39 +1,34 @@
-"""A file of episodes, written front to back: blocks of data, the episodes' records, the index at the end.
+"""Writes an HDF5 file of episodes from front to back: batches of data and records, then an index.
 
     superblock | batch 1: column, column, ..., records | batch 2 ... | index of episodes
 
-Episodes wait until a batch is full (1024 of them, or 16 MB), whatever the pieces in which they came. So the
-bytes of the file depend on the episodes alone, and the same episodes give the same file to the bit.
-Memory holds one batch; an episode longer than that may come as `StoredRows`. Until `close` the file has no
-index, and no reader takes it for whole.
+Episodes wait until a batch is full (1024 of them, or 16 MB), independent of the pieces in which they were
+added. The bytes of the file therefore depend on the episodes only: the same episodes give the same file to
+the bit. Memory holds one batch; an episode longer than that may be passed as `StoredRows`. Until `close` the
+file has no index, so no reader takes it for complete.
 
-The root of an HDF5 file: which episode begins where, as the format's oldest kind of group.
-
-A group of this kind is a heap of names, leaves with up to 2k entries (name, address) in the order of the
-names, and a B-tree above them (HDF5 File Format Specification 3.0, II.A, III.A.1, III.B, III.D). All of
-it is made at once when the addresses are known, from the bottom up. The library can add to it afterwards.
-
-An episode as one record of bytes: HDF5 object headers made from a template, thousands at a time.
-
-A Minari data set is an HDF5 file with a group per episode and a dataset per column. The HDF5 library takes
-about 50 microseconds for each of these small objects, which for short episodes is more than the steps
-themselves took. But the headers of two episodes differ only in a few numbers (lengths, addresses, number,
-seed). So the bytes of one episode's headers are laid out once, as a NumPy record whose fields are those
-numbers; the records of a thousand episodes are then filled by column, and their data is written as it is.
+**Records.** A Minari data set is an HDF5 file with one group per episode and one dataset per column. The HDF5
+library takes about 50 microseconds for each of these small objects, which for short episodes is more than the
+steps themselves took. But the headers of two episodes differ only in a few numbers (lengths, addresses,
+number, seed). The bytes of one episode's headers are therefore laid out once, as a NumPy record whose fields
+are those numbers; the records of a thousand episodes are then filled by column, and their data are written
+as they are.
 
     record = [group "episode_i"] [nested groups ...] [dataset header of each column ...]
 
-What is used of the format has neither checksums nor times, and every HDF5 since 1.8 (2008) reads it: version
-1 object headers, groups that hold their links, contiguous datasets. This module knows bytes
-and columns, nothing of spaces or of Minari.
+**Templates.** An object (a group, a dataset) begins with a header: a sequence of messages, each with a kind,
+a size and a body of whole eight-byte words. A `Template` is a piece of such bytes in which some numbers have
+names instead of values; parts are joined into messages, messages into headers.
 
-The bytes of an HDF5 object header, put together from parts, with names for the numbers that vary.
+**Index.** The root group, which maps names to episodes, is of the oldest kind of the format: a heap of names,
+leaves with up to 2k entries (name, address) in the order of the names, and a B-tree above them. It is made at
+once, from the bottom up, when the addresses are known. The HDF5 library can add to it afterwards.
 
-An object (a group, a dataset) begins with a header: a row of messages, each of a kind, a size and a body
-of whole eight-byte words. A `Template` is a stretch of such bytes in which some numbers have names, not
-values; parts are joined into messages, messages into headers. Only what episodes need is here: version 1
-headers, groups that hold their links, plain numbers, int64 attributes. Section numbers in the comments
-are those of the HDF5 File Format Specification, version 3.0.
+Only what episodes need is implemented: version 1 object headers, groups that contain their links, contiguous
+datasets, plain numbers, int64 attributes. These have neither checksums nor times, and every HDF5 since 1.8
+(2008) reads them. Section numbers in the comments are those of the HDF5 File Format Specification, version
+3.0 (for the index II.A, III.A.1, III.B, III.D). This module deals with bytes and columns, not with spaces or
+Minari.
 """
 
 from __future__ import annotations
@@ -50,11 +45,9 @@ import numpy as np
 
 from rhocover.datasets.minari.columns import StoredRows, stretches
 
-# An episode as one record of bytes: HDF5 object headers made from a template, thousands at a time.
+# Templates.
 
-# The bytes of an HDF5 object header, put together from parts, with names for the numbers that vary.
-
-UNDEFINED = b"\xff" * 8  # an address that leads nowhere
+UNDEFINED = b"\xff" * 8  # the undefined address
 NO_MESSAGE, ATTRIBUTE = 0x0000, 0x000C  # IV.A.2.a and IV.A.2.m: a message that is skipped, and an attribute
 
 
@@ -72,12 +65,12 @@ def fixed(data: bytes) -> Template:
 
 
 def number(name: str, form: str = "<u8") -> Template:
-    """Returns room for a number that each episode has its own of."""
+    """Returns a field for a number that differs between episodes."""
     return Template(bytes(np.dtype(form).itemsize), {name: (0, form)})
 
 
 def join(parts: Sequence[Template]) -> Template:
-    """Returns the parts one after another, as one part."""
+    """Returns the concatenation of parts, as one part."""
     data, fields = b"", {}
     for part in parts:
         fields.update({name: (len(data) + at, form) for name, (at, form) in part.fields.items()})
@@ -86,7 +79,7 @@ def join(parts: Sequence[Template]) -> Template:
 
 
 def padded(part: Template) -> Template:
-    """Returns the part, filled with zeros to a multiple of eight bytes as version 1 headers ask."""
+    """Returns the part, padded with zeros to a multiple of eight bytes as version 1 headers require."""
     return Template(part.data + bytes(-len(part.data) % 8), part.fields)
 
 
@@ -136,7 +129,7 @@ def group_part(links: Mapping[str, str], attributes: Sequence[Template] = ()) ->
     return object_header([*messages, *attributes])
 
 
-# An episode as one record of bytes: HDF5 object headers made from a template, thousands at a time.
+# Records.
 
 
 @dataclass(frozen=True)
@@ -150,12 +143,12 @@ class EpisodeColumn:
 
     @property
     def name(self) -> str:
-        """Returns the path as HDF5 writes it."""
+        """The path as HDF5 writes it."""
         return "/".join(self.path)
 
     @property
     def row_bytes(self) -> int:
-        """Returns how many bytes a row takes."""
+        """The size of a row in bytes."""
         return self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
 
 
@@ -178,11 +171,11 @@ def dataset_part(column: EpisodeColumn) -> Template:
 
 @dataclass(frozen=True)
 class EpisodeRecord:
-    """The template of an episode's headers: `dtype` names its numbers, `links` where its objects begin."""
+    """The template of an episode's headers: `dtype` names its numbers, `links` the offsets of its objects."""
 
     columns: tuple[EpisodeColumn, ...]
     template: np.ndarray  # one record, shape [1]
-    links: Mapping[str, int]  # field of an address -> where in the record that object begins
+    links: Mapping[str, int]  # field of an address -> offset of that object in the record
 
     def fill(
         self,
@@ -237,7 +230,7 @@ def _header(path: tuple[str, ...]) -> str:
 
 
 def _groups(columns: Sequence[EpisodeColumn]) -> list[tuple[tuple[str, ...], dict[str, str]]]:
-    """Returns every group that the columns' paths pass through, the episode's own first, with its links."""
+    """Returns every group on the paths of the columns with its links, that of the episode first."""
     groups: dict[tuple[str, ...], dict[str, str]] = {(): {}}
     for column in columns:
         for depth in range(len(column.path)):
@@ -246,12 +239,10 @@ def _groups(columns: Sequence[EpisodeColumn]) -> list[tuple[tuple[str, ...], dic
     return list(groups.items())
 
 
-# A file of episodes, written front to back: blocks of data, the episodes' records, the index at the end.
-
-# The root of an HDF5 file: which episode begins where, as the format's oldest kind of group.
+# Index.
 
 SUPERBLOCK_BYTES = 96
-LEAF_K, TREE_K = 32, 64  # half of what a leaf and a tree node hold: 2^20 episodes fit below two tree levels
+LEAF_K, TREE_K = 32, 64  # half the capacity of a leaf and a tree node: 2^20 episodes fit below two levels
 NOWHERE = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 ENTRY = np.dtype([("name", "<u8"), ("header", "<u8"), ("cache", "<u4"), ("_", "<u4"), ("scratch", "V16")])
 LEAF = np.dtype([("head", "V6"), ("count", "<u2"), ("entries", ENTRY, (2 * LEAF_K,))])
@@ -352,7 +343,7 @@ def _tree_level(
     return nodes.tobytes(), where, last[bounds[1:] - 1]
 
 
-# A file of episodes, written front to back: blocks of data, the episodes' records, the index at the end.
+# The file.
 
 BATCH_EPISODES = 1024
 BATCH_BYTES = 2**24
@@ -360,11 +351,11 @@ BATCH_BYTES = 2**24
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """Some episodes: the arrays of each column by name, lengths [E], seeds [E] and which of them count.
+    """Some episodes: the arrays of each column by name, lengths [E], seeds [E] and which of them are given.
 
-    A reader gives a long episode in parts: `has_more` says that the last one goes on in what comes next. A
-    part of T steps has T + 1 observations, too; the last of them is the first of the next part. A writer
-    takes a long episode that stands alone with `StoredRows` in the place of arrays.
+    A reader returns a long episode in parts: `has_more` means that the last one continues in the next part. A
+    part of T steps has T + 1 observations; the last of them is the first of the next part. A writer accepts
+    a single long episode with `StoredRows` instead of arrays.
     """
 
     arrays: Mapping[str, Any]
@@ -388,7 +379,7 @@ class Episodes:
         return Episodes(arrays, self.lengths[chosen], self.seeds[chosen], self.has_seed[chosen])
 
     def copy(self) -> Episodes:
-        """Returns the same episodes in memory of their own."""
+        """Returns a copy of the episodes."""
         arrays = {
             name: array if isinstance(array, StoredRows) else array.copy()
             for name, array in self.arrays.items()
@@ -397,7 +388,7 @@ class Episodes:
 
 
 def joined(pieces: Sequence[Episodes]) -> Episodes:
-    """Returns the pieces one after another."""
+    """Returns the concatenation of the pieces."""
     if len(pieces) == 1:
         return pieces[0]
     arrays = {name: np.concatenate([piece.arrays[name] for piece in pieces]) for name in pieces[0].arrays}
@@ -406,7 +397,7 @@ def joined(pieces: Sequence[Episodes]) -> Episodes:
 
 
 class EpisodeFile:
-    """Takes episodes with `add`; `close` makes the file whole. `addresses` is where each episode begins."""
+    """Writes episodes with `add`; `close` completes the file. `addresses` are the positions of episodes."""
 
     def __init__(self, path: Path, columns: Sequence[EpisodeColumn]) -> None:
         self.columns = tuple(columns)
@@ -421,7 +412,7 @@ class EpisodeFile:
         self._file.seek(self._position)
 
     def add(self, episodes: Episodes) -> None:
-        """Adds episodes; what does not fill a batch is copied and waits, so arrays may be reused."""
+        """Adds episodes; those that do not fill a batch are copied, so arrays may be reused."""
         done = 0
         while done < len(episodes):
             room = self._room(episodes.lengths[done:])
@@ -433,7 +424,7 @@ class EpisodeFile:
             done += len(piece)
 
     def _room(self, lengths: np.ndarray) -> int:
-        """Returns how many more episodes fill the batch; more than there are if these do not."""
+        """Returns how many more episodes fill the batch; more than there are if they do not fill it."""
         by_number = BATCH_EPISODES - self._waiting_episodes
         steps = np.cumsum(lengths[:by_number])
         return min(by_number, 1 + int(np.searchsorted(steps, self._batch_steps - self._waiting_steps)))
@@ -468,7 +459,7 @@ class EpisodeFile:
         return begin
 
     def close(self) -> int:
-        """Writes what waits and the index, makes all of it durable; returns the number of bytes."""
+        """Writes the waiting episodes and the index, and syncs the file; returns the number of bytes."""
         if self._waiting:
             self._write_batch()
         index, superblock = root_group(np.concatenate(self._addresses), self._position)
@@ -482,12 +473,12 @@ class EpisodeFile:
 
     def abandon(self) -> None:
         """Closes the file as it is: no reader will open it."""
-        with suppress(OSError):  # what waits to be written may find no room
+        with suppress(OSError):  # the disk may be full for buffered bytes
             self._file.close()
 
 
 def _bytes_of(data: Iterable[Any]) -> Iterable[Any]:
-    """Returns the bytes of some arrays, stored rows a stretch at a time."""
+    """Yields the bytes of some arrays, stored rows in pieces."""
     for value in data:
         if isinstance(value, bytes):
             yield value

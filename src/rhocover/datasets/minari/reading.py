@@ -1,8 +1,8 @@
-"""What a Minari data set holds, read in chunks of bounded memory and checked on the way.
+"""Reads Minari data sets in chunks of bounded memory, and checks them.
 
-HDF5 files are read by `hdf5_reading`, Arrow and Parquet folders by `arrow`. What
-the metadata says (episodes, steps) must be what is there. Spaces come from the metadata alone: where they are
-missing Minari would build the environment that the file names, which is running what a stranger chose.
+HDF5 files are read by `hdf5_reading`, Arrow and Parquet folders by `arrow`. The numbers of episodes and steps
+in the metadata must match the data. Spaces are taken from the metadata only: if they are missing, Minari
+would build the environment that the file names, which means running code that the file's author chose.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STEP_COLUMNS = ("rewards", "terminations", "truncations")
 
 @dataclass(frozen=True, eq=False)
 class MinariSource:
-    """A Minari data set, opened: `folder` holds its metadata.json, `indices` are the episodes, in order."""
+    """An open Minari data set: `folder` contains its metadata.json, `indices` are the episodes, in order."""
 
     dataset_id: str
     metadata: Mapping[str, Any]
@@ -53,13 +53,13 @@ class MinariSource:
 
     @property
     def num_episodes(self) -> int:
-        """Returns how many episodes are read."""
+        """How many episodes are read."""
         return len(self.indices)
 
     def columns(self, chunk_episodes: int = 1024) -> Iterator[FlatColumns]:
-        """Returns the data as columns of at most `chunk_episodes` episodes (and about 64 MB) at a time.
+        """Yields the data as columns of at most `chunk_episodes` episodes (and about 64 MB) at a time.
 
-        An episode is never cut: one that is larger comes alone. See `pieces`.
+        An episode is never divided: a larger one is yielded alone. See `pieces`.
         """
         leaves, held = source_leaves(self), []
         for part in self._parts(chunk_episodes, leaves):
@@ -69,9 +69,9 @@ class MinariSource:
                 held = []
 
     def pieces(self, chunk_episodes: int = 1024) -> Iterator[FlatColumns]:
-        """Returns the same, but no piece is larger: where one has `has_more`, its last episode goes on.
+        """Yields the same, but no piece is larger: if one has `has_more`, its last episode continues.
 
-        A part of an episode of T steps has T + 1 observations, too, so the next part repeats the last one.
+        A part of T steps of an episode has T + 1 observations, so the next part repeats the last one.
         """
         leaves = source_leaves(self)
         for part in self._parts(chunk_episodes, leaves):
@@ -121,7 +121,7 @@ def data_file(folder: Path) -> Path:
 
 
 def _whole(parts: Sequence[Episodes], leaves: Sequence[Leaf]) -> Episodes:
-    """Returns parts as one: where an episode goes on, its observation at the border is kept once."""
+    """Returns parts as one: if an episode continues, its observation at the border is kept once."""
     if len(parts) == 1:
         return parts[0]
     cut = [part.has_more for part in parts]
@@ -147,7 +147,7 @@ def source_leaves(source: MinariSource) -> list[Leaf]:
 
 
 def _is_image(space: Any) -> bool:
-    """Returns whether Minari may have stored it as JPEG: bytes, two or three axes, 32 by 32 or more."""
+    """Returns whether Minari may have stored it as JPEG: uint8, two or three axes, 32 by 32 or more."""
     from gymnasium.spaces import Box
 
     is_picture = isinstance(space, Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3)
@@ -205,7 +205,7 @@ def split_episodes(flat: FlatColumns, source: MinariSource) -> Iterator[EpisodeC
 
 
 def _read_stored(source: MinariSource, leaves: Sequence[Leaf]) -> Iterator[Episodes]:
-    """Yields the episodes of an Arrow or Parquet data set, as many at once as about 64 MB hold."""
+    """Yields the episodes of an Arrow or Parquet data set, in parts of about 64 MB."""
     spaces = {"observations": source.observation_space, "actions": source.action_space}
     form = source.metadata["data_format"]
     for index in source.indices:

@@ -1,19 +1,17 @@
-"""Minari data sets, written in bulk: same folders, names and keys as Minari 0.5, a hundredth of the time.
+"""Writes Minari data sets in bulk: same folders, names and keys as Minari 0.5, in a hundredth of the time.
 
     with MinariWriter(path, "frozen_lake/covered-v0", observation_space=..., action_space=...) as writer:
         writer.add_many(observations, actions, rewards, terminations, truncations, lengths)
         writer.finish({"description": "..."})
 
-The data set is put together under a hidden name beside `path` and renamed when it is whole and on the disk;
+The data set is assembled under a hidden name next to `path` and renamed when it is complete and on disk;
 leaving the block without `finish`, by an exception or not, removes it. Numbers are stored without loss, in
-the space's own type or, for floats that are finer than that, in theirs. Images are stored as they are, not
-as JPEG. Datasets are contiguous: Minari appends episodes to the set, but cannot lengthen one of these.
+the dtype of the space or, for floats of higher precision, in their own: a number that its column cannot hold
+exactly raises an error and is never rounded. Images are stored as they are, not as JPEG. Datasets are
+contiguous: Minari can append episodes to the data set, but cannot extend one of these.
 
-What a Minari data set is asked before it is written: lengths, ends, seeds, types, words about it.
-
-Nothing is lost on the way in: a number that its column cannot hold exactly is refused, never rounded. An
-episode ends at its last step and not before; it may stop there without an end (a collection that was
-cut).
+Lengths, ends, seeds, types and metadata are checked before anything is written. An episode may end at its
+last step only; it may also stop there without an end (a collection that was cut off).
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     import gymnasium as gym
     from gymnasium.envs.registration import EnvSpec
 
-# What a Minari data set is asked before it is written: lengths, ends, seeds, types, words about it.
+# Checks.
 
 WORDS = ("algorithm_name", "code_permalink", "description")
 LISTS = ("author", "author_email", "requirements")
@@ -58,7 +56,7 @@ def episode_lengths(value: Any) -> np.ndarray:
     """Returns the steps of each episode, int64 `[E]`, all at least 1."""
     lengths = np.asarray(value)
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or not len(lengths):
-        raise InvalidDataError.of("lengths", "must be whole numbers, one an episode", repr(value))
+        raise InvalidDataError.of("lengths", "must be whole numbers, one per episode", repr(value))
     if lengths.min() < 1:
         place = int(np.argmin(lengths))
         raise InvalidDataError.of(
@@ -81,7 +79,7 @@ def step_column(value: Any, name: str, rows: int) -> np.ndarray:
 
 
 def check_ends(terminations: np.ndarray, truncations: np.ndarray, lengths: np.ndarray) -> None:
-    """Refuses an end inside an episode."""
+    """Raises if there is an end before the last step of an episode."""
     ends = terminations | truncations
     last = np.cumsum(lengths) - 1
     ends[last] = False
@@ -98,12 +96,12 @@ def check_ends(terminations: np.ndarray, truncations: np.ndarray, lengths: np.nd
 
 
 def seed_columns(seeds: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns (seeds int64 `[count]`, which of them there are); `seeds` may be None or hold None."""
+    """Returns (seeds int64 `[count]`, which of them are given); `seeds` may be None or contain None."""
     if seeds is None:
         return np.zeros(count, np.int64), np.zeros(count, bool)
     if not hasattr(seeds, "__len__") or len(seeds) != count:
         came = len(seeds) if hasattr(seeds, "__len__") else repr(seeds)
-        raise InvalidDataError.of("seeds", f"must be {count} numbers or None, one an episode", f"{came}")
+        raise InvalidDataError.of("seeds", f"must be {count} numbers or None, one per episode", f"{came}")
     has_seed = np.array([seed is not None for seed in seeds], dtype=bool)
     values = np.array([0 if seed is None else seed for seed in seeds])
     if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= 2**63:
@@ -112,7 +110,7 @@ def seed_columns(seeds: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def space_column(path: ColumnPath, space: gym.Space[Any], array: np.ndarray) -> EpisodeColumn:
-    """Returns the column for a leaf: in the space's type, or in that of floats that are finer."""
+    """Returns the column for a leaf: in the dtype of the space, or in that of floats of higher precision."""
     form = np.dtype(space.dtype)
     if array.dtype.kind == "f" and not np.can_cast(array.dtype, form):
         form = array.dtype
@@ -122,7 +120,7 @@ def space_column(path: ColumnPath, space: gym.Space[Any], array: np.ndarray) -> 
 
 
 def exact(array: Any, form: np.dtype[Any], path: ColumnPath) -> Any:
-    """Returns the array in the type `form`; refuses values that it cannot hold exactly."""
+    """Returns the array in the dtype `form`; raises for values that it cannot hold exactly."""
     if array.dtype == form:
         return array
     if isinstance(array, StoredRows):
@@ -134,8 +132,8 @@ def exact(array: Any, form: np.dtype[Any], path: ColumnPath) -> Any:
         )
     if not is_kept:
         raise InvalidDataError(
-            f"{named(path)} has dtype {array.dtype} and values that {form} cannot hold, this column's type "
-            f"so far. Convert all episodes first, for example with .astype(np.{form})."
+            f"{named(path)} has dtype {array.dtype} and values that {form}, the dtype of this column so far, "
+            f"cannot hold exactly. Convert all episodes first, for example with .astype(np.{form})."
         )
     return result
 
@@ -146,12 +144,12 @@ def spec_text(env_spec: Any) -> str | None:
         return env_spec
     try:
         return env_spec.to_json()
-    except (TypeError, ValueError):  # made from a class or a function: no file can name it
+    except (TypeError, ValueError):  # made from a class or a function, which a file cannot store
         return None
 
 
 def extra_words(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what is said about a data set as Minari writes it; refuses other keys and what is not JSON."""
+    """Returns the metadata as Minari writes it; raises for other keys and for values that are not JSON."""
     unknown = sorted(set(metadata) - {*WORDS, *LISTS, "rhocover"})
     if unknown:
         known = ", ".join((*WORDS, *LISTS, "rhocover"))
@@ -161,27 +159,27 @@ def extra_words(metadata: Mapping[str, Any]) -> dict[str, Any]:
     words = {key: metadata[key] for key in (*WORDS, *LISTS) if metadata.get(key) is not None}
     for key in WORDS:
         if not isinstance(words.get(key, ""), str):
-            raise InvalidArgumentError(f"`metadata[{key!r}]` must be text, got {words[key]!r}.")
+            raise InvalidArgumentError.of(f"metadata[{key!r}]", "must be text", repr(words[key]))
     words |= {key: _texts(words[key], key) for key in LISTS if key in words}
     if "rhocover" in metadata:
         words["rhocover"] = metadata["rhocover"]
     try:
         return json.loads(json.dumps(words, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"`metadata['rhocover']` must be JSON without nan and inf ({error})."
+        raise InvalidArgumentError.of(
+            "metadata['rhocover']", f"must be JSON without nan and inf ({error})"
         ) from error
 
 
 def _texts(value: Any, key: str) -> list[str]:
-    """Returns one text or several as a list; sets in order, so that the same input gives the same file."""
+    """Returns one text or several as a list; sets sorted, so that the same input gives the same file."""
     texts = [value] if isinstance(value, str) else sorted(value) if isinstance(value, set) else list(value)
     if not all(isinstance(text, str) for text in texts):
-        raise InvalidArgumentError(f"`metadata[{key!r}]` must be text or several texts, got {value!r}.")
+        raise InvalidArgumentError.of(f"metadata[{key!r}]", "must be text or several texts", repr(value))
     return texts
 
 
-# Minari data sets, written in bulk: same folders, names and keys as Minari 0.5, a hundredth of the time.
+# The writer.
 
 STEP_COLUMNS = {"rewards": "<f8", "terminations": "?", "truncations": "?"}
 
@@ -275,7 +273,7 @@ class MinariWriter:
         self.num_steps += int(sizes.sum())
 
     def _store(self, columns: tuple[EpisodeColumn, ...], episodes: Episodes) -> None:
-        """Writes checked episodes; a file that this fails on, on a full disk for one, is given up."""
+        """Writes checked episodes; if this fails, for example because the disk is full, abandons the file."""
         assert self._staged is not None
         try:
             if self._file is None:  # begun when the types of its columns are known
@@ -298,9 +296,9 @@ class MinariWriter:
         return leaves
 
     def finish(self, metadata: Mapping[str, Any] | None = None) -> None:
-        """Makes the data set whole at its place.
+        """Completes the data set and moves it to its path.
 
-        `metadata`: what Minari calls algorithm_name, author, author_email, code_permalink, description and
+        `metadata` has Minari's keys algorithm_name, author, author_email, code_permalink, description and
         requirements, and any JSON under "rhocover".
         """
         if self._file is None or self._staged is None:

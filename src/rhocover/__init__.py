@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rhocover.coverage import Coverage
     from rhocover.datasets import Audit, audit
     from rhocover.environments.encoding.bins import Bins, QuantileBins
+    from rhocover.environments.encoding.nets import Net
     from rhocover.environments.sb3 import CoverageCallback
     from rhocover.environments.wrappers import (
         CountVisits,
@@ -59,6 +60,7 @@ _HOME = {
     "budget": "rhocover.theory",
     "Bins": "rhocover.environments.encoding.bins",
     "QuantileBins": "rhocover.environments.encoding.bins",
+    "Net": "rhocover.environments.encoding.nets",
     "CountVisits": "rhocover.environments.wrappers",
     "CoverageReward": "rhocover.environments.wrappers",
     "CountVisitsVector": "rhocover.environments.wrappers",
@@ -118,6 +120,7 @@ __all__ = [
     "Plan",
     "Power",
     "Quadratic",
+    "Net",
     "QuantileBins",
     "Run",
     "SmallModelError",

@@ -26,7 +26,9 @@ from rhocover.environments.encoding.base import (
 )
 from rhocover.environments.encoding.bins import BinCode, Bins, QuantileBins, StoredBins, space_bounds
 from rhocover.environments.encoding.discrete import WholeNumber, WholeNumbers
+from rhocover.environments.encoding.features import FIELD
 from rhocover.environments.encoding.functions import FunctionCode
+from rhocover.environments.encoding.nets import Net, NetCode, StoredNet
 from rhocover.environments.stepping import random_rollout
 from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
 
@@ -56,6 +58,7 @@ class ListedActions:
 
 STATES: dict[str, type] = {
     "discrete": WholeNumber, "multi_discrete": WholeNumbers, "bins": StoredBins, "function": StoredFunction,
+    "net": StoredNet,
 }  # fmt: skip
 ACTIONS = {"levels": Levels, "listed": ListedActions}  # the other kinds follow from the space
 STATE_CODE = Family("a state code", STATES, tag="kind", content=None)
@@ -82,6 +85,10 @@ def _of_space(stored: Any, space: Any) -> StateCode:
         if isinstance(stored.of, str):
             raise _needs_function(stored.of)
         return BinCode(stored.axes(), stored.of).within(space_bounds(space, stored.of, len(stored.names)))
+    if isinstance(stored, StoredNet):
+        if isinstance(stored.of, str) and not stored.of.startswith(FIELD):
+            raise _needs_function(stored.of)
+        return stored.code()
     is_one = isinstance(stored, WholeNumber)
     given = (int(space.n), int(space.start)) if is_one else counts_and_starts(space)
     if stored != type(stored)(*given):
@@ -132,16 +139,18 @@ def _state_code(states: Any, space: Any) -> StateCode:
         return states.code(_boxed(space, states.of))
     if isinstance(states, BinCode):
         return states.within(space_bounds(_boxed(space, states.of), states.of, len(states.axes)))
-    if isinstance(states, QuantileBins):
+    if isinstance(states, NetCode):
+        return states.copy()
+    if isinstance(states, QuantileBins | Net):
         raise InvalidArgumentError.of(
-            "states=QuantileBins(...)",
-            "has no edges yet: call its .fit(observations) with the observations of a random rollout, for "
+            f"states={type(states).__name__}(...)",
+            "is not fitted yet: call its .fit(observations) with the observations of a random rollout, for "
             "example random_rollout(env, num_steps=10_000, seed=0), and pass the result",
         )
     if callable(states):
         return FunctionCode(states)
     raise InvalidArgumentError.of(
-        "states", "must be None, rc.Bins, a fitted rc.QuantileBins or a function", repr(states)
+        "states", "must be None, rc.Bins, rc.QuantileBins, rc.Net or a function", repr(states)
     )
 
 

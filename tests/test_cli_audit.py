@@ -84,14 +84,14 @@ def test_states_and_actions_are_taken_from_the_datasheet_unless_they_are_typed(r
     line = "collect Pendulum-v1 --rho 2 --model learned --states quantiles:2 --actions 3 --steps 600 --out p --json"
     asked = read(rhocover(line).out)["collection"]["coverage"]
     result = rhocover("audit p")
-    assert "as its datasheet says" in result.out
+    assert "encoded as in the datasheet" in result.out
     found = read(rhocover("audit p --json").out)["audit"]
     for name in ("num_states", "num_pairs", "num_actions", "divergence", "worst_ratio", "thin"):
         assert found[name] == asked[name], name
     typed = read(rhocover("audit p --states bins:3 --actions 5 --json").out)["audit"]
     expected = rc.audit("p/rhocover/pendulum-v1/rho-2-v0", states=rc.Bins(3), actions=5)
     assert typed == json.loads(json.dumps(expected.summary()))
-    assert "as its datasheet says" not in rhocover("audit p --states bins:3 --actions 5").out
+    assert "encoded as in the datasheet" not in rhocover("audit p --states bins:3 --actions 5").out
 
 
 @pytest.mark.thorough
@@ -144,7 +144,7 @@ def test_incomplete_data_is_refused_where_it_has_to_be_complete(rhocover):
     write_steps(rows=np.array([[0, 1, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]]))
     result = rhocover("audit steps.csv --require-complete")
     assert result.code == 4
-    assert "--require-complete: 2 of 4 pairs were never tried. Covers 2 of 4 pairs" in result.err
+    assert "--require-complete: 2 of 4 pairs were never visited. Covers 2 of 4 pairs" in result.err
     assert re.search(r"^ worst ratio +inf ", result.out, re.MULTILINE)
     assert re.search(r"^ worst ratio, visited pairs +\d", result.out, re.MULTILINE)
     assert rhocover("audit steps.csv --require-worst-ratio 1e9").code == 4
@@ -242,7 +242,7 @@ def test_an_interrupted_addition_goes_on_to_the_same_bytes(rhocover):
     write_steps()
     line = f"top-up steps.csv --steps 6000 --env {LAKE}"
     stopped = stopped_at_its_first_report(f"{line} --out part", "top_up")
-    said = re.search(r"Go on with: rhocover (.*)\ninterrupted\n$", stopped.stderr)
+    said = re.search(r"Continue with: rhocover (.*)\ninterrupted\n$", stopped.stderr)
     assert (stopped.returncode, stopped.stdout) == (130, "")
     assert said, stopped.stderr
     assert rhocover(said[1]).code == 0

@@ -80,10 +80,10 @@ def test_the_table_has_the_best_and_what_random_actions_come_to(rhocover):
 def test_a_stopping_rule_is_told(rhocover):
     shown = " ".join(rhocover(f"{COLLECT} --until-visits 3 --out lake").out.split())
     assert re.search(
-        r"Stopped after [\d,]+ of 1,500 steps: every pair with a weight was visited at least 3", shown
+        r"Stopped after [\d,]+ of 1,500 steps: every pair with positive weight was visited at least 3", shown
     )
     short = " ".join(rhocover(f"collect {LAKE} --rho 2 --steps 100 --until-visits 3 --out few").out.split())
-    assert "The 100 steps ended before this was so" in short
+    assert "All 100 steps were taken without reaching the goal" in short
 
 
 @pytest.mark.thorough
@@ -119,7 +119,9 @@ def test_a_data_set_never_makes_an_environment(rhocover, ring, monkeypatch):
 def test_ctrl_c_says_how_to_go_on_and_resume_comes_to_the_same_bytes(rhocover, more):
     line = f"collect {LAKE} --rho 2 --steps 6000{more} --seed 4"
     stopped = stopped_at_its_first_report(f"{line} --out part", "collect")
-    said = re.fullmatch(r"What was done is kept\. Go on with: rhocover (.*)\ninterrupted\n", stopped.stderr)
+    said = re.fullmatch(
+        r"The steps so far are stored\. Continue with: rhocover (.*)\ninterrupted\n", stopped.stderr
+    )
     assert (stopped.returncode, stopped.stdout) == (130, "")
     assert said, stopped.stderr
     assert "datasheet.json" not in names_in(Path("part"))
@@ -188,7 +190,7 @@ def test_force_removes_nothing_that_is_not_of_a_collection(rhocover, name):
     before = contents(Path("lake"))
     result = rhocover(f"{COLLECT} --out lake --force")
     assert (result.code, result.is_one_error_line) == (2, True)
-    assert f"holds '{name}', which is not of a collection. Nothing was removed." in result.err
+    assert f"holds '{name}', which does not belong to a collection. Nothing was removed." in result.err
     assert contents(Path("lake")) == before
 
 

@@ -26,7 +26,7 @@ from tiers import tiered
     tiered([
         ("FrozenLak-v1 --rho 2", "unknown environment 'FrozenLak-v1'. Did you mean 'FrozenLake-v1'"),
         ("Xyzzy --rho 2", "Known to Gymnasium: CartPole-v0"),
-        ("river_swim --rho 2", "'river_swim' is a model of rhocover, no Gymnasium environment"),
+        ("river_swim --rho 2", "'river_swim' is a model of rhocover, not a Gymnasium environment"),
         ("no_such_module:Env-v0 --rho 2", "cannot be imported: No module named 'no_such_module'"),
         (f"{LAKE} --rho 2 --set is_slippery", "--set must be NAME=VALUE, got 'is_slippery'"),
         (f"{LAKE} --rho 2 --set a=1 --set a=2", "--set a is given twice"),
@@ -44,12 +44,12 @@ from tiers import tiered
         (f"{LAKE} --rho 2 --num-envs 2", "a vector environment has no table of its transitions. Pass --model learned"),
         (f"{LAKE} --rho 2 --max-episode-steps 0", "--max-episode-steps must be at least 1"),
         (f"{LAKE} --rho 2 --until-visits 0", "`--until-visits` must be at least 1"),
-        (f"{LAKE} --rho 2 --until-visits 1 --until-gap 1", "do not go together"),
+        (f"{LAKE} --rho 2 --until-visits 1 --until-gap 1", "cannot be combined"),
         (f"{LAKE} --rho 2 --delta 1", "`--delta` must be in (0, 1)"),
         (f"{LAKE} --rho 2 --actions 3 --model learned", "`--actions` is only for Box spaces"),
         (f"{LAKE} --rho 2 --states bins:3 --model learned", "bins need a Box space"),
         (f"{LAKE} --rho 2 --resume", "`--resume`: there is no collection in 'o'. Leave --resume out"),
-        (f"{LAKE} --rho 2 --resume --force", "Pass one of them"),
+        (f"{LAKE} --rho 2 --resume --force", "Pass only one of them"),
         (f"{LAKE} --rho 2 --report page.txt", "--report must name a file that ends in .html"),
         ("MountainCar-v0 --rho 2", "It can be learned during the run: --model learned"),
         ("MountainCar-v0 --rho 2 --model learned", "pass `--states`, such as bins:8 for 8 bins per dimension, or quantiles:8."),
@@ -92,29 +92,29 @@ def test_what_cannot_be_collected_is_refused_in_one_line(rhocover, line, words):
         ("audit steps.csv --env CliffWalking-v1", "`--env`"),
         ("audit steps.csv --env Nothing-v0", "unknown environment 'Nothing-v0'"),
         ("audit steps.csv --env CartPole-v1", "Leave `--env` out"),
-        ("audit steps.csv --set a=1", "--set goes with --env ENV"),
+        ("audit steps.csv --set a=1", "--set needs --env ENV"),
         ("audit steps.csv --rho -1", "`--rho` must be in [0, inf]"),
         ("audit steps.csv --delta 2", "`--delta` must be in (0, 1)"),
         ("audit steps.csv --mu nothing", "unknown weights for --mu 'nothing'"),
         ("audit steps.csv --mu small.csv", "`--mu` must have shape"),
         ("audit steps.csv --thin -1", "--thin': expected 0 or more, got '-1'"),
-        ("audit steps.csv --require-worst-ratio 0.5", "--require-worst-ratio must be 1 (a perfect match) or more"),
-        ("audit steps.csv --require-worst-ratio inf", "and finite, got inf"),
+        ("audit steps.csv --require-worst-ratio 0.5", "--require-worst-ratio must be finite and at least 1 (a perfect match)"),
+        ("audit steps.csv --require-worst-ratio inf", "--require-worst-ratio must be finite and at least 1 (a perfect match), got inf"),
         ("audit steps.csv --states quantiles:3", "needs an environment"),
         ("audit lake --env CliffWalking-v1", "it belongs to another environment"),
         ("audit lake --states bins:3", "bins need a Box space"),
         ("top-up none.csv --steps 10", "there is no file 'none.csv'"),
         ("top-up steps.csv --steps 0", "`--steps` must be at least 1"),
         ("top-up steps.csv --steps 10 --out o", "`--out` is the folder for new data, which need an environment as `--env`"),
-        ("top-up steps.csv --steps 10 --resume", "--resume goes with --out DIR"),
-        ("top-up steps.csv --steps 10 --id a-v0", "--id goes with --out DIR"),
-        ("top-up steps.csv --steps 10 --set a=1", "--set goes with --env ENV"),
-        ("top-up steps.csv --steps 10 --max-episode-steps 9", "--max-episode-steps goes with --env ENV"),
+        ("top-up steps.csv --steps 10 --resume", "--resume needs --out DIR"),
+        ("top-up steps.csv --steps 10 --id a-v0", "--id needs --out DIR"),
+        ("top-up steps.csv --steps 10 --set a=1", "--set needs --env ENV"),
+        ("top-up steps.csv --steps 10 --max-episode-steps 9", "--max-episode-steps needs --env ENV"),
         ("top-up steps.csv --steps 10 --policy p.txt", "--policy must end in .csv or .safetensors"),
         ("top-up steps.csv --steps 10 --env CliffWalking-v1", "`--env`"),
         ("top-up steps.csv --steps 10 --env CartPole-v1", "Is it data of another environment?"),
         ("top-up steps.csv --steps 10 --env Taxi-v4 --out o", "another environment"),
-        ("top-up steps.csv --steps 10 --env FrozenLake-v1 --out o --resume --force", "Pass one of them"),
+        ("top-up steps.csv --steps 10 --env FrozenLake-v1 --out o --resume --force", "Pass only one of them"),
         ("top-up steps.csv --steps 10 --env FrozenLake-v1 --out o --resume", "there is no collection in"),
     ]),
 )  # fmt: skip
@@ -187,7 +187,7 @@ def test_what_nobody_knows_of_an_environment_is_not_told(rhocover):
     document = read(rhocover(f"{line} --json").out)
     assert document["model_error"] is None
     shown = rhocover(line).out
-    assert "in what was seen" in shown
+    assert "on observed model" in shown
     assert "model error" not in shown
 
 
@@ -195,8 +195,8 @@ def test_what_nobody_knows_of_an_environment_is_not_told(rhocover):
     ("line", "words"),
     tiered(
         [
-            (f"{LAKE} --out old --force", "stored with its data, by rhocover collect"),
-            (f"{LAKE} --out new", "stored with its data, by rhocover collect"),
+            (f"{LAKE} --out old --force", "use rhocover collect"),
+            (f"{LAKE} --out new", "use rhocover collect"),
             (f"{LAKE} --horizon 5", "`--horizon` is only for models"),
             (f"{LAKE} --chains 2", "`--chains` is only for models"),
             ("river_swim --states bins:3", "`--states` and `--actions` are for environments"),

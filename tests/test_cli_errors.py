@@ -71,7 +71,7 @@ def test_an_error_about_an_option_names_what_can_be_typed(command, option, rhoco
         ("explore river_swim --rho 2 --steps 20 --model from_scratch --until-gap 1",
          "--until-gap needs known weights and states"),
         ("explore river_swim --rho 2 --steps 20 --schedule power:1,99 --explorer algorithm1", "P of --schedule must be in [0, 16]"),
-        ("plan river_swim --rho 2 --method leximin", "--method leximin goes with rho=inf"),
+        ("plan river_swim --rho 2 --method leximin", "--method leximin is for rho=inf only"),
         ("plan river_swim --rho inf --method leximin --eta 0.01", "pass --eta 0."),
         ("plan missing.safetensors --rho 2", "ENV: there is no file"),
         ("audit steps.csv --certificate --no-best", "--certificate compares with the best, which --no-best does not plan"),

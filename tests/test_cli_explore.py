@@ -141,7 +141,7 @@ def test_the_table_of_a_learned_model_has_the_true_the_estimated_and_the_certifi
     rows = {line[:22].strip(): line[22:].split() for line in result.out.splitlines()}
     assert rows["gap to the best, nats"] == gaps
     assert rows["model error"] == [f"{run.model_error().l1_mean:.3g}"]
-    assert "at most, with probability 0.9" in result.out
+    assert "upper bound, with probability 0.9" in result.out
     assert "feedback on river_swim at rho = 2, model learned: 3,000 steps, seed 0" in result.out
     assert "never" not in result.out
     assert "suggest" not in result.out
@@ -158,7 +158,7 @@ def test_what_was_never_reached_is_told(rhocover):
 
 def test_weights_of_a_rule_are_said_to_be_estimates(rhocover):
     line = "explore river_swim --rho 2 --steps 600 --model learned"
-    said = "those that the transitions seen suggest."
+    said = "weights estimated from the observed transitions."
     assert said in " ".join(rhocover(f"{line} --mu transition_std").out.split())
     assert said not in " ".join(rhocover(f"{line} --mu random:1").out.split())
 
@@ -184,7 +184,11 @@ def test_a_certificate_that_takes_minutes_is_made_only_where_it_was_asked_for(rh
     ("line", "until", "words"),
     tiered(
         [
-            ("--until-visits 6", EveryPair(6), "every pair with a weight was visited at least 6 times."),
+            (
+                "--until-visits 6",
+                EveryPair(6),
+                "every pair with positive weight was visited at least 6 times.",
+            ),
             ("--until-gap 0.5", CertifiedGap(0.5), "the certified gap is at most 0.5 nats (delta = 0.05)."),
             (
                 "--until-error 1 --delta 0.2",
@@ -201,13 +205,13 @@ def test_a_rule_that_was_met_is_told_with_its_step_and_one_that_was_not_as_well(
     shown = " ".join(rhocover(f"{asked} --steps 2000").out.split())
     assert f"Stopped after {run.num_steps:,} of 2,000 steps: {words}" in shown
     short = " ".join(rhocover(f"{asked} --steps 20").out.split())
-    assert f"The 20 steps ended before this was so: {words}" in short
+    assert f"All 20 steps were taken without reaching the goal: {words}" in short
 
 
 def test_out_holds_the_run_the_document_and_pictures(rhocover):
     result = rhocover("explore wheel --rho 2 --steps 500 --json --out deep/run")
     folder = Path("deep/run")
-    assert result.err == f"pictures, explore.json and the run itself are in {folder}\n"
+    assert result.err == f"figures, explore.json and the run are in {folder}\n"
     assert names_in(folder) >= RUN_FILES | {"explore.json", *explore.PICTURES}
     assert all(is_picture(path) for path in folder.glob("*.png"))
     assert (folder / "explore.json").read_text("utf-8") == result.out
@@ -251,7 +255,7 @@ def test_force_removes_nothing_that_is_not_of_a_run(rhocover):
     before = names_in(Path("out"))
     result = rhocover("explore wheel --rho 2 --steps 200 --out out --force")
     assert result.code == 2
-    assert "holds 'notes.txt', which is not of this command" in result.err
+    assert "holds 'notes.txt', which this command did not write" in result.err
     assert names_in(Path("out")) == before
 
 
@@ -278,11 +282,11 @@ def stopped_at_its_first_report(line: str) -> subprocess.CompletedProcess:
 def test_ctrl_c_says_how_to_go_on_and_resume_ends_as_if_nothing_had_been(rhocover):
     """The first report of a run sends the signal; what is resumed has the bits of an uninterrupted run."""
     stopped = stopped_at_its_first_report("explore river_swim --rho 2 --steps 5000 --seed 4 --out run")
-    hint = "What was done is kept. Go on with: rhocover resume run\n"
+    hint = "The steps so far are stored. Continue with: rhocover resume run\n"
     assert (stopped.returncode, stopped.stdout, stopped.stderr) == (130, "", f"{hint}interrupted\n")
     assert "explore.json" not in names_in(Path("run"))
     result = rhocover("resume run --json")
-    assert (result.code, result.err) == (0, "pictures, explore.json and the run itself are in run\n")
+    assert (result.code, result.err) == (0, "figures, explore.json and the run are in run\n")
     whole = rc.explore(rc.envs.river_swim(), 2.0, 5000, seed=4)
     assert untimed(read(result.out)["run"]) == untimed(whole.summary())
     assert all(is_picture(Path("run", name)) for name in explore.PICTURES)
@@ -302,7 +306,7 @@ def test_a_learned_run_is_resumed_with_its_model_its_rule_and_its_end(rhocover):
     assert whole.is_enough
     assert whole.num_steps < 20_000
     result = rhocover("resume run --json")
-    assert (result.code, result.err) == (0, "pictures, explore.json and the run itself are in run\n")
+    assert (result.code, result.err) == (0, "figures, explore.json and the run are in run\n")
     document = read(result.out)
     assert untimed(document["run"]) == untimed(whole.summary())
     assert document["certificate"] == asdict(whole.certificate(0.2))  # delta is the rule's
@@ -333,7 +337,7 @@ def test_every_explorer_is_listed_with_what_it_does(rhocover):
     found = {entry["name"]: entry for entry in entries}
     assert "rho = inf" in found["cov_game"]["axis"]
     assert "rho = 1 - alpha" in found["max_renyi"]["axis"]
-    assert found["algorithm1_short"]["summary"].endswith("Here with --schedule constant:50.")
+    assert found["algorithm1_short"]["summary"].endswith("This variant uses --schedule constant:50.")
     assert found["algorithm1"]["settings"]["schedule"][0] == "quadratic"
 
 
@@ -402,7 +406,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --delta 0", "`--delta` must be in (0, 1), got 0"),
         ("explore river_swim --rho 2 --delta 1 --model learned", "`--delta` must be in (0, 1), got 1"),
         ("explore river_swim --rho 2 --until-visits 3 --until-gap 1",
-         "`--until-visits` and `--until-gap` do not go together. Pass one of them."),
+         "`--until-visits` and `--until-gap` cannot be combined. Pass only one of them."),
         ("explore river_swim --rho 2 --until-gap 1 --until-error 1", "`--until-gap` and `--until-error`"),
         ("explore river_swim --rho 2 --until-visits 0", "`--until-visits` must be at least 1, got 0"),
         ("explore river_swim --rho 2 --until-visits x", "expected a whole number, got 'x'"),
@@ -413,7 +417,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --model learned --mu transition_std --horizon 9", "`--mu` as a rule"),
         ("explore river_swim --rho 2 --model learned --mu modelerror", "'model_error'"),
         ("explore river_swim --rho 2 --explorer ent_game",
-         "`--horizon` is needed: EntGame plays episodes of H steps, each from the start. Pass --horizon H"),
+         "`--horizon` is needed: EntGame plays episodes of H steps that begin at the start. Pass --horizon H"),
         ("explore river_swim --rho 2 --explorer generative_sampling", "generative_world(mdp)"),
         ("compare river_swim --model lerned", "Did you mean 'learned'"),
         ("compare river_swim --model learned --mu model_error --discount 0.9", "`--mu` as a rule"),
@@ -426,24 +430,24 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --horizon 3", "Pass --restrict"),
         ("resume nowhere", "DIR 'nowhere' holds no run"),
         ("resume .", "holds no run: there is no run.safetensors in it"),
-        ("compare", "name at least one ENV, or --redraw DIR"),
-        ("compare river_swim river_swim", "given once each"),
-        ("compare river_swim wheel --set num_states=3", "--set goes with one ENV"),
+        ("compare", "expected at least one ENV, or --redraw DIR"),
+        ("compare river_swim river_swim", "each ENV must be given only once"),
+        ("compare river_swim wheel --set num_states=3", "--set needs exactly one ENV"),
         ("compare river_swim --explorer feedbak", "Did you mean 'feedback'"),
         ("compare river_swim --explorer feedback --explorer feedback", "`--explorer` has 'feedback' twice"),
         ("compare river_swim --seeds 0", "`--seeds` must be at least 1"),
         ("compare river_swim --steps 5", "`--steps` must cover the first episode of 10 steps"),
         ("compare river_swim --workers 0", "`--workers` must be at least 1"),
         ("compare river_swim --rho 2 --rho 2", "--rho 2 is given twice"),
-        ("compare river_swim --redraw x", "goes without ENV"),
+        ("compare river_swim --redraw x", "leave out ENV"),
         ("compare --redraw x", "there is no folder 'x'"),
-        ("budget river_swim", "pass `--visits` or `--model-error`, one of the two, got neither"),
+        ("budget river_swim", "pass either `--visits` or `--model-error`, got neither"),
         ("budget river_swim --visits 3 --model-error 0.1", "got both"),
         ("budget river_swim --visits 0", "`--visits` must be at least 1"),
         ("budget river_swim --model-error 0", "`--model-error` must be in (0, inf)"),
         ("budget river_swim --visits 3 --delta 1", "`--delta` must be in (0, 1)"),
         ("budget river_swim --visits 3 --start 6", "`--start` must be a state in 0..5"),
-        ("budget grid_world --set success=1 --model-error 0.1", "pass --visits 1 in place of `--model-error`"),
+        ("budget grid_world --set success=1 --model-error 0.1", "pass --visits 1 instead of `--model-error`"),
     ]),
 )  # fmt: skip
 def test_bad_input_is_one_line_that_names_it_and_exit_2(rhocover, line, words):

@@ -26,7 +26,7 @@ GROUPS = (  # in the order in which one writes what another reads
     ("doctor",),
 )
 LONG = {"reproduce tarbouriech2020-table1"}  # takes minutes; its command has tests of its own
-SAID = r"^(the data set|the new data|the policy|wrote \d+ files|pictures, .*) .*\n"  # where files are
+SAID = r"^(the data set|the new data|the policy|wrote \d+ files|figures, .*) .*\n"  # where files are
 
 
 def examples_of(command) -> list[str]:
@@ -98,7 +98,7 @@ def test_the_help_names_every_explorer_and_every_schedule():
     for option in (options.Explorer, options.Explorers):
         words = option.__metadata__[0].help
         assert all(re.search(rf"\b{name}\b", words) for name in explorer_names())
-        assert words.index("adaptive") < words.index("cited system") < words.index("maxent")
+        assert words.index("adaptive") < words.index("published method") < words.index("maxent")
     assert set(options.CITED) == set(plugins())
     model = options.Model.__metadata__[0].help
     assert all(re.search(rf"\b{name}\b", model) for name in MODELS)

@@ -55,7 +55,7 @@ def test_an_existing_file_is_refused_before_anything_runs(rhocover, monkeypatch)
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("", "name what to reproduce: tarbouriech2020-table1"),
+        ("", "expected a NAME: tarbouriech2020-table1"),
         ("reference-value", "Did you mean 'reference-values'"),
         ("reference-value --out results", "Did you mean 'reference-values'"),
         ("../secret --out results", "unknown reproduction"),
@@ -82,7 +82,7 @@ def test_a_statement_that_does_not_hold_is_shown_and_exits_with_1(rhocover, monk
     assert result.code == 1
     assert result.out.count(" NO\n") == 1
     assert result.err == (
-        f"error: 1 of {len(found.rows)} statements do not hold, the first: D*, rho = 1 on RiverSwim(6).\n"
+        f"error: 1 of {len(found.rows)} statements do not hold; the first is D*, rho = 1 on RiverSwim(6).\n"
     )
 
 

@@ -89,7 +89,7 @@ def test_a_document_has_a_largest_size(tmp_path, monkeypatch):
 @pytest.mark.parametrize("text", [r'{"a": "\ud800"}', r'{"\uDFFF": 1}', r'{"a": [{"b": "x\udc00\ud800"}]}'])
 def test_half_a_letter_is_no_text(tmp_path, text):
     (tmp_path / "it.json").write_text(text)
-    with pytest.raises(FileFormatError, match="half a letter") as refused:
+    with pytest.raises(FileFormatError, match="half a character") as refused:
         load_document(tmp_path / "it.json")
     str(refused.value).encode()
 
@@ -105,6 +105,6 @@ def test_a_header_with_half_a_letter_is_refused_in_words_that_can_be_printed(mod
     header["__metadata__"]["rhocover"] = r'{"document": {}, "format": 1, "kind": "\ud800"}'
     text = json.dumps({"__metadata__": header["__metadata__"]}).encode()
     model.write_bytes(struct.pack("<Q", len(text)) + text)
-    with pytest.raises(FileFormatError, match="half a letter") as refused:
+    with pytest.raises(FileFormatError, match="half a character") as refused:
         rc.MDP.load(model)
     str(refused.value).encode()

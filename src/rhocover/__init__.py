@@ -1,13 +1,13 @@
 """rhocover plans, runs and certifies exploration of Markov decision processes.
 
-Names load on first use, so that `import rhocover` costs next to nothing.
+Names load on first use, so that `import rhocover` is fast.
 """
 
 from __future__ import annotations
 
 from rhocover._version import __version__
 
-TYPE_CHECKING = False  # as `typing` has it, without loading that: the command line is ready for Ctrl-C sooner
+TYPE_CHECKING = False  # like typing's, without importing it: the command line handles Ctrl-C sooner
 if TYPE_CHECKING:
     from typing import Any
 

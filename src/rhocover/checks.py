@@ -1,4 +1,4 @@
-"""Arguments are checked once, at the door; everything behind it may trust what it gets."""
+"""Checks of arguments, made once in public functions; everything behind them may rely on the values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rhocover.errors import InvalidArgumentError, shortened, unknown_name
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-LARGEST_SIZE = 2**31 - 1  # sparse solvers number with 32 bits
-ASSUMED_MEMORY = 2**35  # bytes, where the system does not say
-LARGEST_SEED = 2**1024 - 1  # three hundred digits: generators take more, but nobody draws such a seed
-SMALLEST_CHANCE = 1e-300  # below it halves and logarithms of a probability are no longer exact
-Matrix = Any  # a scipy.sparse.csr_array; SciPy carries no types that a checker can follow
+LARGEST_SIZE = 2**31 - 1  # sparse solvers use 32-bit indices
+ASSUMED_MEMORY = 2**35  # bytes, if the system does not report it
+LARGEST_SEED = 2**1024 - 1  # three hundred digits; generators accept larger ones
+SMALLEST_CHANCE = 1e-300  # below it, halves and logarithms of a probability are no longer exact
+Matrix = Any  # a scipy.sparse.csr_array; SciPy has no types for a type checker
 
 
 def float_array(value: Any, name: str, shape: tuple[int | None, ...] | None = None) -> FloatArray:
@@ -51,13 +51,13 @@ def real_array(value: Any, name: str) -> FloatArray:
 
 
 def real_or_bool(value: Any, name: str) -> NDArray[Any]:
-    """Returns `value` as an array of real numbers or marks, as it is: NaN may stand for nothing."""
+    """Returns `value` as an array of real numbers or booleans; NaN is allowed, for missing values."""
     array = any_array(value, name)
     return array if array.dtype.kind == "b" else real_array(array, name)
 
 
 def any_array(value: Any, name: str) -> NDArray[Any]:
-    """Returns `value` as an array of whatever type; refuses nested lists of different lengths."""
+    """Returns `value` as an array of any type; refuses nested lists of different lengths."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise InvalidArgumentError.of(
             name, "has masked entries", remedy=f"Fill them first, with {name}.filled(...)."
@@ -69,7 +69,7 @@ def any_array(value: Any, name: str) -> NDArray[Any]:
 
 
 def check_shape(got: tuple[int, ...], name: str, expected: tuple[int | None, ...]) -> None:
-    """Refuses a shape that does not match, and says both."""
+    """Refuses a shape that does not match; the error has both shapes."""
     fits = len(got) == len(expected) and all(e is None or e == g for g, e in zip(got, expected, strict=True))
     if not fits:
         wanted = "(" + ", ".join("any" if e is None else str(e) for e in expected) + ")"
@@ -77,7 +77,7 @@ def check_shape(got: tuple[int, ...], name: str, expected: tuple[int | None, ...
 
 
 def check_nonnegative(array: FloatArray, name: str) -> None:
-    """Refuses negative entries and names the first."""
+    """Refuses negative entries; the error names the first."""
     if (array < 0).any():
         place = tuple(int(i) for i in np.argwhere(array < 0)[0])
         raise InvalidArgumentError.of(name, "must be non-negative", f"{at(name, place)} = {array[place]:g}")
@@ -104,14 +104,14 @@ def number(value: Any, name: str) -> float:
 
 
 def _is_real(value: Any) -> bool:
-    """Returns whether float() may read `value`; by itself it would read text, and cut complex numbers."""
+    """Returns whether float() may convert `value`; it would also accept text and complex numbers."""
     if isinstance(value, np.generic | np.ndarray):
         return value.dtype.kind in "fiu" and not isinstance(value, np.ma.MaskedArray)
     return not isinstance(value, bool) and (hasattr(value, "__float__") or hasattr(value, "__index__"))
 
 
 def integer(value: Any, name: str, *, least: int, most: int | None = None) -> int:
-    """Returns `value` as an int of at least `least`; 3.0 is refused so that nothing is rounded."""
+    """Returns `value` as an int of at least `least`; 3.0 is refused, so that nothing is rounded."""
     if not _is_whole(value):
         raise InvalidArgumentError.of(name, "must be a whole number", shortened(repr(value)))
     if value < least:
@@ -124,41 +124,41 @@ def integer(value: Any, name: str, *, least: int, most: int | None = None) -> in
 
 
 def seed(value: Any, name: str = "seed") -> int:
-    """Returns a seed of any size that files can write out."""
+    """Returns a seed, at most as large as a file can store."""
     return integer(value, name, least=0, most=LARGEST_SEED)
 
 
 def size(value: Any, name: str, *, least: int) -> int:
-    """Returns `value` as a number of states, actions, rows: what 32 bits can count."""
+    """Returns `value` as a number of states, actions or rows, which must fit into 32 bits."""
     return integer(value, name, least=least, most=LARGEST_SIZE)
 
 
 def memory_bytes() -> int:
-    """Returns how much memory this process may have: the machine's, or less where the system limits it."""
+    """Returns how much memory this process may use: the machine's, or the system's limit if it is lower."""
     try:
         import resource
 
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ImportError, AttributeError, ValueError, OSError):  # systems that do not say
+    except (ImportError, AttributeError, ValueError, OSError):  # systems that do not report it
         return ASSUMED_MEMORY
     return there if limit == resource.RLIM_INFINITY else min(there, limit)
 
 
 def float_or_more(value: int) -> str:
-    """Returns a whole number as text that is never longer than a line."""
+    """Returns a whole number as a short text."""
     return str(value) if abs(value) < 10**20 else f"one of {value.bit_length()} bits"
 
 
 def choice(value: Any, name: str, known: Iterable[str], *, kind: str = "") -> str:
-    """Returns `value`, which is one of the `known` words; `kind` is what they are called, if not `name`."""
+    """Returns `value`, which must be one of the `known` names; messages call it `kind`, or `name`."""
     if not isinstance(value, str) or value not in known:
         raise unknown_name(kind or name, value, tuple(known), argument=name)
     return value
 
 
 def place(value: Any, name: str, what: str = "file") -> Path:
-    """Returns `value` as the path of a file, or of whatever `what` says."""
+    """Returns `value` as the path of a file, or of what `what` names."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str) or "\0" in text:
         raise InvalidArgumentError.of(name, f"must be the name of a {what}", shortened(repr(value)))
@@ -166,40 +166,40 @@ def place(value: Any, name: str, what: str = "file") -> Path:
         os.lstat(text)
     except UnicodeEncodeError as error:
         raise InvalidArgumentError.of(
-            name, f"must be the name of a {what}", f"{shortened(repr(text))}, which this system cannot write"
+            name, f"must be the name of a {what}", f"{shortened(repr(text))}, which this system cannot encode"
         ) from error
-    except OSError as error:  # that there is nothing, or nothing to be seen, is no fault of the name
+    except OSError as error:  # a name may be of nothing yet, or of something that cannot be seen
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidArgumentError.of(
                 name,
                 f"must be the name of a {what}",
-                f"one of {len(text)} letters, too long for this system: {shortened(repr(text))}",
+                f"one of {len(text)} characters, too long for this system: {shortened(repr(text))}",
             ) from error
     return Path(text)
 
 
 def absolute_place(value: Any, name: str, what: str = "file") -> Path:
-    """Returns `value` as a path that stays the same wherever the process goes."""
+    """Returns `value` as an absolute path, which does not depend on later working directories."""
     path = place(value, name, what)
     try:
         return path.absolute()
     except OSError as error:
         raise InvalidArgumentError.of(
             name,
-            f": {str(path)!r} begins in the working directory, which is gone",
-            remedy="Give the whole path.",
+            f": {str(path)!r} is relative to the working directory, which is gone",
+            remedy="Give an absolute path.",
         ) from error
 
 
 def function_or_none(value: Any, name: str) -> Any:
-    """Returns `value`, which is None or can be called."""
+    """Returns `value`, which must be None or callable."""
     if value is not None and not callable(value):
         raise InvalidArgumentError.of(name, "must be a function or None", type(value).__name__)
     return value
 
 
 def _is_whole(value: Any) -> bool:
-    """Returns whether `value` is an integer; bool and NumPy's time spans are kinds of integers too."""
+    """Returns whether `value` is an integer; bool and NumPy's timedelta64 are integers only by type."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
@@ -231,7 +231,7 @@ def distribution(value: Any, name: str, length: int) -> FloatArray:
         total = array.sum()
     if abs(total - 1) > 1e-8:
         raise InvalidArgumentError.of(name, "must sum to 1", f"{total:.9g}", remedy="Divide it by its sum.")
-    return array if abs(total - 1) <= 1e-14 else array / total  # divided once, it stays as it is, to the bit
+    return array if abs(total - 1) <= 1e-14 else array / total  # normalised input is not changed by a bit
 
 
 def _point_mass(index: int, name: str, length: int) -> FloatArray:
@@ -270,7 +270,7 @@ def frozen_matrix(matrix: Matrix) -> Matrix:
 
 
 def name_some(items: Sequence[Any], limit: int = 8) -> str:
-    """Returns the first items as text and how many more there are."""
+    """Returns the first items as text, and the number of the others."""
     shown = ", ".join(str(item) for item in items[:limit])
     rest = len(items) - limit
     return f"{shown} and {rest} more" if rest > 0 else shown

@@ -1,22 +1,20 @@
-"""Loops compiled by Numba, and the folder that keeps the machine code for the next process.
+"""Loops compiled by Numba, and the cache of compiled code for later processes.
 
-`compiled` stands above every loop of the library. Keeping what was compiled saves time and is never needed:
-whatever is wrong with the folder, the loops are compiled anew and the results are the same. One
-`CacheWarning` in a process says so.
+Every compiled loop of the library is decorated with `compiled`. The cache saves time and is never needed:
+whatever is wrong with its folder, the loops are compiled again and the results are the same. One
+`CacheWarning` per process says so.
 
-- Where no folder can be written to, every process compiles for itself.
-- A folder that other users can write to is not used: Numba keeps pickles, and reading one runs what it says.
-- Each file carries what it was compiled for and a SHA-256: one that is damaged, that was cut short, or that
-  two processes wrote at once, is replaced.
+- If no folder can be written to, every process compiles for itself.
+- A folder that other users can write to is not used: Numba stores pickles, and reading a pickle can run code.
+- Each file contains a key, for what it was compiled, and a SHA-256: a file that is damaged or truncated, or
+  that two processes wrote at once, is replaced.
 
-Numba chooses the folder: NUMBA_CACHE_DIR, else `__pycache__` beside the source, else the user's cache.
+Numba chooses the folder: NUMBA_CACHE_DIR, else `__pycache__` next to the source, else the user's cache.
 
-Who besides this user can change a file or a folder.
-
-The system's own user can change everything, and so can whoever owns the root folder (inside a container
-the system's user may have another number). Many systems give each user a group of the same name with
-nobody else in it; such a group is the user. Where the system knows no such rights, nothing is said to be
-open to others.
+**Who can write to a folder** (`others_may_write`). Root can change everything, and so can the owner of the
+root folder (inside a container root may have another number). Many systems give each user a group of the same
+name without other members; such a group counts as the user. On systems without these permissions, no folder
+counts as writable by others.
 """
 
 from __future__ import annotations
@@ -36,13 +34,13 @@ from typing import Any
 
 from rhocover.errors import CacheWarning
 
-# Who besides this user can change a file or a folder.
+# Who can write to a folder.
 
-ROOT = 0  # the number of the system's own user, and of its group
+ROOT = 0  # the number of the root user, and of its group
 
 
 def others_may_write(path: str | os.PathLike[str], *, trusted: int = ROOT) -> bool:
-    """Whether another user can put something there; the user of number `trusted` is none."""
+    """Whether another user can write to a path; the user with the number `trusted` does not count."""
     if not hasattr(os, "geteuid"):
         return False
     found = os.stat(path)
@@ -53,9 +51,9 @@ def others_may_write(path: str | os.PathLike[str], *, trusted: int = ROOT) -> bo
 
 
 def others_may_replace(folder: str | os.PathLike[str]) -> bool:
-    """Whether another user can put something else in the place of what is in a folder.
+    """Whether another user can replace files in a folder.
 
-    In a folder like /tmp they can add files and folders, but take away only their own.
+    In a folder like /tmp users can add files and folders, but remove only their own.
     """
     return others_may_write(folder) and not (
         os.stat(folder).st_mode & stat.S_ISVTX and os.stat(folder).st_uid in (os.geteuid(), ROOT)
@@ -64,7 +62,7 @@ def others_may_replace(folder: str | os.PathLike[str]) -> bool:
 
 @cache
 def _is_own_group(number: int) -> bool:
-    """Whether a group is this user's alone, by its name and members; or that of the system's own user."""
+    """Whether a group has only this user, by its name and members, or is the root group."""
     try:
         import grp
         import pwd
@@ -73,36 +71,36 @@ def _is_own_group(number: int) -> bool:
     except (
         ImportError,
         KeyError,
-    ):  # containers have numbers without names
+    ):  # in containers, numbers may have no names
         return number == ROOT
     return not set(group.gr_mem) - {user} and (number == ROOT or group.gr_name == user)
 
 
-# Loops compiled by Numba, and the folder that keeps the machine code for the next process.
+# Compiled loops and their cache.
 
 COUNTED = "NUMBA_NUM_THREADS"
-NO_FOLDER = "there is no folder for compiled code that can be written to"
+NO_FOLDER = "no folder for compiled code can be written to"
 COST = (
-    "Every process compiles its loops anew, which takes up to a minute; the results are the same. To keep "
-    "what is compiled, name a folder that is yours alone: NUMBA_CACHE_DIR=FOLDER"
+    "Every process compiles its loops again, which takes up to a minute; the results are the same. To cache "
+    "compiled code, set NUMBA_CACHE_DIR=FOLDER to a folder that only you can write to"
 )
 DIGEST = hashlib.sha256().digest_size
 _told = threading.Event()
 
 
 def tell(text: str) -> None:
-    """Warns about what surrounds the compiler."""
+    """Warns about the compiler's settings or cache."""
     warnings.warn(text, CacheWarning, stacklevel=3)
 
 
 @contextmanager
 def _sound_count() -> Iterator[None]:
-    """Hides a number of threads that Numba would fail at while it is loaded: no loop here uses several."""
+    """Hides an invalid NUMBA_NUM_THREADS while Numba is imported, which would fail: no loop uses threads."""
     text = os.environ.get(COUNTED)
     if text is None or "numba" in sys.modules or (text.strip().isdecimal() and int(text) > 0):
         yield
         return
-    tell(f"{COUNTED} must be a whole number above 0, got {text!r}: it is left out.")
+    tell(f"{COUNTED} must be a whole number above 0, got {text!r}. It is ignored.")
     del os.environ[COUNTED]
     try:
         yield
@@ -117,7 +115,7 @@ with _sound_count():
 
 
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Returns a function compiled on its first call, or taken from the folder where it was compiled before.
+    """Returns a function that is compiled on its first call, or loaded from the cache.
 
     Options are those of Numba's `njit`. With NUMBA_DISABLE_JIT=1 it is the plain function.
     """
@@ -130,10 +128,10 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def _keep(loop: Any, function: Callable[..., Any]) -> None:
-    """Gives a loop its place in the folder for compiled code, where there is one to be trusted."""
+    """Gives a loop a cache, if there is a folder that can be trusted."""
     try:
         kept = _Kept(function)
-    except (RuntimeError, OSError):  # Numba's, where it finds no folder; the file of the source is gone
+    except (RuntimeError, OSError):  # raised by Numba if it finds no folder, or the source file is gone
         return tell_once(NO_FOLDER)
     if _is_trusted(kept.cache_path, function.__code__.co_filename):
         loop._cache = kept
@@ -142,29 +140,29 @@ def _keep(loop: Any, function: Callable[..., Any]) -> None:
 
 
 def _is_trusted(folder: str, source: str) -> bool:
-    """Whether only those can write to the folder who can change the source itself, or the whole system."""
+    """Whether only users who could change the source or the whole system can write to the folder."""
     beside = Path(source).parent
-    if Path(folder).parent == beside:  # whoever owns the folder of the source can change the source
+    if Path(folder).parent == beside:  # the owner of the folder of the source can change the source
         return not others_may_write(folder, trusted=beside.stat().st_uid)
     real = Path(folder).resolve()
     return not (others_may_write(real) or any(map(others_may_replace, real.parents)))
 
 
 def tell_once(reason: str) -> None:
-    """Warns that compiled code is not kept; once, and not again in the processes that this one starts."""
+    """Warns once that compiled code is not cached; child processes do not warn again."""
     if not _told.is_set() and multiprocessing.parent_process() is None:
         _told.set()
         tell(f"{reason}. {COST}")
 
 
 class _SealedFile(IndexDataCacheFile):
-    """The files of one loop, each with a SHA-256 behind it that Numba, reading from the front, never sees."""
+    """The files of one loop, each with a SHA-256 at its end, which Numba does not read."""
 
     def save(self, key: Any, data: Any) -> None:
         super().save(key, (key, data))
 
     def load(self, key: Any) -> Any:
-        """Returns what was compiled for the key; None if it is missing, or was compiled for another."""
+        """Returns the code compiled for the key; None if it is missing, or was compiled for another key."""
         found = super().load(key)
         return None if found is None or found[0] != key else found[1]
 
@@ -183,17 +181,17 @@ class _SealedFile(IndexDataCacheFile):
         return super()._load_data(name)
 
     def _seal(self, body: bytes) -> bytes:
-        """Returns the SHA-256 of what was compiled and of the source that it was compiled from."""
+        """Returns the SHA-256 of the compiled code and of the stamp of its source."""
         return hashlib.sha256(repr(self._source_stamp).encode() + body).digest()
 
 
 def _is_foreign(path: str) -> bool:
-    """Whether a file is there that others may have written, from before the folder was closed to them."""
+    """Whether a file exists that others can write to, although they cannot write to the folder."""
     return os.path.exists(path) and others_may_write(path)
 
 
 class _Kept(FunctionCache):
-    """What was compiled of one loop, in files; failing to read or to write them is no failure of the loop."""
+    """The cache of one loop; errors in reading or writing it do not make the loop fail."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -201,10 +199,10 @@ class _Kept(FunctionCache):
         self._cache_file = _SealedFile(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Returns the compiled loop, or None: it is compiled then."""
+        """Returns the compiled loop, or None, in which case it is compiled."""
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # a damaged pickle raises whatever its bytes happen to say
+        except Exception:  # a damaged pickle may raise anything
             self._begin_anew()
             return None
 

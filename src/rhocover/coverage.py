@@ -1,4 +1,4 @@
-"""The objective family U_rho and its scale-free twin, the Rényi divergence D_rho.
+"""The objective family U_rho and its scale-free form, the Rényi divergence D_rho.
 
 For weights mu >= 0 (M = sum mu, mubar = mu/M) and an occupancy d that sums to 1 the paper's eq. (1) is
 
@@ -10,14 +10,14 @@ with gradient (mu/d)^rho. Maximising U_rho is minimising
 
 because (1-rho) U_rho = M^rho exp((rho-1) D_rho). D_rho does not depend on the scale of mu, is >= 0,
 and grows with rho: D_1 = KL(mubar || d), D_inf = log max mubar/d. It is what the library reports,
-compares and stops on; U_rho is there for fidelity to the paper.
+compares and uses to stop; U_rho is there because the paper uses it.
 
-At rho = 0 the formula is constant; its first-order term takes its place: D_rho/rho -> KL(d || mubar),
-so `divergence` at rho = 0 is KL(d || mubar) and `value` its negative. At rho = inf `value` is minus the
-worst ratio mu/d. A pair of zero weight is out of the objective (it stays in the dynamics).
+At rho = 0 the formula is constant and is replaced by its first-order term: D_rho/rho -> KL(d || mubar), so
+`divergence` at rho = 0 is KL(d || mubar) and `value` its negative. At rho = inf `value` is minus the
+worst ratio mu/d. A pair of zero weight is not in the objective (it stays in the dynamics).
 
 Everything is computed from logarithms: rho = 10,000 or weights spread over 1e±100 do not overflow.
-This file knows nothing of Markov decision processes.
+Markov decision processes are not used in this file.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
 from rhocover.errors import InvalidArgumentError
 
-DIGITS = 6  # of a logarithm: pairs that differ by rounding alone keep their own order
-LARGEST_RHO = 1e100  # beyond it rho log(mu/d) leaves float64, and there is no difference to inf
+DIGITS = 6  # of a logarithm: pairs that differ only by rounding keep their order
+LARGEST_RHO = 1e100  # beyond it rho log(mu/d) may overflow, and the result is that of inf
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -134,12 +134,12 @@ class Coverage:
             return np.where(self.support, self.log_mu - np.log(np.where(self.support, d, 1.0)), -np.inf)
 
     def ratio(self, d: Any) -> FloatArray:
-        """Returns mubar/d: 1 is "as much as asked for", 2 is "half as much". 0 for zero weight."""
+        """Returns mubar/d: 1 means as many visits as wanted, 2 means half as many. 0 for zero weight."""
         with np.errstate(over="ignore"):
             return np.exp(self.log_ratio(d) - self.log_mass)
 
     def worst_ratio(self, d: Any) -> float:
-        """Returns max mubar/d, the factor by which the worst covered pair falls short."""
+        """Returns max mubar/d, the factor by which the worst pair has too few visits."""
         return float(self.ratio(d).max())
 
     def log_gradient(self, d: Any) -> FloatArray:
@@ -157,7 +157,7 @@ class Coverage:
     def reward(self, d: Any) -> FloatArray:
         """Returns the gradient up to a positive factor and a constant, largest entry 1 for rho > 0.
 
-        What a linear oracle needs. At rho = inf it marks the worst pairs; at rho = 0 it is
+        This is what a linear oracle needs. At rho = inf it marks the worst pairs; at rho = 0 it is
         log(mubar/d), the limit of ((mu/d)^rho - 1)/rho.
         """
         log_ratio = self.log_ratio(d)
@@ -174,7 +174,7 @@ class Coverage:
         if self.rho == np.inf:
             raise InvalidArgumentError.of("log_curvature", "needs rho < inf: the worst case has no curvature")
         with np.errstate(divide="ignore"):
-            log_d = np.log(np.where(self.support, d, 1.0))  # no weight, no curvature: at d = 0 neither
+            log_d = np.log(np.where(self.support, d, 1.0))  # no curvature without weight, also at d = 0
         if self.rho == 0:
             return np.where(self.support, -log_d, -np.inf)
         return np.log(self.rho) + self.rho * self.log_ratio(d) - log_d
@@ -228,10 +228,10 @@ def checked_weights(mu: Any, name: str) -> FloatArray:
 
 
 def thinnest_first(target: FloatArray, share: FloatArray) -> IntArray:
-    """Returns the places of all pairs with a weight, flat, those with the least of their target first.
+    """Returns the flat indices of all pairs with a weight, those with the least of their target first.
 
-    The one order of pairs in sentences, tables and pages; both are `[..., S, A]`. Of the pairs without a
-    visit those come first whose state was acted in: it can be reached. Equals keep their own order.
+    Messages, tables and pages all use this order; both arrays are `[..., S, A]`. Among the pairs without a
+    visit, those come first whose state was visited: it can be reached. Ties keep their order.
     """
     is_far = np.repeat(share.sum(axis=-1) == 0, share.shape[-1])
     target, share = target.ravel(), share.ravel()
@@ -252,8 +252,9 @@ def log_sum_exp(values: FloatArray) -> float:
 def _renyi(rho: float, log_mu_bar: FloatArray, log_ratio: FloatArray) -> float:
     """Returns D_rho from u = log(mubar/d): log(sum mubar e^((rho-1)u)) / (rho-1).
 
-    Near rho = 1 the sum is 1 plus little; expm1 and log1p keep what a plain logarithm would cancel.
-    A sum near 0 (d hardly meets mu) is the reverse: there 1 + excess cancels, and the logarithm is exact.
+    Near rho = 1 the sum is close to 1; expm1 and log1p keep the digits that a plain logarithm would cancel.
+    For a sum near 0 (d and mu hardly overlap) it is the reverse: 1 + excess cancels, and the logarithm is
+    exact.
     """
     if rho == 1:
         return float(np.sum(np.exp(log_mu_bar) * log_ratio))

@@ -1,18 +1,18 @@
-"""Frozen dataclasses as JSON documents, and back: the types of the fields say how.
+"""Frozen dataclasses as JSON documents and back, by the types of their fields.
 
 | type | in the document |
 |---|---|
 | `str`, `bool`, `int`, `None`, `Literal["a text"]` | the value itself |
 | `float` | a number that is not NaN; infinite where the class allows it; a whole number stays whole |
-| `X | Y` | the first of the same shape |
+| `X | Y` | as the first of them that fits |
 | `tuple[X, ...]`, `tuple[X, Y]` | a list |
 | a dataclass | an object with a key for each field that `__init__` takes, in their order |
 | `Annotated[X, form]` | what `form.write(value)` returns, and `form.read(document, at)` reads |
-| `dict[str, Any]`, `Any` and other types | the value itself, which JSON must be able to hold |
+| `dict[str, Any]`, `Any` and other types | the value itself, which must be valid JSON |
 
-Reading is strict, because a document decides what a run does: a missing key, an unknown key or a value of
-another type is refused with the key, what was expected and what came; so is what a class refuses in its
-`__post_init__`. Arrays are kept beside documents, not in them (`rhocover.files`).
+Reading is strict, because a document determines a run: a missing key, an unknown key or a value of another
+type is refused, with the key, what was expected and what came; so are values that a class refuses in its
+`__post_init__`. Arrays are stored next to documents, not in them (`rhocover.files`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ import numpy as np
 from rhocover.errors import FileFormatError, shortened
 
 ADDED_LATER = {"may_be_absent": True}  # metadata of a field that files of earlier versions do not have
-LEFT_OUT = {"may_be_absent": True, "is_left_out": True}  # the same, not written while at its default
-# What a class may raise when it is made of values that it does not expect.
+LEFT_OUT = {"may_be_absent": True, "is_left_out": True}  # the same; not written if it is the default
+# What a class may raise for values that it does not expect.
 WRONG = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
-LARGEST = int(np.finfo(float).max)  # whole numbers beyond it are no float64
+LARGEST = int(np.finfo(float).max)  # larger whole numbers are not a float64
 SHAPES: dict[Any, tuple[tuple[type, ...], str]] = {  # of the values of a type in a document
     str: ((str,), "text"), bool: ((bool,), "true or false"), int: ((int,), "a whole number"),
     float: ((int, float), "a number"), NoneType: ((NoneType,), "null"), tuple: ((list,), "a list"),
@@ -42,7 +42,7 @@ SHAPES: dict[Any, tuple[tuple[type, ...], str]] = {  # of the values of a type i
 
 
 def to_document(value: Any) -> dict[str, Any]:
-    """Returns a dataclass as a document; a TypeError if it holds something that no document can."""
+    """Returns a dataclass as a document; raises TypeError if some value cannot be in a document."""
     parts = [(kind, field, getattr(value, field.name)) for kind, field in _fields(type(value))]
     return {
         field.name: _write(kind, part) for kind, field, part in parts
@@ -51,7 +51,7 @@ def to_document(value: Any) -> dict[str, Any]:
 
 
 def from_document(kind: Any, document: Any, what: str) -> Any:
-    """Returns the value of a type, or of a family, that a document describes; errors call it `what`."""
+    """Returns the value of a type or family that a document describes; messages call it `what`."""
     try:
         return kind.read(document, "") if isinstance(kind, Family) else read(kind, document, "")
     except ValueError as error:
@@ -59,17 +59,17 @@ def from_document(kind: Any, document: Any, what: str) -> Any:
 
 
 def refuse(at: str, expected: str, came: Any) -> NoReturn:
-    """Raises the error of the part of a document at `at` that is not what was expected."""
+    """Raises the error about the part of a document at `at` that is not as expected."""
     name = f"`{at.removeprefix('.')}`" if at else "it"
     raise ValueError(f"{name} must be {expected}, got {shortened(repr(came), 100)}")
 
 
 @cache
 def _fields(kind: type) -> tuple[tuple[Any, dataclasses.Field[Any]], ...]:
-    """Returns what `__init__` of a dataclass takes, each with its type."""
+    """Returns the fields that `__init__` of a dataclass takes, each with its type."""
     try:
         hints = get_type_hints(kind, include_extras=True)
-    except (NameError, TypeError, AttributeError):  # a plug-in's, of names that only a type checker knows
+    except (NameError, TypeError, AttributeError):  # a plug-in may use names that only a type checker knows
         hints = {}
     return tuple((hints.get(field.name, Any), field) for field in dataclasses.fields(kind) if field.init)
 
@@ -92,7 +92,7 @@ def _write(kind: Any, value: Any) -> Any:
 
 def read(kind: Any, document: Any, at: str) -> Any:
     """Returns the value of a type that the part of a document at `at` describes; raises a ValueError."""
-    if type(document) is kind and document == document:  # what it is most of the time; NaN is not NaN
+    if type(document) is kind and document == document:  # the usual case; NaN is not equal to itself
         return document
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
@@ -121,7 +121,7 @@ def _is_allowed(kind: Any, document: Any) -> bool:
 
 
 def _shape(kind: Any) -> tuple[tuple[type, ...], str]:
-    """Returns which values of JSON a type may be, and how they are called."""
+    """Returns the JSON types that a type can have, and their name in messages."""
     if get_origin(kind) is Literal:
         return (str,), " or ".join(map(repr, get_args(kind)))
     every = (str, bool, int, float, NoneType, list, dict)
@@ -150,7 +150,7 @@ def _read_object(kind: Any, document: Any, at: str) -> Any:
 
 
 def check_keys(document: Any, keys: Sequence[str], at: str, may_be_absent: Sequence[str] = ()) -> None:
-    """Refuses what is no object, an unknown key and a missing one."""
+    """Refuses a document that is not an object, has an unknown key, or lacks one."""
     expected = f"an object with the keys {', '.join(keys)}" if keys else "an empty object"
     if type(document) is not dict or any(key not in keys for key in document):
         refuse(at, expected, document)
@@ -163,7 +163,7 @@ def check_keys(document: Any, keys: Sequence[str], at: str, may_be_absent: Seque
 class Family:
     """One of several classes, with its name: `{"name": ..., "settings": {...}}`.
 
-    `tag` is the key of the name, `content` that of the fields, None where they stand beside the name.
+    `tag` is the key of the name, `content` that of the fields; None if the fields are next to the name.
     """
 
     noun: str  # "a stopping rule"
@@ -172,7 +172,7 @@ class Family:
     content: str | None = "settings"
 
     def name_of(self, value: Any) -> str:
-        """Returns the name of the class of a value; a TypeError if it is none of them."""
+        """Returns the name of the class of a value; raises TypeError for another class."""
         for name, kind in self.classes.items():
             if kind is type(value):
                 return name
@@ -217,7 +217,7 @@ class RowFamily(Family):
 
 
 class _NumberAsText:
-    """A float as the shortest text that gives it back: JSON has no infinity."""
+    """A float as the shortest text that reads back as the same number: JSON has no infinity."""
 
     def write(self, value: float) -> str:
         return repr(value)
@@ -234,7 +234,7 @@ TextNumber = Annotated[float, _NumberAsText()]
 
 
 def plain(value: Any) -> Any:
-    """Returns figures ready for JSON: infinities as text, None for NaN, tuples as lists."""
+    """Returns values that JSON can hold: infinities as text, None for NaN, tuples as lists."""
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

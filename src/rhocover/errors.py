@@ -1,11 +1,11 @@
-r"""What can go wrong, by name.
+r"""Errors and warnings.
 
-Every message names the argument as the caller wrote it, what was expected, what came, and the way out: the
-fields of `InvalidArgumentError`. `str` writes them as Python does, `text_in` as another dialect, by which the
-command line names its own options. All classes derive from `RhocoverError`; those about arguments are also
-`ValueError`s, so that code which does not know this library still catches them. A message may quote a file or
-an environment; what a terminal would take for an order is shown in it as `\x1b`. Errors and warnings pass
-between processes as they are.
+Every message names the argument as the caller wrote it, what was expected, what came, and how to fix it: the
+fields of `InvalidArgumentError`. `str` writes names and calls as Python does; `text_in` writes them in
+another dialect, so that the command line can name its own options. All classes derive from `RhocoverError`;
+those about arguments are also `ValueError`s, so that code which does not know this library still catches
+them. A message may quote a file or an environment; control characters of a terminal are shown in it as
+`\x1b`. Errors and warnings can be sent between processes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from rhocover.planning import Plan
 
 
-MOST_NAMED = 1500  # letters of a message about a file: what a file says may be of any length
+MOST_NAMED = 1500  # characters of a message about a file: a quoted text may have any length
 
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument that a message speaks of: `mu` in Python, `--mu` on the command line."""
+    """An argument in a message: `mu` in Python, `--mu` on the command line."""
 
     name: str
 
@@ -49,7 +49,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Call:
-    """What to write: `python` in a program, `typed` on the command line."""
+    """Code to write: `python` in a program, `typed` on the command line."""
 
     python: str
     typed: str
@@ -79,7 +79,7 @@ def format_text(text: Text, dialect: Dialect = str) -> str:
 
 
 def join_texts(*texts: Text) -> Text:
-    """Returns sentences as one text, with blanks between them."""
+    """Returns sentences as one text, separated by spaces."""
     return tuple(part for text in texts if text for part in (" ", *_parts(text)))[1:]
 
 
@@ -95,7 +95,7 @@ class Note(str):
     parts: tuple[Part, ...]
 
     def __new__(cls, *texts: Text) -> Self:
-        """Returns the texts as one note, with blanks between them."""
+        """Returns the texts as one note, separated by spaces."""
         joined = join_texts(*texts)
         note = super().__new__(cls, format_text(joined))
         note.parts = _parts(joined)
@@ -103,9 +103,9 @@ class Note(str):
 
 
 class RhocoverError(Exception):
-    """Base of everything this library raises on purpose: a message, which may be a `Text`.
+    """Base of all errors that this library raises on purpose; the message may be a `Text`.
 
-    `where` is the file that it is about.
+    `where` is the file that the error is about.
     """
 
     where: str = ""
@@ -125,20 +125,20 @@ class RhocoverError(Exception):
         return format_text(first, dialect) if isinstance(first, tuple) else super().__str__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Returns how to make the same error in another process, whatever its own arguments are."""
+        """Returns how to make the same error in another process, whatever arguments its class has."""
         kind, args, *state = cast("tuple[Any, ...]", super().__reduce__())
         return _made_again, (kind, args), *state
 
 
 def _made_again(kind: type[RhocoverError], args: tuple[Any, ...]) -> RhocoverError:
-    """Returns an error with these arguments; its fields are set next, so `__init__` is not asked."""
-    if issubclass(kind, MemoryError):  # whose `__new__` makes no other kind
+    """Returns an error with these arguments; pickle sets its fields next, so `__init__` is not called."""
+    if issubclass(kind, MemoryError):  # its `__new__` cannot make a subclass
         return kind(*args)
     return kind.__new__(kind, *args)
 
 
 class RhocoverWarning(UserWarning):
-    """Base of everything this library warns of."""
+    """Base of all warnings of this library."""
 
     def __str__(self) -> str:
         return printable(super().__str__(), keep=LINES)
@@ -147,7 +147,7 @@ class RhocoverWarning(UserWarning):
 class InvalidArgumentError(RhocoverError, ValueError):
     """An argument is not what was expected: "`argument` expected, got `got`. Remedy", or a message.
 
-    `part` is what the message names where it is not the argument itself: a column of `data`.
+    `part` is named in the message instead of the argument, if the error is about a part: a column of `data`.
     """
 
     expected: Text = ""
@@ -160,15 +160,15 @@ class InvalidArgumentError(RhocoverError, ValueError):
 
     @classmethod
     def of(cls, argument: str, expected: Text, got: Text = "", remedy: Text = "") -> Self:
-        """Returns the error of an argument; `expected` is what is said of it: "must be positive"."""
-        name = re.split(r"\W", argument)[0]  # of mu[1, 2]
+        """Returns the error about an argument; `expected` is a phrase such as "must be positive"."""
+        name = re.split(r"\W", argument)[0]  # mu, if it is mu[1, 2]
         error = cls(argument=name, remedy=remedy)
         error.expected, error.got, error.part = expected, got, "" if name == argument else argument
         error.args = (error._text(str),)
         return error
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Gives arguments other names, wherever the message speaks of them."""
+        """Gives arguments other names, wherever they are in the message."""
         self.argument = names.get(self.argument, self.argument)
         for field in ("message", "expected", "got", "remedy"):
             parts = _parts(getattr(self, field))
@@ -177,7 +177,7 @@ class InvalidArgumentError(RhocoverError, ValueError):
         self.args = (self._text(str),)
 
     def add_remedy(self, more: Text) -> None:
-        """Says more of the way out."""
+        """Appends to the remedy."""
         self.remedy = join_texts(self.remedy, more)
         self.args = (self._text(str),)
 
@@ -200,7 +200,7 @@ class InvalidModelError(InvalidArgumentError):
 
 
 class NotCommunicatingError(InvalidArgumentError):
-    """Some weighted pairs cannot be visited for ever by one trajectory."""
+    """One trajectory cannot visit all pairs with a weight again and again."""
 
     def __init__(self, message: Text = "", pairs: Sequence[tuple[int, ...]] = (), **fields: Any) -> None:
         super().__init__(message, **fields)
@@ -208,7 +208,7 @@ class NotCommunicatingError(InvalidArgumentError):
 
 
 class InfeasibleFloorError(InvalidArgumentError):
-    """No occupancy gives every pair as much as the floor asks for."""
+    """No occupancy gives every pair as much as the floor requires."""
 
     def __init__(self, message: Text, eta_max: float) -> None:
         super().__init__(message, argument="eta")
@@ -216,11 +216,11 @@ class InfeasibleFloorError(InvalidArgumentError):
 
 
 class UnknownNameError(InvalidArgumentError):
-    """A name is not in the registry; the message lists the near ones."""
+    """A name is not in the registry; the message lists similar names."""
 
 
 class NotConvergedError(RhocoverError, RuntimeError):
-    """The tolerance was not reached; `plan` holds what was reached."""
+    """The tolerance was not reached; `plan` is the best plan found."""
 
     def __init__(self, message: str, plan: Plan | None = None) -> None:
         super().__init__(message)
@@ -228,43 +228,43 @@ class NotConvergedError(RhocoverError, RuntimeError):
 
 
 class GapWarning(RhocoverWarning):
-    """A plan's certified gap is larger than usual, and small enough to be handed over."""
+    """A plan's certified gap is larger than usual, but small enough for the plan to be returned."""
 
 
 class SolverError(RhocoverError, RuntimeError):
-    """A numerical back end failed; nothing it left behind is used."""
+    """A numerical back end failed; no partial result is used."""
 
 
 class FileFormatError(RhocoverError, ValueError):
-    """A file is damaged, foreign, or of a version this library cannot read."""
+    """A file is damaged, not written by this library, or of a version that it cannot read."""
 
 
 class CheckpointError(RhocoverError, OSError):
-    """A checkpoint could not be written, or its folder is gone; what was written before is whole."""
+    """A checkpoint could not be written, or its folder is gone; earlier files are intact."""
 
 
 class CheckpointWarning(RhocoverWarning):
-    """A checkpoint is damaged or foreign; the one before it is used."""
+    """A checkpoint is damaged or of another run; the one before it is used."""
 
 
 class CacheWarning(RhocoverWarning):
-    """Compiled code is not kept for the next process: each one compiles anew."""
+    """Compiled code cannot be cached, so that every process compiles it again."""
 
 
 class LockWarning(RhocoverWarning):
-    """A folder cannot be locked where it is; nothing keeps a second process from writing to it."""
+    """The file system has no locks, so nothing keeps a second process from writing to the folder."""
 
 
 class WorkerWarning(RhocoverWarning):
-    """A worker process was killed; others took its place, and the result is the same."""
+    """A worker process was killed; another one replaced it, and the result is the same."""
 
 
 class EnvironmentFailedError(RhocoverError, RuntimeError):
-    """An environment raised, or broke its own contract; what was collected before is kept."""
+    """An environment raised an error, or violated its interface; the steps before are kept."""
 
 
 class OutOfMemoryError(RhocoverError, MemoryError):
-    """There was no memory left; what was collected before is kept."""
+    """There was no memory left; the steps collected before are kept."""
 
 
 class InvalidDataError(InvalidArgumentError):
@@ -284,7 +284,7 @@ def missing_extra(package: str, extra: str) -> MissingExtraError:
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Names the file or folder in every error of ours about it that does not name it yet."""
+    """Adds the name of the file or folder to errors of this library that do not contain it."""
     try:
         yield
     except (InvalidArgumentError, FileFormatError) as error:
@@ -295,9 +295,9 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def inside(argument: str, *others: str) -> Iterator[None]:
-    """Says of an error about a part of an argument, such as a column of `data`, that it is about that one.
+    """Makes errors about a part of an argument, such as a column of `data`, errors about that argument.
 
-    What is about one of the `others`, arguments of the same call, stays so.
+    Errors about one of the `others`, arguments of the same call, are not changed.
     """
     try:
         yield
@@ -309,7 +309,7 @@ def inside(argument: str, *others: str) -> Iterator[None]:
 
 @contextmanager
 def calling(**names: str) -> Iterator[None]:
-    """Names arguments as the caller knows them: `calling(model="env")` where `env` is passed as `model`."""
+    """Renames arguments to the caller's names: `calling(model="env")` if `env` is passed as `model`."""
     try:
         yield
     except InvalidArgumentError as error:
@@ -318,15 +318,15 @@ def calling(**names: str) -> Iterator[None]:
 
 
 def shortened(text: Any, most: int = 300) -> str:
-    """Returns the text, cut in the middle if it is long: what a file says may be of any length."""
+    """Returns the text, shortened in the middle if it is long, as a text from a file may be."""
     text = str(text)
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"
 
 
 def unknown_name(kind: Text, name: Any, known: Sequence[str], *, argument: str = "") -> UnknownNameError:
-    """Returns an error that names the near matches, or all names if none is near.
+    """Returns an error that suggests similar names and lists all names.
 
-    The argument is the kind, if it is not said.
+    `argument` is the kind by default.
     """
     import difflib
 

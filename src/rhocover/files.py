@@ -1,23 +1,19 @@
-"""Files that are whole or absent: tensors and a JSON header, written atomically, checked when read.
+"""Files of the library: tensors and a JSON header, written atomically, checked when read.
 
-One format for everything the library saves: a safetensors file whose metadata holds one JSON document
-(kind, format version, library version, SHA-256 of all of it). Nothing is ever unpickled. A file is
-written under a temporary name in the same folder (`folders`), fsynced and renamed, so that a reader sees
-the old file or the new one and never a part of either. A folder that is held (`folders`) is not made again.
+Everything that the library saves has one format: a safetensors file whose metadata holds one JSON document
+(kind, format version, library version, SHA-256 of all of it). Nothing is ever unpickled. A file is written
+under a temporary name in the same folder (`folders`), fsynced and renamed, so that a reader sees the old file
+or the new one and never a part of either. A folder that this process has locked (`folders`) is not created
+again if it is gone.
 
-Tensors as the bytes of a safetensors file, put together here in one piece of memory.
+**Writing** (`tensor_bytes`). The bytes are those that safetensors' own writer gives. That writer needs three
+copies of them, and ends the process if there is no memory for one; here there is one copy, and a MemoryError.
 
-The bytes are those that safetensors' own writer gives. It holds three copies of them, and ends the
-process where there is no memory for one; here there is one copy, and a MemoryError.
+    8 bytes: length of the header | header, JSON, padded with spaces | tensors, widest numbers first
 
-    8 bytes: length of the header | header, JSON, padded with blanks | tensors, widest numbers first
-
-Files that can be read to their end: no pipes, no devices, no bytes without number.
-
-Whoever names a file for us may put anything in its place. Opening a pipe waits for ever, a device never
-ends, and a file of a terabyte may have nothing on the disk behind it (a sparse file). They are told from
-plain files before they are opened. What is wrong is a ValueError whose text goes behind the name of the
-file.
+**Reading** (`check_plain`). The name of a file may stand for anything. Opening a pipe may wait forever, a
+device may never end, and a file of a terabyte may have no data on the disk (a sparse file). These are refused
+before they are opened, with a ValueError whose text follows the name of the file.
 """
 
 from __future__ import annotations
@@ -40,14 +36,14 @@ from rhocover._version import __version__
 from rhocover.errors import FileFormatError, InvalidArgumentError, shortened
 from rhocover.folders import holder_of, is_called, make_folder, remove_left, temporary_file
 
-# Tensors as the bytes of a safetensors file, put together here in one piece of memory.
+# Tensors as the bytes of a safetensors file.
 
 ORDER = ("u8", "i8", "f8", "f4", "u4", "i4", "f2", "u2", "i2", "i1", "u1", "b1")  # so that all are aligned
 LETTERS = {"u": "U", "i": "I", "f": "F"}
 
 
 def tensor_bytes(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes:
-    """Returns the file that holds these tensors and texts."""
+    """Returns the bytes of a file with these tensors and texts."""
     names = sorted(tensors, key=lambda name: (ORDER.index(tensors[name].dtype.str[1:]), name))
     header: dict[str, object] = {"__metadata__": dict(metadata)}
     end = 0
@@ -66,15 +62,15 @@ def _kind(dtype: np.dtype) -> str:
 
 
 def _little(array: np.ndarray) -> np.ndarray:
-    """Returns the array in one piece, with the lowest byte of each number first."""
+    """Returns the array as contiguous little-endian numbers."""
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
 
 
-# Files that can be read to their end: no pipes, no devices, no bytes without number.
+# Checks before a file is read.
 
-MOST_TEXT = 2**26  # bytes of a JSON document: twice what the space of a picture of 1024 by 1024 takes
-LARGE = 2**30  # bytes; smaller files may have as many holes as they like
-MOST_HOLLOW = 1100  # times larger than on the disk: more than a file system that packs its blocks can do
+MOST_TEXT = 2**26  # bytes of a JSON document: twice those of the space of a 1024 by 1024 image
+LARGE = 2**30  # bytes; smaller files may be as sparse as they like
+MOST_HOLLOW = 1100  # ratio of size to bytes on the disk: more than a compressing file system reaches
 KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -82,25 +78,25 @@ KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
-HALF_A_LETTER = re.compile(r"\\u[dD][89a-fA-F]")
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def check_plain(path: str | os.PathLike[str]) -> int:
-    """Returns the size of a file in bytes; refuses what is no file, and one that is nearly all hole."""
+    """Returns the size of a file in bytes; refuses what is not a file, and one that is almost empty."""
     found = os.stat(path)
     for is_kind, name in KINDS:
         if is_kind(found.st_mode):
             raise ValueError(f"it is {name}, expected a file")
-    on_disk = 512 * getattr(found, "st_blocks", found.st_size)  # not every system says
+    on_disk = 512 * getattr(found, "st_blocks", found.st_size)  # not every system reports it
     if found.st_size > LARGE and found.st_size > MOST_HOLLOW * on_disk:
         raise ValueError(f"it claims {found.st_size} bytes, of which {on_disk} are on the disk")
     return found.st_size
 
 
 def check_within(path: Path, folder: Path) -> None:
-    """Refuses a file that is a link out of `folder`, the place that was named for it."""
+    """Refuses a file that is a link out of `folder`, where it is expected."""
     if not (found := path.resolve()).is_relative_to(folder.resolve()):
-        raise ValueError(f"it leads out of its folder, to {str(found)!r}. Copy the file itself there")
+        raise ValueError(f"it leads out of its folder, to {str(found)!r}. Copy the file into the folder")
 
 
 def read_text(path: Path, most: int = MOST_TEXT) -> str:
@@ -114,23 +110,23 @@ def read_text(path: Path, most: int = MOST_TEXT) -> str:
 
 
 def parse_json(text: str) -> Any:
-    """Returns what a JSON text says; refuses texts that no file or screen can take."""
+    """Returns the value of a JSON text; refuses texts that cannot be encoded as UTF-8."""
     if len(text) > MOST_TEXT:
-        raise ValueError(f"it has {len(text)} letters, expected at most {MOST_TEXT}")
+        raise ValueError(f"it has {len(text)} characters, expected at most {MOST_TEXT}")
     value = json.loads(text)
-    if HALF_A_LETTER.search(text):
+    if SURROGATE.search(text):
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             half = error.object[error.start]
-            raise ValueError(f"it has half a letter in a text, {half!a}, which is no Unicode") from error
+            raise ValueError(f"it has half a character in a text, {half!a}: not valid Unicode") from error
     return value
 
 
-# Files that are whole or absent: tensors and a JSON header, written atomically, checked when read.
+# The format of the library.
 
 FORMAT_VERSION = 1
-NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # of a file system that cannot sync a folder
+NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # from a file system that cannot sync a folder
 
 
 def write_atomically(path: Path, payload: bytes, *, overwrite: bool = False) -> None:
@@ -143,7 +139,7 @@ def write_atomically(path: Path, payload: bytes, *, overwrite: bool = False) -> 
             f"`{path}` exists already.", argument="path", remedy="Pass overwrite=True to replace it."
         )
     make_folder(path.parent)
-    if holder_of(path.absolute()) is None:  # who holds a folder clears it once, for all of its files
+    if holder_of(path.absolute()) is None:  # a locked folder was cleared when it was locked
         remove_left(path.parent, is_called(path))
     with naming_file(path):
         _write(path, payload)
@@ -154,7 +150,7 @@ def _write(path: Path, payload: bytes) -> None:
         file.write(payload)
         file.flush()
         os.fsync(file.fileno())
-        if os.name == "nt":  # a file that is open cannot be renamed there
+        if os.name == "nt":  # where an open file cannot be renamed
             file.close()
         os.replace(place, path)
     sync_folder(path.parent)
@@ -162,7 +158,7 @@ def _write(path: Path, payload: bytes) -> None:
 
 @contextmanager
 def naming_file(path: Path) -> Iterator[None]:
-    """Names the file in errors of the system that do not: those of writing and of syncing."""
+    """Adds the name of the file to errors of the system that lack it: those of writing and syncing."""
     try:
         yield
     except OSError as error:
@@ -172,7 +168,7 @@ def naming_file(path: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes the rename itself durable; folders cannot be opened or synced on every system."""
+    """Makes a rename durable, on systems where folders can be opened and synced."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -197,7 +193,7 @@ def tensor_digest(tensors: Mapping[str, np.ndarray]) -> str:
 
 
 def _seal(header: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> str:
-    """Returns the SHA-256 of everything that a file says: its header and its tensors."""
+    """Returns the SHA-256 of the contents of a file: its header and its tensors."""
     text = json.dumps({key: value for key, value in header.items() if key != "sha256"}, sort_keys=True)
     return hashlib.sha256(f"{text}|{tensor_digest(tensors)}".encode()).hexdigest()
 
@@ -218,7 +214,7 @@ def save_tensors(
         "rhocover": __version__,
         "document": dict(document),
     }
-    header = json.loads(json.dumps(header))  # as a reader will see it: tuples are lists, keys are text
+    header = json.loads(json.dumps(header))  # as a reader will get it: tuples are lists, keys are text
     header["sha256"] = _seal(header, arrays)
     payload = tensor_bytes(arrays, {"rhocover": json.dumps(header, sort_keys=True)})
     write_atomically(checks.place(path, "path"), payload, overwrite=overwrite)
@@ -252,7 +248,7 @@ def load_tensors(path: Path | str, kind: str) -> tuple[dict[str, np.ndarray], di
 
 
 def check_format(place: Path | str, found: Any, writer: Any) -> None:
-    """Refuses a format that this library does not read, and says which one does; `writer` is its version."""
+    """Refuses a format that this version does not read, and names one that does; `writer` wrote the file."""
     if found != FORMAT_VERSION:
         way = "--upgrade rhocover"
         if isinstance(writer, str) and re.fullmatch(r"[\w.+]{1,30}", writer):

@@ -1,20 +1,17 @@
-"""One process at a time in a folder, and always the same folder.
+"""Locks on folders, so that one process at a time writes to them, and temporary files in them.
 
     with hold_folder("run") as folder:
-        ...  # others are refused; whatever `files` writes below folder.path is checked first
+        ...  # other processes are refused; writing below folder.path (see `files`) checks the lock
 
-The lock is on the folder itself, so nothing is written for it, and it ends with the process. What is held is
-the folder that was found in the beginning: if its name leads to another one later, or nowhere, because
-somebody moved or removed it, writing stops. A verb that is given a `Hold` for its `out` works under it, so
-that a command holds a folder from what it clears to the last picture.
+The lock is on the folder itself, so it needs no file, and it ends with the process. It is on the folder that
+was found in the beginning: if its name later leads to another folder, or to none, because the folder was
+moved or removed, writing stops. A function that is given a `Hold` as its `out` uses that lock, so that a
+command can hold a folder from the first file to the last. A forked copy of a process does not have its locks.
 
-A process that was copied (fork) holds nothing: the folder stays with the one that took it.
-
-Names for what is being written, and what a killed process leaves under them.
-
-A file or a folder is put together as `.NAME.XXXXXXXX.tmp` beside its place, X one of 0-9 and a-f, and
-locked as long as somebody works on it. What has such a name for a NAME of ours, is no link, and is locked
-by nobody was left behind, and can be removed. Everything else that begins with a dot is somebody else's.
+**Temporary names.** A file or folder is written as `.NAME.XXXXXXXX.tmp` next to its final place, where X is
+one of 0-9 and a-f, and is locked while it is being written. If something has such a name, for a NAME of this
+library, is not a link and is not locked, then a killed process left it, and it can be removed. Other names
+that begin with a dot are not touched.
 """
 
 from __future__ import annotations
@@ -40,17 +37,17 @@ try:
 except ImportError:  # no such locks on this system
     fcntl = None
 
-TAKEN = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}  # somebody else has the lock
-NO_LOCKS = {  # what file systems answer that have none, network ones above all
+TAKEN = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}  # another process has the lock
+NO_LOCKS = {  # errors of file systems without locks, mostly network ones
     errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EBADF,
 }  # fmt: skip
-TRIES = 5  # to lock a folder whose name keeps leading to new ones; once is rare
-BETWEEN = 0.05  # seconds between two looks at a folder that is waited for
+TRIES = 5  # to lock a folder that is being replaced; even one replacement is rare
+BETWEEN = 0.05  # seconds between two attempts to lock a folder
 _held: set[Hold] = set()  # by this process
 
 
 class Location(os.PathLike[str]):
-    """Where a folder or a file is, wherever the process goes, and how the caller named it."""
+    """The absolute path of a folder or file, and the name that the caller gave."""
 
     def __init__(self, path: Path, typed: str, name: str) -> None:
         self.path, self._typed, self._name = path, typed, name
@@ -59,12 +56,12 @@ class Location(os.PathLike[str]):
         return str(self.path)
 
     def saying(self, text: str) -> Text:
-        """Returns a message: the argument, the name, and what is said of it."""
+        """Returns a message: the argument, the name, and the text."""
         return Argument(self._name), f" {self.shown!r} {text}"
 
     @property
     def shown(self) -> str:
-        """The name for messages: as it was typed, if that still leads there."""
+        """The name for messages: as the caller gave it, if it still leads there."""
         try:
             return self._typed if Path(self._typed).absolute() == self.path else str(self.path)
         except OSError:  # the working directory is gone
@@ -74,7 +71,7 @@ class Location(os.PathLike[str]):
 
 
 class Hold(Location):
-    """A folder that is this process's own until `release`; a context manager, and a path."""
+    """A folder that this process has locked until `release`; a context manager, and a path."""
 
     def __init__(self, place: Location, handle: int | None) -> None:
         super().__init__(place.path, place._typed, place._name)
@@ -89,12 +86,12 @@ class Hold(Location):
         self.release()
 
     def again(self) -> Hold:
-        """Returns the same hold for one more who will release it."""
+        """Returns the same lock for one more user, who must release it, too."""
         self._uses += 1
         return self
 
     def release(self) -> None:
-        """Gives the folder free when all who hold it have."""
+        """Unlocks the folder when all its users have released it."""
         self._uses -= 1
         if self._uses == 0:
             _held.discard(self)
@@ -102,9 +99,9 @@ class Hold(Location):
             self._handle = None
 
     def check(self) -> None:
-        """Refuses to go on if the name of the folder leads to another one, or nowhere."""
+        """Raises if the name of the folder leads to another folder, or to none."""
         if self._is_copy:
-            copied = "is written by the process that this one is a copy of. Let that one go on."
+            copied = "is locked by the process that this one was forked from. Write from that process."
             raise CheckpointError(self.saying(copied))
         is_there, is_same = self._look()
         if is_same:
@@ -113,19 +110,19 @@ class Hold(Location):
         raise CheckpointError(
             self.saying(
                 f"{now}: the folder that was written to was moved or deleted meanwhile. Nothing was written "
-                "in its place. Move it back and go on, or begin anew."
+                "to a new one. Move it back and resume, or start again."
             )
         )
 
     def _look(self) -> tuple[bool, bool]:
-        """Returns whether there is something of that name, and whether it is the folder that is held."""
+        """Returns whether the name leads to something, and whether that is the locked folder."""
         try:
             return True, _identity(os.stat(self.path)) == self._identity
         except (FileNotFoundError, NotADirectoryError):
             return False, False
 
     def _leave(self) -> None:
-        """Lets go of a folder in a copy of the process; closing does not unlock it for the first one."""
+        """Closes the handle in a forked process; this does not unlock the folder for the first one."""
         self._is_copy = True
         if self._handle is not None:
             os.close(self._handle)
@@ -142,16 +139,16 @@ if hasattr(os, "register_at_fork"):
 
 
 def locate(place: Any, name: str = "out", what: str = "folder") -> Location:
-    """Returns where a folder or a file is, from argument `name`; a location, or what is held, as it is."""
+    """Returns the location of a folder or file from argument `name`; a `Location` or `Hold` is returned."""
     if isinstance(place, Location):
         return place
     return Location(checks.absolute_place(place, name, what), os.fspath(place), name)
 
 
 def hold_folder(place: Any, name: str = "out", *, patience: float = 0.0) -> Hold:
-    """Returns the hold on a folder that is there; refuses one in use, after `patience` seconds.
+    """Returns the lock on an existing folder; refuses one that is still in use after `patience` seconds.
 
-    On a file system without locks there is a `LockWarning`, and nothing keeps others out.
+    On a file system without locks there is a `LockWarning`, and other processes are not kept out.
     """
     if isinstance(place, Hold):
         return place.again()
@@ -161,23 +158,23 @@ def hold_folder(place: Any, name: str = "out", *, patience: float = 0.0) -> Hold
         if all(hold._look()):
             return hold
         hold.release()  # it was replaced between opening and locking
-    raise CheckpointError(found.saying("is replaced again and again. Name another folder."))
+    raise CheckpointError(found.saying("is being replaced repeatedly. Name another folder."))
 
 
 def check_unused(place: Location) -> None:
-    """Refuses a folder that another process holds."""
+    """Refuses a folder that another process has locked."""
     if place.path.is_dir():
         hold_folder(place).release()
 
 
 def holder_of(path: Path) -> Hold | None:
-    """Returns the hold of this process on the nearest folder that a path is in."""
+    """Returns the lock of this process on the innermost folder that contains a path."""
     holds = [hold for hold in tuple(_held) if path.is_relative_to(hold.path)]
     return max(holds, key=lambda hold: len(hold.path.parts), default=None)
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder and those above it; one that this process holds is not made a second time."""
+    """Makes a folder and its parents; one that this process has locked is not made again."""
     hold = holder_of(folder.absolute())
     if hold is None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -189,7 +186,7 @@ def make_folder(folder: Path) -> None:
 
 
 def try_lock(handle: int) -> bool | None:
-    """Returns whether an open file could be locked; None where there are no locks."""
+    """Returns whether an open file could be locked; None on systems without locks."""
     if fcntl is None:
         return None
     try:
@@ -204,7 +201,7 @@ def try_lock(handle: int) -> bool | None:
 
 
 def _locked(place: Location, end: float) -> int | None:
-    """Returns a handle of the folder, locked; None on a system that cannot."""
+    """Returns a handle of the folder, locked; None on a system without locks."""
     if fcntl is None:
         return None
     handle = os.open(place.path, os.O_RDONLY | os.O_DIRECTORY)
@@ -215,21 +212,21 @@ def _locked(place: Location, end: float) -> int | None:
             raise InvalidArgumentError.of(
                 place._name,
                 f"{place.shown!r} is in use by another process",
-                remedy="Wait for it, or stop it.",
+                remedy="Wait for it to end, or stop it.",
             )
     except BaseException:
         os.close(handle)
         raise
     if is_ours is None:
         warnings.warn(
-            f"`{place._name}` {place.shown!r} is on a file system without locks. The work goes on; see to it "
-            "that no other process writes to the folder meanwhile.", LockWarning, stacklevel=4,
+            f"`{place._name}` {place.shown!r} is on a file system without locks. The call continues; make "
+            "sure that no other process writes to the folder meanwhile.", LockWarning, stacklevel=4,
         )  # fmt: skip
     return handle
 
 
 def _unlock(handle: int | None) -> None:
-    """Gives a folder free, also where a process that C code forked still has its handle."""
+    """Unlocks a folder, even if a process that was forked by C code still has its handle."""
     if handle is None:
         return
     try:
@@ -245,50 +242,50 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-# Names for what is being written, and what a killed process leaves under them.
+# Temporary names.
 
-LONGEST = 40  # letters of NAME that are kept: names end at 255 bytes, and a letter has up to four
+LONGEST = 40  # characters of NAME that are kept: names have up to 255 bytes, characters up to four
 PATTERN = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
-IsOurs = Callable[[str], bool]  # of a NAME, cut after LONGEST letters
+IsOurs = Callable[[str], bool]  # of a NAME, cut after LONGEST characters
 
 
 def temporary_path(path: Path) -> Path:
-    """Returns a name beside `path` under which it can be put together."""
+    """Returns a temporary name next to `path`."""
     return path.with_name(f".{path.name[:LONGEST]}.{secrets.token_hex(4)}.tmp")
 
 
 def written_name(name: str) -> str | None:
-    """Returns the NAME of something that was being written, cut; None for any other name."""
+    """Returns the NAME, cut, in a temporary name; None for any other name."""
     found = PATTERN.fullmatch(name)
     return found["name"] if found else None
 
 
 def is_temporary_of(name: str, is_ours: IsOurs) -> bool:
-    """Whether a name is that of something of ours that was being written."""
+    """Whether a name is the temporary name of a file of this library."""
     written = written_name(name)
     return written is not None and is_ours(written)
 
 
 def is_called(path: Path) -> IsOurs:
-    """Returns whether NAME is that of one path."""
+    """Returns a function that tells whether NAME is that of `path`."""
     return lambda name: name == path.name[:LONGEST]
 
 
 @contextmanager
 def temporary_file(path: Path) -> Iterator[tuple[Path, IO[bytes]]]:
-    """Yields (place, file) of a new file beside `path`, locked; removes it if what follows fails.
+    """Yields (place, file) of a new, locked file next to `path`; removes it if the body fails.
 
-    Its permissions are those that the system gives to new files: nothing of the process is changed for it.
+    It has the system's permissions for new files; no setting of the process is changed.
     """
     place = temporary_path(path)
     try:
         with _opened(_locked_file(place)) as file:
             yield place, file
     except BaseException:
-        with suppress(OSError):  # what went wrong before is what matters
+        with suppress(OSError):  # the first error matters
             place.unlink()
         raise
 
@@ -315,7 +312,7 @@ def _opened(handle: int) -> IO[bytes]:
 
 @contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
-    """Yields a new folder beside `path`, locked; removes it in the end if it is still there."""
+    """Yields a new, locked folder next to `path`; removes it at the end if it is still there."""
     place = temporary_path(path)
     place.mkdir()
     handle = -1
@@ -331,14 +328,14 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
 
 def is_left(path: Path, is_ours: IsOurs) -> bool:
-    """Whether a file has a name that an interrupted write of ours leaves; links and folders never do."""
+    """Whether a path is a file with a temporary name of this library; not a link or a folder."""
     return is_temporary_of(path.name, is_ours) and _kind(path) == stat.S_IFREG
 
 
 def is_left_folder(path: Path, is_ours: IsOurs, is_inside: Callable[[str], bool] = lambda name: True) -> bool:
-    """Whether a folder has such a name, and no link and no file in it but those that `is_inside` knows.
+    """Whether a folder has such a name, and contains no links and no files except those of `is_inside`.
 
-    `is_inside` is told the names of files relative to the folder, with slashes.
+    `is_inside` gets the names of files relative to the folder, with slashes.
     """
     if not is_temporary_of(path.name, is_ours) or _kind(path) != stat.S_IFDIR:
         return False
@@ -355,21 +352,21 @@ def remove_left(folder: Path, is_ours: IsOurs) -> None:
     """Removes the files that killed processes were writing in a folder."""
     for path in _entries(folder):
         if is_left(path, is_ours) and _is_unused(path):
-            with suppress(OSError):  # one that cannot be removed does no harm
+            with suppress(OSError):  # a file that cannot be removed does no harm
                 path.unlink()
 
 
 def remove_left_folders(
     folder: Path, is_ours: IsOurs, is_inside: Callable[[str], bool] = lambda name: True
 ) -> None:
-    """Removes the folders that killed processes were putting together in a folder."""
+    """Removes the folders that killed processes were writing in a folder."""
     for path in _entries(folder):
         if is_left_folder(path, is_ours, is_inside) and _is_unused(path):
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Returns what is in a folder under a temporary name; nothing of one that cannot be read."""
+    """Returns the paths in a folder with a temporary name; none if it cannot be read."""
     try:
         return [folder / name for name in sorted(os.listdir(folder)) if written_name(name) is not None]
     except OSError:
@@ -377,7 +374,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _kind(path: Path) -> int:
-    """Returns what a path is, a link as such; 0 if it is gone."""
+    """Returns the file type of a path, without following links; 0 if it is gone."""
     try:
         return stat.S_IFMT(path.lstat().st_mode)
     except OSError:
@@ -385,7 +382,7 @@ def _kind(path: Path) -> int:
 
 
 def _is_unused(path: Path) -> bool:
-    """Whether nobody works on a file or a folder; where there are no locks that is never known."""
+    """Whether no process has locked a file or folder; False if there are no locks."""
     try:
         handle = os.open(path, LOOK)
     except OSError:

@@ -1,4 +1,4 @@
-"""Where the states of a model lie on paper, so that an occupancy can be drawn on it."""
+"""Positions of the states of a model, for drawings of occupancies."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class _OpenEnds:
 
 @dataclass(frozen=True)
 class Ruler:
-    """What a side of a grid of cells measures: a name, and where the n cells end, n + 1 rising numbers.
+    """The scale along one side of a grid of cells: a name, and the n + 1 increasing edges of the n cells.
 
-    The first is -inf and the last inf where the outer cells are open.
+    The first edge is -inf and the last is inf if the outer cells are open.
     """
 
     name: str
@@ -43,8 +43,8 @@ class Layout:
     """Positions `[S, 2]` (x to the right, y down, cells of side 1) and action directions `[A, 2]`.
 
     An action whose direction is (0, 0), or a layout without directions, is drawn as a bar of the cell;
-    the four compass directions are drawn as the four triangles of the cell. `rulers` say what a grid of
-    cells measures: across, where cell k is at x = k, and upwards, where cell k of n is at y = n - 1 - k.
+    the four compass directions are drawn as the four triangles of the cell. `rulers` are the scales of a
+    grid of cells: to the right, where cell k is at x = k, and up, where cell k of n is at y = n - 1 - k.
     """
 
     positions: FloatArray
@@ -63,7 +63,7 @@ class Layout:
         states = any_array(states, "states")
         if states.ndim != 1 or states.dtype.kind not in "iub":
             raise InvalidArgumentError.of(
-                "states", "must be a list of state numbers, or marks of those to keep"
+                "states", "must be a list of state numbers, or a boolean array that marks those to keep"
             )
         try:
             return Layout(self.positions[states], self.directions, self.rulers)
@@ -72,19 +72,19 @@ class Layout:
 
 
 def line(num_states: int, directions: Any = None) -> Layout:
-    """Returns states side by side on a line."""
+    """Returns a layout of states on a line."""
     x = np.arange(num_states, dtype=float)
     return Layout(np.stack([x, np.zeros_like(x)], axis=1), directions)
 
 
 def rectangle(num_rows: int, num_columns: int, directions: Any = None) -> Layout:
-    """Returns states in reading order on a grid of cells."""
+    """Returns a layout of states on a grid of cells, row by row."""
     y, x = np.divmod(np.arange(num_rows * num_columns), num_columns)
     return Layout(np.stack([x, y], axis=1).astype(float), directions)
 
 
 def circle(num_states: int, radius: float | None = None, centre: bool = False) -> Layout:
-    """Returns states on a circle, the first at the top; with `centre`, state 0 in the middle."""
+    """Returns a layout of states on a circle, the first at the top; with `centre`, state 0 is the centre."""
     ring = num_states - 1 if centre else num_states
     radius = max(1.5, 0.3 * ring) if radius is None else radius
     angle = 2 * np.pi * np.arange(ring) / max(ring, 1)

@@ -1,31 +1,31 @@
-"""Linear programs max c'x over {matrix x = right_side, x >= lower}, solved by HiGHS, checked by us.
+"""Linear programs max c'x over {matrix x = right_side, x >= lower}, solved by HiGHS and checked here.
 
-The constraints are built once; every `solve` brings new costs. HiGHS is fast, and it fails in ways that
-a caller would not notice. Each guard here answers to one of them:
+The constraints are built once; every `solve` has new costs. HiGHS is fast, but it can fail in ways that a
+caller would not notice. Each guard here is against one of them:
 
 - a NaN cost never returns and an infinite one gives zeros: costs are checked before HiGHS sees them;
 - costs beyond 1e13 fail erratically: they are divided by their largest magnitude;
-- with sum x = 1 it calls points optimal whose entries are below zero by as much as the entries are large:
+- with sum x = 1 it may call a point optimal although entries are as far below zero as others are above:
   x is multiplied by a power of two no less than the number of variables, so that entries are near 1;
 - coefficients below 1e-9 are dropped silently: the threshold is lowered to 1e-12;
 - on 1,000-state grids with costs spread over 1e8 and tolerances of 1e-10 it gave up in 5 of 28 solves,
   once calling a feasible program infeasible: several methods are tried in turn, and "infeasible" is
-  believed when none says otherwise;
+  accepted only if no method contradicts it;
 - presolve removes equations that depend on others, and the clean-up after it can end at a singular basis
-  with no status at all, whatever the method: the last one goes without presolve;
+  with no status at all, whatever the method: the last method runs without presolve;
 - it reports status and point separately: a point is read only at status Optimal, and equations and
   bounds are computed again from what came back.
 
-A solve starts from nothing unless `keep_basis=True`, so that its result depends on its costs alone,
-bit for bit, whatever was solved before: an interrupted run can be resumed. Whether keeping the basis
-pays is a measurement: primal simplex from the last one took 4 to 8 times less time than a cold solve
-on random models, 3 times more on a 16×16 grid, and did not arrive at all at 32×32. Hence a rule:
-the last basis may take no more iterations than the last cold solve (plus 32); when that is not enough
-the solve starts cold, and the next 1, 3, 7, ... solves do not try. With costs that change by 1/30 to
-1/300 from one solve to the next, `keep_basis=True` was then 1.6 to 4.7 times faster than `False` on random
-models of 30 to 300 states, 4 to 20 times on chains of 50 to 500, and 1.1 to 1.4 times slower on grids.
+Unless `keep_basis=True`, a solve starts cold, so that its result depends on its costs alone, bit for bit,
+whatever was solved before: this lets an interrupted run be resumed. Keeping the basis does not always pay:
+primal simplex from the last basis took 4 to 8 times less time than a cold solve on random models, 3 times
+more on a 16×16 grid, and did not finish at all at 32×32. Hence this rule: a solve from the last basis may
+take no more iterations than the last cold solve (plus 32); if these are not enough, the solve starts cold,
+and the next 1, 3, 7, ... solves do not try the basis. With costs that change by 1/30 to 1/300 from one solve
+to the next, `keep_basis=True` was then 1.6 to 4.7 times faster than `False` on random models of 30 to 300
+states, 4 to 20 times on chains of 50 to 500, and 1.1 to 1.4 times slower on grids.
 
-This file knows nothing of Markov decision processes.
+Markov decision processes are not used in this file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, Matrix, frozen
 from rhocover.errors import InvalidArgumentError, SolverError
 
-FEASIBILITY = 1e-11  # what a point may miss an equation or a bound by; HiGHS leaves 1e-15 to 1e-12
+FEASIBILITY = 1e-11  # largest violation of an equation or a bound; those of HiGHS are 1e-15 to 1e-12
 
 
 def _method(solver: str, tolerance: float, *, strategy: int = 1, presolve: str = "choose") -> dict[str, Any]:
@@ -110,7 +110,7 @@ class LinearProgram:
         return LPSolution(frozen(x), float(costs @ x), frozen(size * dual), iterations)
 
     def _from_basis(self, costs: FloatArray) -> tuple[FloatArray, FloatArray, int] | None:
-        """Returns what the last basis leads to within the iterations of a cold solve, or None."""
+        """Returns the solution from the last basis, or None if it takes more iterations than a cold solve."""
         if not self._waits.try_now():
             return None
         self._highs.changeColsCost(self._columns.size, self._columns, costs)
@@ -158,7 +158,7 @@ class LinearProgram:
 
 @dataclass
 class _Backoff:
-    """Says when to try again: after each failure it waits twice as long."""
+    """Decides when to try again: after each failure it waits twice as long."""
 
     ready: bool
     waiting: int = 0

@@ -2,8 +2,8 @@
 
 A pair i is one action that one state allows; row i of `transitions` holds P(. | s_i, a_i). States may
 have different action sets, so there is no S×A grid inside: n pairs, a sparse `[n, S]` matrix, and two
-index vectors. The model is checked once, here, and never changes afterwards. It knows nothing of
-rewards, coverage or planning.
+index vectors. The model is checked once, here, and never changes afterwards. Rewards, coverage and planning
+are not part of it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rhocover.transitions import (
 
 @dataclass(frozen=True)
 class StoredModel:
-    """What a file says of a model besides its arrays."""
+    """What a file stores of a model besides its arrays."""
 
     num_states: int
     num_actions: int
@@ -53,7 +53,7 @@ class MDP:
     """A finite Markov decision process without rewards.
 
     `MDP(P)` takes a dense `P[s, a, s_next]`; `MDP(P, num_actions=A)` takes a sparse `[S*A, S]` whose
-    row `s*A + a` is P(. | s, a). `available[s, a] = False` takes an action out of a state's set.
+    row `s*A + a` is P(. | s, a). `available[s, a] = False` removes an action from a state's set.
 
     >>> import rhocover as rc
     >>> mdp = rc.MDP([[[0.5, 0.5], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]])
@@ -71,7 +71,7 @@ class MDP:
     action_labels: tuple[str, ...] | None
     layout: Layout | None
     name: str
-    note: str  # what was left out when the model was made from something else
+    note: str  # what was left out when the model was converted from another form
 
     def __init__(
         self,
@@ -145,20 +145,20 @@ class MDP:
     def from_gymnasium(cls, env: Any, *, ends: str = "restart") -> MDP:
         """Returns the model of an environment that has a table of its transitions, `env.unwrapped.P`.
 
-        Where an episode ends the model goes on: `ends="restart"` leads to the start again, so that runs
-        last for ever; `ends="stay"` keeps the end as a state that is never left, for plans with `discount`
-        or `horizon`. Only what the start reaches is kept; `note` says what was left out.
+        Models never terminate: with `ends="restart"` a terminal transition leads back to the start
+        distribution; with `ends="stay"` the terminal state is kept and never left, for plans with `discount`
+        or `horizon`. Only states that can be reached from the start are kept; `note` says what was left out.
         """
         return load(ADAPTERS, "table_model")(env, ends=ends)
 
     @property
     def num_pairs(self) -> int:
-        """How many state-action pairs there are."""
+        """The number of state-action pairs."""
         return int(self.pair_state.size)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of dynamics, pairs and start: two models with one fingerprint behave alike."""
+        """SHA-256 of dynamics, pairs and start: models with the same fingerprint behave alike."""
         return tensor_digest(self._tensors() | {"num_actions": np.array([self.num_actions])})
 
     @printed
@@ -185,12 +185,12 @@ class MDP:
             return array
         raise InvalidArgumentError.of(
             name,
-            f"must have shape {grid} (states, actions) or ({self.num_pairs},) (one value a pair)",
+            f"must have shape {grid} (states, actions) or ({self.num_pairs},) (one value per pair)",
             f"{array.shape}",
         )
 
     def pair_name(self, pair: int) -> str:
-        """Returns `(3, 1)`, or `(state label, action label)` where there are labels."""
+        """Returns `(3, 1)`, or `(state label, action label)` if there are labels."""
         state, action = int(self.pair_state[pair]), int(self.pair_action[pair])
         s = self.state_labels[state] if self.state_labels else state
         a = self.action_labels[action] if self.action_labels else action
@@ -255,7 +255,7 @@ class MDP:
     def _from_file(cls, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> MDP:
         found = from_document(StoredModel, document, "its description")
         shape = (tensors["pair_state"].size, found.num_states)
-        if tensors["data"].dtype != np.float64:  # some versions of SciPy compute with less
+        if tensors["data"].dtype != np.float64:  # some versions of SciPy would compute in a lower precision
             raise TypeError(f"its probabilities are {tensors['data'].dtype}, expected float64.")
         rows = sp.csr_array((tensors["data"], tensors["indices"], tensors["indptr"]), shape=shape)
         rows.check_format(full_check=True)
@@ -289,9 +289,11 @@ class MDP:
 
 
 def check_mdp(mdp: Any, name: str = "mdp") -> MDP:
-    """Returns the model; refuses what is none."""
+    """Returns the model; refuses anything else."""
     if not isinstance(mdp, MDP):
-        raise InvalidArgumentError.of(name, "must be an MDP", type(mdp).__name__, remedy="Build one: MDP(P).")
+        raise InvalidArgumentError.of(
+            name, "must be an MDP", type(mdp).__name__, remedy="Build one with MDP(P)."
+        )
     return mdp
 
 

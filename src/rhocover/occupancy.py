@@ -8,7 +8,7 @@ An occupancy d says how often each pair is visited; it sums to 1. D is a polytop
                only the steps and states that can be reached from the start are in the set.
 
 The last two imply sum d = 1. With a floor this is the paper's D_eta = {d in D: d >= 2 eta}, which is
-non-empty iff 2 eta <= t*, the largest floor. Nothing here knows of coverage.
+non-empty iff 2 eta <= t*, the largest floor. The objective is not used here.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from rhocover.errors import Call, InfeasibleFloorError, InvalidArgumentError, pa
 from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP, check_mdp
 
-MAX_ENTRIES = 2**31 - 1  # of an occupancy: sparse solvers number them with 32 bits
+MAX_ENTRIES = 2**31 - 1  # of an occupancy: sparse solvers use 32-bit indices
 DISCOUNT = Call("discount=", "--discount")
-ENTRY_BYTES = 150  # held for each number of a horizon's flow matrix while a plan begins, with its places
+ENTRY_BYTES = 150  # of memory for each entry of a horizon's flow matrix at the start of a plan
 
 
-# Models never change, so their flow matrix is built once; entries go with their models.
+# Models never change, so their flow matrix is built once; it is freed with its model.
 _AVERAGE_FLOW: WeakKeyDictionary[MDP, Matrix] = WeakKeyDictionary()
 
 
@@ -79,7 +79,7 @@ class Occupancies:
         start: Any = None,
         eta: float = 0.0,
     ) -> Occupancies:
-        """Returns the set that the arguments describe: neither `discount` nor `horizon` is average."""
+        """Returns the set that the arguments describe; the average one without `discount` and `horizon`."""
         if discount is not None and horizon is not None:
             raise InvalidArgumentError(
                 parse_text("pass `discount` or `horizon`, not both."), argument="horizon"
@@ -90,7 +90,8 @@ class Occupancies:
             return cls.horizon(mdp, horizon, start=start, eta=eta)
         if start is not None:
             raise InvalidArgumentError.of(
-                "start", parse_text("goes with `discount` or `horizon`; long-run visits do not depend on it")
+                "start",
+                parse_text("is for `discount` or `horizon` only; long-run visits do not depend on it"),
             )
         return cls.average(mdp, eta=eta)
 
@@ -105,7 +106,7 @@ class Occupancies:
 
     @classmethod
     def discounted(cls, mdp: MDP, discount: float, *, start: Any = None, eta: float = 0.0) -> Occupancies:
-        """Returns the occupancies of runs from `start` that end with probability 1 - discount a step."""
+        """Returns the occupancies of runs from `start` that end with probability 1 - discount per step."""
         check_mdp(mdp)
         discount = checks.probability(discount, "discount", open_ends=True)
         start = checked_start(mdp, start)
@@ -136,12 +137,12 @@ class Occupancies:
 
     @property
     def num_pairs(self) -> int:
-        """How many entries an occupancy has."""
+        """The number of entries of an occupancy."""
         return int(self.pair.size)
 
     @property
     def floor(self) -> float:
-        """What every pair must at least get, 2 eta."""
+        """The least share of every pair, 2 eta."""
         return 2 * self.eta
 
     @property
@@ -151,7 +152,7 @@ class Occupancies:
         return grid if self.num_steps is None else (self.num_steps, *grid)
 
     def table(self, d: FloatArray, fill: float = 0.0) -> FloatArray:
-        """Returns the entries laid out as `shape`; places without a pair hold `fill`."""
+        """Returns the entries as a table of `shape`; places without a pair hold `fill`."""
         d = checks.real_or_bool(d, "d")
         if d.ndim > 0:  # one number fills every place
             checks.check_shape(d.shape, "d", (self.num_pairs,))
@@ -181,7 +182,7 @@ class Occupancies:
 
     @cached_property
     def node(self) -> IntArray:
-        """The state, or (step, state), where each entry is chosen, numbered `[0, rows)`."""
+        """The state, or (step, state), of each entry, numbered `[0, rows)`."""
         if self.num_steps is None:
             return self.mdp.pair_state
         return _row_of_pairs(self.mdp, self.pair, self.step)
@@ -202,13 +203,13 @@ class Occupancies:
         return max(found.flow, found.mass, found.negativity, found.floor_shortage) <= tol
 
     def flow_error(self, d: FloatArray) -> float:
-        """Returns the largest residual of a row over what flows through it: rounding is near 1e-15."""
+        """Returns the largest residual of a row relative to the flow through it: rounding is near 1e-15."""
         through = abs(self.flow) @ d + np.abs(self.inflow)
         residual = np.abs(self.flow @ d - self.inflow)
         return float(np.max(residual / np.maximum(through, 1e-300), initial=0.0))
 
     def to_policy(self, d: Any) -> FloatArray:
-        """Returns the policy that visits pairs as `d` does, as a table; uniform where d never comes."""
+        """Returns the policy whose occupancy is `d`, as a table; uniform in states that d does not visit."""
         d = np.maximum(self.flatten(d, "d"), 0.0)
         mass = np.bincount(self.node, weights=d, minlength=self.flow.shape[0])
         count = np.bincount(self.node, minlength=self.flow.shape[0])
@@ -245,10 +246,10 @@ class Occupancies:
         return f"state {state}" + (f" at step {self.step[entry]}" if self.num_steps else "")
 
     def _discounted_states(self, policy: FloatArray) -> FloatArray:
-        """Returns the mass of each state, that of the chain that restarts.
+        """Returns the mass of each state, from the stationary distribution of the chain that restarts.
 
-        With probability 1 - discount a run goes to a place of its own, and from there to the start. So each
-        mass is right to its own digits, however near 1 the discount is.
+        With probability 1 - discount the chain moves to an extra state, and from there to the start. So each
+        mass has a small relative error, however close to 1 the discount is.
         """
         assert self.discount is not None
         assert self.start is not None
@@ -259,7 +260,7 @@ class Occupancies:
         return weight / weight.sum()
 
     def _states_over_time(self, policy: FloatArray) -> FloatArray:
-        """Returns the mass of each (step, state); rows come step by step, so one sweep fills all."""
+        """Returns the mass of each (step, state); rows are ordered by step, so one sweep computes all."""
         from rhocover.chains.stationary import layered_masses
 
         return layered_masses(self.flow, self.inflow, self.node, policy)
@@ -285,8 +286,8 @@ class Occupancies:
     def flow_of_parts(self, part: IntArray) -> Matrix:
         """Returns the flow equations summed over the states of each part, `[parts, n]`.
 
-        Computed from the moves that leave a part, so that nothing cancels. A horizon has no parts: there
-        the rows are those of each step and state.
+        They are computed from the transitions that leave a part, so that nothing cancels. A horizon has no
+        parts: its rows are those of each step and state.
         """
         if self.criterion == "horizon" or int(part.max()) + 1 == part.size:
             return self.flow
@@ -295,7 +296,7 @@ class Occupancies:
         return flow
 
     def unit_potential(self) -> FloatArray:
-        """Returns h with F'h = 1 for every pair, for the criteria that imply the mass."""
+        """Returns h with F'h = 1 for every pair, for the criteria that imply sum d = 1."""
         if self.criterion == "discounted":
             return np.full(self.flow.shape[0], 1 / (1 - self.discount))  # pyright: ignore
         if self.criterion == "horizon":
@@ -305,7 +306,7 @@ class Occupancies:
         raise InvalidArgumentError("the average criterion has no potential with F'h = 1.")
 
     def check_floor(self) -> None:
-        """Refuses an eta that no occupancy satisfies, and names the largest that one does."""
+        """Refuses an eta that no occupancy satisfies; the error has the largest possible one."""
         if self.eta == 0:
             return
         t_star, _ = self.max_floor()
@@ -318,7 +319,7 @@ class Occupancies:
 
 
 def checked_start(mdp: MDP, start: Any) -> FloatArray:
-    """Returns the start distribution: the argument, or the model's own."""
+    """Returns the start distribution: the argument, or that of the model."""
     if start is None:
         start = mdp.start
     if start is None:
@@ -341,10 +342,10 @@ def _all_pairs(mdp: MDP) -> tuple[IntArray, IntArray]:
 
 
 def _flow_matrix(mdp: MDP, discount: float, part: IntArray | None = None) -> Matrix:
-    """Returns F `[S, n]`: what each pair takes out of its own state, and puts into others.
+    """Returns F `[S, n]`: the flow of each pair out of its state, minus the flow into other states.
 
-    With `part`, the part that each state belongs to, the rows are those of the parts. The entry of the own
-    part is 1 - discount P(stays|i), written as 1 - discount plus what leaves: a pair that stays with
+    With `part`, the part that each state belongs to, the rows are those of the parts. The entry of a pair's
+    own part is 1 - discount P(stays|i), computed as 1 - discount plus what leaves: so a pair that stays with
     probability 1 - 1e-15 keeps its digits.
     """
     n, P = mdp.num_pairs, mdp.transitions
@@ -373,14 +374,14 @@ def _reached_by_step(mdp: MDP, horizon: int, start: FloatArray) -> BoolArray:
     for h in range(1, horizon):
         rows = mdp.transitions[reached[h - 1][mdp.pair_state]]
         reached[h][rows.indices] = True
-        if np.array_equal(reached[h], reached[h - 1]):  # and so from now on
+        if np.array_equal(reached[h], reached[h - 1]):  # the same for all later steps
             reached[h:] = reached[h]
             break
     return reached
 
 
 def _check_memory(mdp: MDP, horizon: int) -> None:
-    """Refuses a horizon whose steps, each with pairs of its own, this machine has no memory for."""
+    """Refuses a horizon whose pairs, n for each step, do not fit into the memory of this machine."""
     needed, there = ENTRY_BYTES * horizon * (mdp.num_pairs + mdp.transitions.nnz), checks.memory_bytes()
     if needed > there:
         raise InvalidArgumentError.of(
@@ -388,7 +389,7 @@ def _check_memory(mdp: MDP, horizon: int) -> None:
             f"{horizon} has {horizon * mdp.num_pairs:.3g} pairs, {mdp.num_pairs} for each step, which take "
             f"about {needed / 1e9:.3g} GB; there are {there / 1e9:.3g} GB",
             remedy=(
-                "Shorten it; or pass ",
+                "Shorten it, or pass ",
                 DISCOUNT,
                 f", for example {1 - 1 / horizon:.9g}, or neither for long-run frequencies.",
             ),

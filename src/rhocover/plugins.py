@@ -1,7 +1,8 @@
-"""What joins by an entry point: explorers and worlds of other rooms, and of other packages.
+"""Entry points: explorers and worlds that other packages register.
 
-A room may use only the rooms above it. Where a high one has to hand on to a low one (an explorer by name,
-an environment in the place of a model), it asks here, by the name of a group and of an entry in it.
+A package of this library imports only the packages before it in the order of `tests/test_project.py`. Where
+it needs something of a later package (an explorer by name, an environment instead of a model), it loads it
+here, by the names of a group and of an entry point.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def members(group: str) -> dict[str, EntryPoint]:
 
 
 def load(group: str, name: str) -> Any:
-    """Returns what the entry of that name stands for."""
+    """Returns the object that the entry of that name refers to."""
     if name not in members(group):
         raise unknown_name(f"entry of {group}", name, tuple(members(group)))
     return members(group)[name].load()

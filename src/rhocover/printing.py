@@ -1,9 +1,9 @@
-r"""Text on a terminal: what a file or an environment wrote is shown there, never obeyed.
+r"""Text on a terminal: control characters in texts from files and environments are shown, not executed.
 
-A terminal takes some characters for orders: ESC begins one that moves the cursor or recolours the screen, a
-carriage return writes over the line, others turn the direction of reading. `printable` shows them as Python's
-repr does, `\x1b`. Streams may be absent (a daemon), closed, or of an encoding that lacks a letter: what was
-computed is not lost for that.
+A terminal interprets some characters as commands: ESC begins one that moves the cursor or changes colours, a
+carriage return overwrites the line, others reverse the reading direction. `printable` shows them as Python's
+repr does, `\x1b`. Streams may be absent (a daemon), closed, or of an encoding that lacks a character; this
+never loses a result.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 Method = TypeVar("Method", bound=Callable[..., str])
-LINES = "\n\t"  # what lays out a text of several lines
+LINES = "\n\t"  # allowed in texts of several lines
 
 
 def printable(text: object, *, keep: str = "") -> str:
-    r"""Returns the text with every character that is no letter, sign or blank as `\x1b`; `keep` stays.
+    r"""Returns the text with every control character as `\x1b`; those in `keep` are not changed.
 
     >>> printable("a\x1b[2Jb\u202e")
     'a\\x1b[2Jb\\u202e'
@@ -40,7 +40,7 @@ def _escaped(letter: str) -> str:
 
 
 def printed(method: Method) -> Method:
-    """Returns a `__str__` whose text may hold foreign names: what a terminal would obey in it is shown."""
+    """Decorates a `__str__` whose text may contain foreign names: control characters are shown."""
 
     @wraps(method)
     def text(self: Any) -> str:
@@ -50,7 +50,7 @@ def printed(method: Method) -> Method:
 
 
 def encodable(text: str) -> str:
-    r"""Returns the text with halves of characters, as names of files may have them, as `\udcff`.
+    r"""Returns the text with lone surrogates, which names of files may contain, as `\udcff`.
 
     UTF-8 has no bytes for them, and many readers of JSON refuse them.
     """
@@ -58,12 +58,12 @@ def encodable(text: str) -> str:
 
 
 def can_write(stream: Any) -> bool:
-    """Whether a stream takes text: it is there, it is open, and it is a stream."""
+    """Whether a stream accepts text: it exists, is open, and is a stream."""
     return hasattr(stream, "write") and hasattr(stream, "flush") and not getattr(stream, "closed", False)
 
 
 def is_watched(stream: Any) -> bool:
-    """Whether somebody sees a stream as it is written: a terminal, or a notebook's cell."""
+    """Whether a stream is shown while it is written: in a terminal, or in a notebook."""
     if not can_write(stream):
         return False
     try:
@@ -74,7 +74,7 @@ def is_watched(stream: Any) -> bool:
 
 
 def put(stream: Any, text: str) -> None:
-    """Writes the text at once, `?` for letters that the encoding lacks; nowhere if the stream takes none."""
+    """Writes and flushes the text, with `?` for characters that the encoding lacks, if the stream is open."""
     if not can_write(stream):
         return
     try:
@@ -85,15 +85,15 @@ def put(stream: Any, text: str) -> None:
 
 
 class ProgressLine:
-    """A line on stderr that is written over, for a terminal or a notebook; silent where nobody looks."""
+    """A line on stderr that is overwritten, in a terminal or a notebook; silent elsewhere."""
 
     def __init__(self) -> None:
         self._is_watched, self._width = is_watched(sys.stderr), 0
 
     def write(self, text: str) -> None:
-        """Writes over the line before; spaces clear it, because notebooks know no escape codes."""
+        """Overwrites the line; spaces clear it, because notebooks do not support escape codes."""
         if self._is_watched:
-            with suppress(OSError, ValueError):  # the terminal is gone; what it told of is not
+            with suppress(OSError, ValueError):  # a closed terminal must not stop the work
                 put(sys.stderr, f"\r{text}{' ' * (self._width - len(text))}\r{text}")
             self._width = len(text)
 

@@ -1,7 +1,7 @@
-"""What a caller may hand over as transition probabilities, and how it becomes canonical rows.
+"""Reading transition probabilities into canonical sparse rows.
 
-Dense `P[s, a, s_next]`, sparse `[S*A, S]`, or rows of listed pairs; any real type; duplicates and
-unsorted entries are put in order on a copy. What is not a model is refused with the pair named.
+They may be dense `P[s, a, s_next]`, sparse `[S*A, S]`, or rows of listed pairs, of any real type. Duplicates
+are added and entries sorted, on a copy. An invalid model is refused with an error that names the pair.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rhocover.errors import InvalidArgumentError, InvalidModelError
 
 ROW_SUM_TOLERANCE = 1e-8
 FLOAT32_ROW_SUM_TOLERANCE = 1e-5  # sums of float32 probabilities are off by S times 6e-8
-MAX_NUMBER = 2**31 - 2  # of a state or an action; tables have a place for every number up to the largest
+MAX_NUMBER = 2**31 - 2  # of a state or action; tables have an entry for every number up to the largest
 
 
 def check_fits_in_memory(name: str, num_bytes: int) -> None:
-    """Refuses a dense array larger than this machine's memory, and says the sparse route."""
+    """Refuses a dense array larger than this machine's memory, and suggests a sparse one."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
@@ -50,7 +50,7 @@ def _read_dense(P: Any, num_actions: int | None) -> tuple[Matrix, int, float]:
             "P",
             "must have shape (S, A, S) with P[s, a, s_next]",
             f"{array.shape}",
-            remedy="A sparse matrix of shape [S*A, S] goes with num_actions=A.",
+            remedy="Pass a sparse matrix of shape [S*A, S] with num_actions=A.",
         )
     if num_actions is not None and checks.integer(num_actions, "num_actions", least=1) != array.shape[1]:
         raise InvalidModelError.of("num_actions", f"is {num_actions}, but P has {array.shape[1]} actions")
@@ -62,7 +62,7 @@ def _read_dense(P: Any, num_actions: int | None) -> tuple[Matrix, int, float]:
 
 
 def read_sparse(P: Any, name: str) -> tuple[Matrix, float]:
-    """Returns a canonical copy; the caller's matrix is not touched."""
+    """Returns a canonical copy; the caller's matrix is not changed."""
     P = P if sp.issparse(P) else checks.any_array(P, name)
     if P.ndim != 2 or 0 in P.shape:
         raise InvalidModelError.of(name, "must be a matrix [pairs, states]", f"shape {P.shape}")
@@ -83,7 +83,7 @@ def _check_indices(P: Matrix, name: str) -> None:
     """Refuses a compressed matrix whose indices point outside it: SciPy reads past its arrays there."""
     if P.format not in ("csr", "csc", "bsr"):
         return
-    try:  # the check tidies up what it checks, so it gets a shell around the caller's arrays
+    try:  # the check changes what it checks, so it gets a new object around the caller's arrays
         shell = type(P)((P.data, P.indices, P.indptr), shape=P.shape, copy=False)
         shell.check_format(full_check=True)
     except ValueError as error:
@@ -163,7 +163,7 @@ def check_each_state_once(states: IntArray, actions: IntArray, num_states: int) 
 
 
 def checked_rows(rows: Matrix, states: IntArray, actions: IntArray, tolerance: float) -> Matrix:
-    """Returns rows without stored zeros that sum to 1 to the last bit or so; refuses anything else."""
+    """Returns rows without stored zeros that sum to 1 up to rounding; refuses other rows."""
     _refuse_entries(rows, ~np.isfinite(rows.data), "must be finite", states, actions)
     _refuse_entries(rows, rows.data < 0, "must be non-negative", states, actions)
     with np.errstate(over="ignore"):
@@ -174,10 +174,10 @@ def checked_rows(rows: Matrix, states: IntArray, actions: IntArray, tolerance: f
         raise InvalidModelError(
             f"P[{states[i]}, {actions[i]}] sums to {sums[i]:.9g}, expected 1 (tolerance {tolerance:g}).",
             argument="P",
-            remedy=f"{wrong.size - 1} more rows are wrong too." if wrong.size > 1 else "",
+            remedy=f"{wrong.size - 1} more rows are wrong, too." if wrong.size > 1 else "",
         )
     rows.eliminate_zeros()
-    off = np.abs(sums - 1) > 1e-14  # a row that was divided once stays as it is, to the bit
+    off = np.abs(sums - 1) > 1e-14  # normalised rows are not changed by a bit
     if off.any():
         rows.data /= np.repeat(np.where(off, sums, 1.0), np.diff(rows.indptr))
     return rows

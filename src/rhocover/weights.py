@@ -1,6 +1,6 @@
-"""Builders of mu: which pairs matter, and how much.
+"""Functions that make weights mu.
 
-Each returns non-negative weights `[S, A]`; only their proportions count. Absent pairs hold zero.
+Each returns non-negative weights `[S, A]`; only their proportions matter. Absent pairs have weight 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def target(mdp: MDP, distribution: Any) -> FloatArray:
 
 
 def per_state(mdp: MDP, values: Any) -> FloatArray:
-    """Returns weights that share each state's value `[S]` equally among its actions."""
+    """Returns weights that divide each state's value `[S]` equally among its actions."""
     check_mdp(mdp)
     values = checked_weights(checks.float_array(values, "values", (mdp.num_states,)), "values")
     num_actions = np.bincount(mdp.pair_state, minlength=mdp.num_states)
@@ -39,7 +39,7 @@ def per_state(mdp: MDP, values: Any) -> FloatArray:
 def mask(mdp: MDP, pairs: Any) -> FloatArray:
     """Returns weight 1 for the marked pairs and 0 for the rest; `pairs` is `[S, A]`, `[S]` or `[n]`.
 
-    A pair of zero weight is out of the objective; it may still be used on the way.
+    A pair of zero weight is not in the objective; a policy may still use it to reach other pairs.
     """
     check_mdp(mdp)
     marks = checks.any_array(pairs, "pairs")
@@ -55,7 +55,7 @@ def transition_std(mdp: MDP, *, min_weight: float = 0.0) -> FloatArray:
     """Returns sqrt(c), c(s,a) = sum_s' P(1-P): with rho = 2 the paper's model-estimation case.
 
     U_2 is then -n times the expected squared error of the estimated transitions. Deterministic pairs
-    get weight 0, because one visit tells all; `min_weight` keeps them in the objective.
+    get weight 0, because one visit is enough to know them; `min_weight` keeps them in the objective.
     """
     return _floored(mdp, np.sqrt(_row_sums(mdp, _variance)), min_weight)
 
@@ -69,7 +69,7 @@ def model_error(mdp: MDP, *, min_weight: float = 0.0) -> FloatArray:
 
 
 def _variance(p: FloatArray) -> FloatArray:
-    """Returns P(1-P); a row normalised to the last bit may hold 1 - 1e-16, which is 1."""
+    """Returns P(1-P); a normalised row may have 1 - 1e-16, which counts as 1."""
     return np.where(p > 1 - 1e-15, 0.0, p * (1 - p))
 
 

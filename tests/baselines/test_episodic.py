@@ -153,9 +153,9 @@ def test_runs_without_episodes_are_refused_with_the_way_out(system, model, crite
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: EntGame(bonus=-1), r"`bonus` must be a number from 0 on, got -1\."),
+        (lambda: EntGame(bonus=-1), r"`bonus` must be in \[0, inf\), got -1\."),
         (lambda: EntGame(scope="state"), r"unknown scope 'state'\. .*Known: pair, step\."),
-        (lambda: RFUCRL(scale=INF), r"`scale` must be a number from 0 on, got inf\."),
+        (lambda: RFUCRL(scale=INF), r"`scale` must be in \[0, inf\), got inf\."),
         (lambda: RFExpress(delta=0), r"`delta` must be in \(0, 1\), got 0\."),
         (lambda: RewardFree(episodes=0), r"`episodes` must be at least 1, got 0\."),
         (lambda: CovGame(bonus="1"), r"`bonus` must be a number, got '1'\."),

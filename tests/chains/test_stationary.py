@@ -28,7 +28,7 @@ def test_transient_states_get_nothing_and_periodic_chains_get_their_average() ->
 def test_several_recurrent_classes_are_refused_with_a_state_of_each() -> None:
     P = np.eye(4)
     P[2] = [0.5, 0, 0, 0.5]
-    with pytest.raises(InvalidArgumentError, match=r"one recurrent class, got 3, .* of each: 0, 1, 3\."):
+    with pytest.raises(InvalidArgumentError, match=r"one recurrent class, got 3, .* from each: 0, 1, 3\."):
         chains.stationary_distribution(P)
     one = chains.recurrent_classes(P)[0]
     assert chains.stationary_distribution(P[one][:, one]).tolist() == [1.0]

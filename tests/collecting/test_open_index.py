@@ -131,7 +131,7 @@ def test_a_chart_counts_what_its_model_allows_and_refuses_the_rest():
     for pair, after in ((0, 0), (1, 1), (2, 1)):
         with pytest.raises(EnvironmentFailedError, match="probability 0"):
             states.count(np.array([pair]), np.array([after]), no_moves(model))
-    with pytest.raises(EnvironmentFailedError, match=r"middle.*table says"):
+    with pytest.raises(EnvironmentFailedError, match=r"middle.*according to its own table"):
         states.add("middle")
 
 

@@ -154,4 +154,4 @@ def test_a_command_says_in_one_line_what_is_no_exception(collected):
 
     found = collected(raises=Odd("so it is"))
     assert found.code == FAILED
-    assert found.err.splitlines()[-1] == "error: something that the command runs raised Odd: so it is"
+    assert found.err.splitlines()[-1] == "error: code that the command runs raised Odd: so it is"

@@ -76,7 +76,7 @@ def test_where_nobody_knows_the_states_coverage_is_of_those_met_and_never_comple
     assert math.isfinite(run.divergence)
     assert run.gap == run.certificate().gap == INF
     assert "coverage complete" not in told_everywhere(run)
-    assert "no complete coverage" in told_everywhere(run)
+    assert "coverage cannot be called complete" in told_everywhere(run)
 
 
 def test_numbers_of_a_space_that_were_never_met_leave_it_open_whether_they_are_states():

@@ -213,7 +213,7 @@ def test_an_explorer_of_the_callers_own_runs_here_and_nowhere_else(tmp_path):
     own, known = (found.values("river_swim", 2, name, "visited") for name in found.explorers)
     np.testing.assert_array_equal(own, known)
     for given in ({"workers": 2}, {"out": tmp_path / "out"}):
-        with pytest.raises(InvalidArgumentError, match="'Stubborn' is not of this library"):
+        with pytest.raises(InvalidArgumentError, match="'Stubborn' is not part of this library"):
             rc.compare("river_swim", Stubborn(), num_steps=300, seeds=2, **given)
     assert not (tmp_path / "out").exists()
 
@@ -344,7 +344,7 @@ def test_a_file_that_is_damaged_or_foreign_is_refused(found, tmp_path):
     found.save(path, overwrite=True)
     tensors, document = load_tensors(path, "comparison")
     save_tensors(path, "comparison", tensors | {"regret": tensors["regret"][:1]}, document, overwrite=True)
-    with pytest.raises(FileFormatError, match="do not fit"):
+    with pytest.raises(FileFormatError, match="do not match its question"):
         rc.Comparison.load(path)
     save_tensors(path, "comparison", tensors, {"envs": []}, overwrite=True)
     with pytest.raises(FileFormatError, match="does not hold a comparison"):
@@ -436,12 +436,12 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     ("given", "words"),
     [
         ({"envs": "river_swam"}, "'river_swim'"),
-        ({"envs": []}, "`envs` must name at least one"),
+        ({"envs": []}, "`envs` must have at least one entry"),
         ({"envs": 3}, "`envs` must be a list"),
         ({"envs": ["river_swim", "river_swim"]}, "'river_swim' twice. Pass a mapping"),
         ({"explorers": "feedbak"}, "Did you mean 'feedback'"),
         ({"explorers": ["feedback", "feedback"]}, "'feedback' twice"),
-        ({"explorers": [rc.Feedback]}, "call it"),
+        ({"explorers": [rc.Feedback]}, "write Feedback"),
         ({"num_steps": 0}, "`num_steps` must be at least 1"),
         ({"num_steps": 5}, "first episode of 10 steps, got 5"),
         ({"seeds": 0}, "`seeds` must be at least 1"),
@@ -462,7 +462,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
         ({"mu": "model_error", "discount": 0.9}, "`mu` can be a rule only in runs without restarts"),
         ({"explorers": ["feedback", "ent_game"]}, "`horizon` is needed: EntGame plays episodes"),
         ({"explorers": "generative_sampling"}, "generative_world"),
-        ({"explorers": "feedback", "schedule": "constant:5"}, "`schedule` goes with algorithm1"),
+        ({"explorers": "feedback", "schedule": "constant:5"}, "`schedule` needs algorithm1"),
         ({"schedule": "constant:0"}, "`tau` must be at least 1"),
         ({"envs": {"trap": rc.MDP([[[1, 0], [0, 1]], [[0, 1], [0, 1]]])}}, "restrict=True"),
     ],

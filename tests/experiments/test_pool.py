@@ -72,7 +72,7 @@ def test_killed_workers_are_replaced_and_the_result_is_unchanged(tmp_path):
         if done in (1, 9, 20):
             killed.append(kill_one_worker())
 
-    with pytest.warns(WorkerWarning, match="replaced and go on: .* of 32 are left") as caught:
+    with pytest.warns(WorkerWarning, match="New workers continue: .* of 32 runs are left") as caught:
         found = rc.compare(**ASKED, workers=2, out=tmp_path / "out", report=report)
     assert len(set(killed)) == len(caught) == 3
     assert everything(found) == everything(rc.compare(**ASKED, workers=1))
@@ -125,7 +125,7 @@ class DiesAtTheStart:
 
 def test_a_worker_that_is_killed_while_it_starts_is_replaced(tmp_path):
     """The mutant takes it for a script without its main guard."""
-    with pytest.warns(WorkerWarning, match="replaced and go on: 1 of 1 are left"):
+    with pytest.warns(WorkerWarning, match="New workers continue: 1 of 1 runs are left"):
         assert list(run_items(DiesAtTheStart(tmp_path, 1), [7], 2, caller="f")) == [(0, 7)]
     assert len(list(tmp_path.iterdir())) == 1  # it was
 

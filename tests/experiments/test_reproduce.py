@@ -169,7 +169,7 @@ def test_with_the_published_budget_there_is_a_ratio_and_a_note_on_what_is_not_re
     near = MeanEstimate(1.01e-3, 1e-5)
     assert tarbouriech2020.make_row("wheel", "MaxEnt", near, 2_000_000).note == ""
     below = tarbouriech2020.make_row("noisy_river_swim", "FW-MODEST", MeanEstimate(0.29e-2, 1e-4), 2_000_000)
-    assert "4% below what the objective tends to" in below.note
+    assert "4% below the limit of the objective" in below.note
     far = tarbouriech2020.make_row("wheel", "MaxEnt", MeanEstimate(2e-3, 1e-5), 2_000_000)
     assert "99% above" in far.note
 
@@ -271,8 +271,8 @@ def test_a_summary_is_strict_json(statements, table):
     [
         ("tarbouriech2020", {}, "Did you mean 'tarbouriech2020-table1'"),
         (3, {}, "unknown reproduction"),
-        ("reference-values", {"seeds": 3}, "simulates nothing: leave `seeds`"),
-        ("reference-values", {"num_steps": 3000}, "leave `seeds` and `num_steps` out"),
+        ("reference-values", {"seeds": 3}, "simulates nothing: leave out `seeds`"),
+        ("reference-values", {"num_steps": 3000}, "leave out `seeds` and `num_steps`"),
         (TABLE, {"num_steps": 999}, "`num_steps` must be at least 1000, got 999"),
         (TABLE, {"seeds": 0}, "`seeds` must be at least 1"),
         (TABLE, {"seeds": [1, 1]}, "`seeds` has 1 twice"),

@@ -217,7 +217,8 @@ def test_a_folder_in_use_is_refused(tmp_path, reference):
         with pytest.raises(InvalidArgumentError) as caught:
             rc.resume(out)
         assert (
-            str(caught.value) == f"`out` {str(out)!r} is in use by another process. Wait for it, or stop it."
+            str(caught.value)
+            == f"`out` {str(out)!r} is in use by another process. Wait for it to end, or stop it."
         )
         with pytest.raises(InvalidArgumentError, match="already holds a run"):
             rc.explore(RIVER, 2, 1000, out=out)

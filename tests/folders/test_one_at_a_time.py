@@ -211,7 +211,7 @@ def test_a_copy_of_the_process_writes_nothing_and_the_first_one_goes_on(tmp_path
     """The mutant has both of them write their checkpoints in turn."""
     out, err = forking(tmp_path / "out", "goes on").communicate(timeout=PATIENCE)
     assert out.startswith("True CheckpointError"), out + err
-    assert "is written by the process that this one is a copy of" in out
+    assert "is locked by the process that this one was forked from" in out
     assert out.count("Error") == 1
     assert (tmp_path / "out" / "result.safetensors").exists()
 
@@ -260,7 +260,7 @@ def test_commands_show_what_is_finished_on_a_disk_that_cannot_be_written_to(rhoc
             make_read_only(patch)
             shown = rhocover(again or line)
         assert (shown.code, shown.out) == (0, first.out), shown.err
-        assert "cannot be written to; the files in it are as they were" in shown.err
+        assert "cannot be written to; the files in it are unchanged" in shown.err
         assert contents(tmp_path) == before
 
 

@@ -25,7 +25,7 @@ def test_a_horizon_that_no_memory_holds_is_refused_with_the_number_and_the_way_o
         ask(rc.envs.river_swim())
     message = str(caught.value)
     assert "`horizon` 100000000 has 1.2e+09 pairs, 12 for each step, which take about" in message
-    assert "GB; there are 34.4 GB. Shorten it; or pass discount=, for example 0.99999999" in message
+    assert "GB; there are 34.4 GB. Shorten it, or pass discount=, for example 0.99999999" in message
 
 
 def test_the_limit_is_the_memory_there_is(monkeypatch):

@@ -139,7 +139,7 @@ def test_left_is_painted_left_of_right():
 
 def test_a_model_without_a_layout_has_no_map():
     mdp = envs.garnet(num_states=7)
-    with pytest.raises(InvalidArgumentError, match="has no layout, so there is no map of it"):
+    with pytest.raises(InvalidArgumentError, match="has no layout, so no map can be drawn"):
         cells_of(mdp)
     for draw in (occupancy_figure, ratio_figure):
         axes = draw(mdp, shares(mdp)).axes
@@ -434,7 +434,7 @@ def test_zero_and_infinity_are_points_of_the_axis():
 
 def test_the_frontier_shows_both_curves_and_the_minimax_optimum():
     divergence, worst = np.array([0, 0.15, 0.29, 0.55, 0.653]), np.exp([1.2, 1.0, 0.8, 0.7, 0.653])
-    figure = frontier_figure(RHO, divergence, worst, "What rho buys")
+    figure = frontier_figure(RHO, divergence, worst, "Effect of rho")
     upper, lower, reference = figure.axes[0].lines
     np.testing.assert_array_equal(lower.get_ydata(), divergence)
     np.testing.assert_allclose(np.exp(upper.get_ydata()), worst, rtol=1e-14)  # one exp, one log

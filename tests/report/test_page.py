@@ -85,7 +85,7 @@ def test_a_plan_that_missed_its_tolerance_says_so(river):
 
 
 def test_weights_that_are_an_occupancy_are_called_a_match():
-    assert page_of_plans([rc.plan(rc.envs.double_chain(), 2.0)]).verdict.word == "A match"
+    assert page_of_plans([rc.plan(rc.envs.double_chain(), 2.0)]).verdict.word == "Exact match"
 
 
 def test_the_page_of_a_run_has_the_numbers_of_the_run(run, pages):
@@ -203,9 +203,9 @@ def test_numbers_are_written_for_people():
 
 
 def test_a_page_needs_a_title_and_a_verdict_and_few_numbers():
-    with pytest.raises(InvalidArgumentError, match="not empty"):
+    with pytest.raises(InvalidArgumentError, match="must not be empty"):
         Page("kind", "title", Verdict(" "))
-    with pytest.raises(InvalidArgumentError, match="6 at most, got 7"):
+    with pytest.raises(InvalidArgumentError, match="at most 6 entries, got 7"):
         Page("kind", "title", Verdict("good"), (KeyNumber("1", "a", "b"),) * 7)
     with pytest.raises(InvalidArgumentError, match="2 cells like `headings`, got 1"):
         Table("caption", ("a", "b"), (("1",),))
@@ -384,7 +384,7 @@ def test_states_that_lie_nowhere_have_a_curve_instead_of_a_map(num_states):
     page = page_of_run(rc.explore(mdp, 2.0, 2 * num_states))
     [picture] = page.sections[0].parts
     assert isinstance(picture, Picture)
-    assert picture.caption.startswith("All pairs in order")
+    assert picture.caption.startswith("All pairs, sorted")
     assert "were never visited" in picture.caption
     assert is_legible(picture.figure)
 
@@ -410,10 +410,10 @@ def test_the_page_of_binned_data_has_maps_with_named_axes():
     assert "logarithmic scale" in maps[0].caption
     assert "Black ones were never visited." in maps[1].caption
     assert "Grey" not in maps[1].caption
-    assert [axes.get_title() for axes in maps[1].figure.axes[:2]] == ["in the data", "best of what was seen"]
+    assert [axes.get_title() for axes in maps[1].figure.axes[:2]] == ["in the data", "best of observed model"]
     met = page_of_audit(audit(cell_rows(), states=CELLS, met_only=True)).sections[0].parts[1]
     assert isinstance(met, Picture)
-    assert met.caption.endswith("Grey bins were never acted in, and nothing is asked of them.")
+    assert met.caption.endswith("Grey bins were never visited and have no target.")
     assert met.figure.axes[1].get_title() == "best plan"
 
 

@@ -20,7 +20,7 @@ from rhocover.report.figures.lines import (
     count_text,
     curve_of,
     curves_of_runs,
-    spoken,
+    display_name,
     spread,
 )
 from rhocover.report.figures.over_time import regret_figure, run_figure, worst_ratio_figure
@@ -116,7 +116,7 @@ def test_every_explorer_has_a_colour_of_its_own():
 def test_the_names_of_all_explorers_fit_beside_their_lines():
     curves = {name: falling(-0.2 - 0.1 * k) for k, name in enumerate(explorer_names())}
     figure = regret_figure(curves, kappa_min=1.0, title="All of them")
-    assert {spoken(name) for name in curves} <= words(figure)
+    assert {display_name(name) for name in curves} <= words(figure)
     assert is_legible(figure)
 
 

@@ -270,7 +270,7 @@ def test_ways_between_needed_pairs_stay_open() -> None:
     found = budget(envs.river_swim(), visits=m)
     assert found.expected_steps < 3 * found.lower_bound_steps
     assert found.sure_steps < 20 * found.lower_bound_steps
-    assert "keep the ways" in found.best.note
+    assert "for moving between the needed pairs" in found.best.note
     assert found.wish == "2 of 12 pairs visited 50 times"
 
 
@@ -299,10 +299,10 @@ def test_visits_on_the_way_count_in_expectation_but_not_in_the_long_run() -> Non
     found = budget(mdp, visits=[[1, 0], [0, 0], [0, 0]], policy=policy)
     assert found.given is not None
     assert found.given.steps == INF
-    assert "Not visited for ever: (0, 0)" in found.given.note
+    assert "Not visited again and again: (0, 0)" in found.given.note
     assert found.given.expected_steps == 2  # 0.75, then 0.75 + 0.75^2
     assert found.given.sure_steps == INF  # with probability 1/4 the first move leads away
-    assert "probability 0.75 only" in found.given.note
+    assert "only with probability 0.75" in found.given.note
     never = budget(mdp, visits=[[4, 0], [0, 0], [0, 0]], policy=policy).given
     assert never is not None
     assert never.expected_steps == INF  # 3 visits are expected in all
@@ -332,7 +332,7 @@ def test_where_the_start_decides_between_two_traps_nothing_is_sure() -> None:
     assert found.given.steps == 10  # 7 visits at 0.7 of the time, on average over runs
     assert found.given.expected_steps == 11
     assert found.given.sure_steps == INF
-    assert "probability 0.7 only" in found.given.note
+    assert "only with probability 0.7," in found.given.note
 
 
 def test_restrict_drops_what_cannot_be_visited_for_ever() -> None:
@@ -399,7 +399,7 @@ def test_a_policy_is_no_better_than_the_best_for_the_model_and_may_never_learn_i
     given = budget(mdp, model_error=0.1, policy=policy).given
     assert given is not None
     assert given.steps == INF
-    assert "Not visited for ever: (0, 1)" in given.note
+    assert "Not visited again and again: (0, 1)" in given.note
 
 
 # --- the answer, and what is refused -------------------------------------------------------------------
@@ -421,8 +421,8 @@ def test_a_summary_is_ready_for_json_and_the_text_can_be_read_without_the_paper(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "pass `visits` or `model_error`, one of the two, got neither"),
-        ({"visits": 3, "model_error": 0.1}, "one of the two, got both"),
+        ({}, "pass either `visits` or `model_error`, got neither"),
+        ({"visits": 3, "model_error": 0.1}, "pass either `visits` or `model_error`, got both"),
         ({"visits": 0}, "`visits` must be at least 1, got 0"),
         ({"visits": -2}, "`visits` must be at least 1, got -2"),
         ({"visits": 2.5}, "`visits` must be a whole number, got 2.5"),
@@ -451,5 +451,5 @@ def test_bad_arguments_are_named(options: dict, message: str) -> None:
 def test_what_is_not_a_model_and_a_model_without_randomness_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="`mdp` must be an MDP, got ndarray"):
         budget(np.eye(3), visits=1)  # pyright: ignore
-    with pytest.raises(InvalidArgumentError, match="pass visits=1 in place of `model_error`"):
+    with pytest.raises(InvalidArgumentError, match="pass visits=1 instead of `model_error`"):
         budget(cycle(4), model_error=0.1)

@@ -1,7 +1,7 @@
-"""The systems that the paper cites, one file each, from their papers, behind the contract of explorers.
+"""The published methods that ship as baselines, one file each, with the interface of explorers.
 
-Each docstring says what the system maximises, where it stands on the axis from rho = 0 to infinity or why it
-stands outside, and what differs from its paper. What a run is measured by is the objective of the caller.
+Each docstring gives the objective of the method, its place on the axis from rho = 0 to infinity or why it has
+none, and the differences from its paper. A run is always measured by the objective of the caller.
 """
 
 from rhocover.baselines.active_exploration import ActiveExploration

@@ -1,31 +1,31 @@
 """CovGame: a required number of visits of each pair, as a game between weights and an optimistic planner.
 
 Al-Marjani, Tirinzoni, Kaufmann 2023, "Active coverage for PAC reinforcement learning". Given c, episodes
-are played until N_h(i) >= c_h(i) for all i; the fewest that do are about
+are played until N_h(i) >= c_h(i) for all i; the least number of episodes is about
 
     phi*(c) = min over occupancies d of max_i c_i/d_i.
 
-A forecaster holds weights lambda over the pairs and lowers those that were visited, lambda_i in
-proportion to exp(-rate x_i), x_i = N_i/c_i; the planner plays an episode that is optimal, in an
-optimistic model, for the reward lambda_i/c_i. What an episode adds to x is the forecaster's loss. With Q
-= sum <lambda, loss^2> over the episodes of the round so far its rate is sqrt(2 log(n)/Q), which balances
-the two terms of its regret, log(n)/rate + rate Q/2.
+A forecaster has weights lambda over the pairs and lowers those of visited pairs, lambda_i in proportion to
+exp(-rate x_i), x_i = N_i/c_i; the planner plays an episode that is optimal, in an optimistic model, for the
+reward lambda_i/c_i. The forecaster's loss is the increase of x in an episode. With Q = sum <lambda, loss^2>
+over the episodes of the round so far, its rate is sqrt(2 log(n)/Q), which balances the two terms of its
+regret, log(n)/rate + rate Q/2.
 
 On the rho axis: exactly rho = inf with mu = c. c is proportional to the weights mu of the run.
-`scope="step"` asks for visits of a pair at each step, as the paper does; `scope="pair"` for visits of a
-pair at any step, c being the largest weight that it has at a step.
+`scope="step"` requires visits of a pair at each step, as in the paper; `scope="pair"` visits of a pair at any
+step, with c the largest weight that it has at a step.
 
 What differs from the paper:
 
-- it ends when c is reached; here the goal then doubles and a new round begins, so that a run of any
-  length is served. The first goal gives the pair of the smallest weight one visit. As in the paper the
-  forecaster begins each round anew, while visits and transitions are kept;
+- the paper's method ends when c is reached; here the goal then doubles and a new round begins, so that a run
+  may have any length. The first goal gives the pair of the smallest weight one visit. As in the paper, the
+  forecaster starts again in each round, while visits and transitions are kept;
 - pairs of different c play one game for min N/c; the paper groups them into levels of about equal c and
   plays one game after the other;
-- the paper's forecaster (of Cesa-Bianchi, Mansour & Stoltz 2007) has the losses' variances in the place
-  of Q, and a rate of at most 1/(largest loss), as losses of either sign need. Visits are never negative,
-  and exp(-x) <= 1 - x + x^2/2 for all x >= 0, so no limit is needed. With weights that differ 100 times
-  the limit leaves the worst ratio 1.1 to 1.7 times the best after 8000 episodes, without it 1.02 to 1.07;
+- the paper's forecaster (of Cesa-Bianchi, Mansour & Stoltz 2007) uses the variances of the losses instead of
+  Q, and a rate of at most 1/(largest loss), which losses of either sign need. Visits are never negative, and
+  exp(-x) <= 1 - x + x^2/2 for all x >= 0, so no limit is needed. With weights that differ by a factor of 100,
+  the worst ratio after 8000 episodes is 1.1 to 1.7 times the best with the limit, and 1.02 to 1.07 without;
 - the planner is optimistic value iteration with the Hoeffding bonus of `episodic` times `bonus`,
   transitions pooled over steps; the paper's is UCBVI with a bonus that depends on the variance of the
   next value.
@@ -55,16 +55,16 @@ class CovGame(GamePlay):
     who: ClassVar[str] = "CovGame"
 
     def init(self, belief: Belief) -> State:
-        """Returns the state before the first round; refuses a run without episodes."""
+        """Returns the state before the first round; raises for a run without episodes."""
         world = episodic_world(belief, self.who)
         mu = belief.frame.mu if isinstance(belief, LearnedModel) else belief.problem.coverage.mu
-        assert mu is not None  # a rule for the weights goes with runs without restarts
+        assert mu is not None  # weights by a rule are only allowed in runs without restarts
         required = self._lumped(world.table(mu / mu[mu > 0].min()), np.max)
         round_ = {"start": np.zeros(required.shape), "loss": np.zeros(1), "goal": np.ones(1)}
         return initial_state(belief, required=required, **round_)
 
     def policy(self, state: State) -> Block:
-        """Returns one episode against the weights of now."""
+        """Returns one episode for the current weights."""
         seen = look(state, self.who)
         weights = self._weights(state, self._progress(state, seen.by_step))
         reward = np.broadcast_to(_divided(weights, state.memory["required"]), seen.by_step.shape)
@@ -72,7 +72,7 @@ class CovGame(GamePlay):
         return seen.world.block(choice)
 
     def update(self, state: State, visits: Visits) -> State:
-        """Returns the state after an episode: the forecaster's loss, and the next round where one is due."""
+        """Returns the state after an episode: with the forecaster's loss, or at the start of a new round."""
         world, memory = episodic_world(state.belief, self.who), state.memory
         old = self._progress(state, world.table(state.counts))
         new = self._progress(state, world.table(state.counts + visits.pairs))
@@ -84,11 +84,11 @@ class CovGame(GamePlay):
         return state.after(visits, start=new, loss=np.zeros(1), goal=goal)
 
     def _lumped(self, table: Any, how: Callable[..., Any]) -> Any:
-        """Returns a table `[H, pairs]` as it is, or with its steps lumped together, `[1, pairs]`."""
+        """Returns a table `[H, pairs]`, or with scope "pair" its reduction over the steps, `[1, pairs]`."""
         return table if self.scope == "step" else how(table, axis=0, keepdims=True)
 
     def _progress(self, state: State, by_step: IntArray) -> FloatArray:
-        """Returns N/c in the shape of c; 0 where nothing is asked for."""
+        """Returns N/c in the shape of c; 0 where c is 0."""
         return _divided(self._lumped(by_step, np.sum), state.memory["required"])
 
     def _weights(self, state: State, progress: FloatArray) -> FloatArray:

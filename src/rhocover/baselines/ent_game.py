@@ -5,8 +5,8 @@ for maximum entropy exploration". The objective is the sum over steps of the ent
 
     max over policies of sum_h H(d_h),      H(d) = sum_i d_i log(1/d_i).
 
-The forecaster predicts the next visits by those so far, one imagined visit added to each pair,
-dbar_h(i) = (N_h(i) + 1)/(t + SA); the sampler is rewarded where that is surprised,
+The forecaster predicts the next visits by those so far, with one more visit added to each pair,
+dbar_h(i) = (N_h(i) + 1)/(t + SA); the sampler is rewarded for visits that this makes unlikely,
 
     r_h(i) = log(t + SA) - log(N_h(i) + 1),
 
@@ -19,10 +19,10 @@ at any step: then it is the entropy of the average over the steps, rho -> 0 on t
 What differs from the paper:
 
 - transitions are pooled over the steps (see `episodic`);
-- the bonus is the Hoeffding one of `episodic` times `bonus`, in the place of the paper's, which depends on
-  the variance of the next value. 1 is what optimism with probability 1 - `delta` asks for, and at practical
-  t so large that all values are capped and ties decide. 0 plays the game on the estimate itself; the
-  default lies between;
+- the bonus is the Hoeffding bonus of `episodic` times `bonus` instead of that of the paper, which depends on
+  the variance of the next value. A value of 1 guarantees optimism with probability 1 - `delta`, but at
+  practical t it is so large that all values are capped and ties decide. 0 plays the game on the estimate
+  itself; the default lies between;
 - the paper returns the mixture of the policies played; here the visits are the result.
 """
 
@@ -40,7 +40,7 @@ from rhocover.exploring.explorers import Block, State
 
 @dataclass(frozen=True)
 class EntGame(GamePlay):
-    """Rewards surprise, log(1/dbar); `bonus` scales the optimism, `scope` says what is counted."""
+    """Rewards surprise, log(1/dbar); `bonus` scales the optimism, `scope` is what visits are counted for."""
 
     who: ClassVar[str] = "EntGame"
 

@@ -1,31 +1,25 @@
-"""What the episodic systems share: the index of a world of episodes, pooled counts, backward induction.
+"""What the episodic baselines share: the index of an episodic world, pooled counts, backward induction.
 
-With `horizon=H` a run is one of episodes of H steps, and the acting model's states are (step, state) nodes.
-The dynamics do not depend on the step, so transitions are pooled over the steps: N(s' | s,a) are those of
-all steps but the last, whose successor nobody sees because the next episode begins instead. The papers keep
-counts for each step, because their dynamics may change with it; pooling learns H times as fast.
+With `horizon=H` a run consists of episodes of H steps, and the states of the acting model are (step, state)
+nodes. The dynamics do not depend on the step, so transitions are pooled over the steps: N(s' | s,a) are those
+of all steps but the last, whose next state is not observed because the next episode begins instead. The
+papers keep separate counts for each step, because their dynamics may change with it; pooling learns H times
+as fast.
 
-Plans are made by `backward_induction` on P_hat = N(s' | s,a)/N(s,a), uniform where nothing was seen; the
-systems differ by its `gain`, `growth` and `cap` alone.
-
-Optimism adds c_{h+1} sqrt(beta(n)/(2n)) to the reward, where values of the next step lie in [0, c_{h+1}]:
-n KL(P_hat, P) <= beta(n) = log(2SAH/delta) + (S-1) log(e(1 + n/(S-1))) holds for all pairs and all times at
-once with probability 1 - delta (Jonsson et al. 2020), and Pinsker does the rest. Where the model is known
-there is nothing to be optimistic about, and the bonus is 0.
-
-Only the index of the caller's model is read where the dynamics are learned: which action of which state a
-pair is, and where the entry of a transition is kept; never a probability.
-
-Backward induction on pooled counts: the compiled loops behind `episodic`.
-
-With P_hat = N(s' | s,a)/N(s,a) of transitions added up over the steps, uniform where nothing was seen,
+Plans are made by `backward_induction` on P_hat = N(s' | s,a)/N(s,a), uniform for pairs without a transition,
 
     Q_h(s,a) = min(cap_h, gain_h(s,a) + growth sum_s' P_hat(s' | s,a) max_b Q_{h+1}(s',b)),    Q_H = 0,
 
-steps counted from 0. Among actions of equal value the one is played that was visited least, over all
-steps; the papers do not say.
+with steps counted from 0. The methods differ only in `gain`, `growth` and `cap`. Among actions of equal
+value the one with the fewest visits over all steps is played; the papers do not specify this.
 
-Knows nothing of runs: pairs, entries and states are numbers here.
+Optimism adds c_{h+1} sqrt(beta(n)/(2n)) to the reward, where values of the next step lie in [0, c_{h+1}]:
+n KL(P_hat, P) <= beta(n) = log(2SAH/delta) + (S-1) log(e(1 + n/(S-1))) holds for all pairs and all times at
+once with probability 1 - delta (Jonsson et al. 2020), and Pinsker's inequality gives the bonus. With a known
+model no optimism is needed, and the bonus is 0.
+
+If the dynamics are learned, only the index of the caller's model is read: which state and action a pair is,
+and where the entry of a transition is stored; never a probability.
 """
 
 from __future__ import annotations
@@ -45,14 +39,14 @@ from rhocover.exploring.explorers import Block, State
 from rhocover.exploring.worlds import SamplePolicy, first_pairs
 from rhocover.occupancy import Occupancies
 
-# Backward induction on pooled counts: the compiled loops behind `episodic`.
+# Backward induction on pooled counts: compiled loops, in which pairs, entries and states are numbers.
 
-TIE = 1e-12  # relative difference of values that rounding may make
+TIE = 1e-12  # relative difference of values that rounding may cause
 
 
 @compiled
 def pooled(moves, place, indptr, num_entries):
-    """Returns P_hat per entry: transitions added up over steps, divided by each pair's own sum."""
+    """Returns P_hat per entry: transitions summed over steps, divided by the total of their pair."""
     P = np.zeros(num_entries)
     for j in range(moves.size):
         if place[j] >= 0:
@@ -85,7 +79,7 @@ def backward_induction(first, indptr, indices, P, is_seen, gain, growth, cap, vi
 
 @compiled
 def _least_visited_best(Q, best, begin, end, visits):
-    """Returns the least visited of the pairs whose value is the best but for rounding."""
+    """Returns the least visited of the pairs whose value is the best up to rounding."""
     chosen = -1
     for i in range(begin, end):
         if Q[i] >= best - TIE * abs(best) and (chosen < 0 or visits[i] < visits[chosen]):
@@ -93,14 +87,14 @@ def _least_visited_best(Q, best, begin, end, visits):
     return chosen
 
 
-# What the episodic systems share: the index of a world of episodes, pooled counts, backward induction.
+# The world and what a run has observed in it.
 
-NEVER_SEEN = 1e12  # a bonus above every cap, yet finite: times a cap of 0 it is 0
+NEVER_SEEN = 1e12  # a bonus above every cap, but finite, so that times a cap of 0 it is 0
 
 
 @dataclass(frozen=True, eq=False)
 class EpisodicWorld:
-    """The index of a world of episodes; pairs are the caller's, entries those of its transitions."""
+    """The index of an episodic world; pairs are those of the caller's model, entries its transitions."""
 
     horizon: int
     step: IntArray  # of each pair of the acting model, [n]
@@ -110,20 +104,20 @@ class EpisodicWorld:
     indptr: IntArray  # where each pair's entries begin
     indices: IntArray  # the successor of each entry
     place: IntArray  # the entry of each transition of the acting model; -1 for those that restart
-    P: FloatArray | None  # of each entry; None where it is to be learned
+    P: FloatArray | None  # of each entry; None if it is to be learned
 
     @property
     def num_states(self) -> int:
-        """S of the caller's model."""
+        """The number of states S of the caller's model."""
         return self.first.size - 1
 
     @property
     def num_pairs(self) -> int:
-        """Pairs of the caller's model, the papers' SA."""
+        """The number of pairs of the caller's model, SA in the papers."""
         return self.state.size
 
     def table(self, values: Any) -> Any:
-        """Returns values per pair of the acting model as `[H, pairs]`, 0 where no run can be."""
+        """Returns values per pair of the acting model as `[H, pairs]`, 0 for pairs that cannot be visited."""
         result = np.zeros((self.horizon, self.num_pairs), values.dtype)
         result[self.step, self.pair] = values
         return result
@@ -138,13 +132,13 @@ _WORLDS: WeakKeyDictionary[Occupancies, EpisodicWorld] = WeakKeyDictionary()
 
 
 def episodic_world(belief: Belief, who: str) -> EpisodicWorld:
-    """Returns the index of the belief's world, made once; refuses a run without episodes."""
+    """Returns the index of the belief's world, made once; raises for a run without episodes."""
     is_learned = isinstance(belief, LearnedModel)
     members = belief.frame.members if is_learned else belief.problem.question.members
     if members is None or members.num_steps is None:
         raise InvalidArgumentError.of(
             "horizon",
-            f"is needed: {who} plays episodes of H steps, each from the start",
+            f"is needed: {who} plays episodes of H steps that begin at the start",
             remedy=parse_text("Pass `horizon=H`, for example `horizon=20`."),
         )
     if members not in _WORLDS:
@@ -166,7 +160,7 @@ def _make_world(members: Occupancies, moves: Any) -> EpisodicWorld:
 
 
 def _places(members: Occupancies, rows: Any, moves: Any) -> IntArray:
-    """Returns the entry of `rows` that each entry of the acting model's `moves` is one step of."""
+    """Returns the entry of `rows` to which each entry of the acting model's `moves` belongs."""
     num_states = members.mdp.num_states
     state_of_node = np.zeros(members.flow.shape[0], np.int64)
     state_of_node[members.node] = members.mdp.pair_state[members.pair]
@@ -179,7 +173,7 @@ def _places(members: Occupancies, rows: Any, moves: Any) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What a run has seen, pooled over the steps where the papers' dynamics allow it."""
+    """The visits of a run by step, and its estimate of the transitions pooled over the steps."""
 
     world: EpisodicWorld
     by_step: IntArray  # visits of each pair at each step, [H, pairs]
@@ -192,14 +186,14 @@ class Seen:
 
     @property
     def onward(self) -> IntArray:
-        """How often each pair's successor was seen: its visits before the last step, `[pairs]`."""
+        """How often the next state of each pair was observed: its visits before the last step, `[pairs]`."""
         return self.by_step[:-1].sum(axis=0)
 
     @property
     def evidence(self) -> FloatArray:
-        """How often a pair was seen, for error bounds, `[H, pairs]`: transitions, at the last step visits.
+        """The counts for error bounds, `[H, pairs]`: transitions, and at the last step visits.
 
-        At least 1/2: a pair never seen then has a larger bonus than one seen once.
+        They are at least 1/2, so that a pair that was never visited has a larger bonus than one visited once.
         """
         n = np.tile(self.onward, (self.world.horizon, 1))
         n[-1] = self.visits
@@ -232,7 +226,7 @@ class Seen:
 
 
 def look(state: State, who: str) -> Seen:
-    """Returns what a run has seen up to this state."""
+    """Returns the visits and the estimate of a run up to this state."""
     world = episodic_world(state.belief, who)
     by_step = world.table(state.counts)
     if world.P is not None:
@@ -243,7 +237,7 @@ def look(state: State, who: str) -> Seen:
 
 def kl_threshold(n: Any, world: EpisodicWorld, delta: float) -> FloatArray:
     """Returns beta(n, delta), which n KL(P_hat, P) never exceeds with probability 1 - delta."""
-    others = max(world.num_states - 1, 1)  # one state alone has nothing to estimate: its KL is 0
+    others = max(world.num_states - 1, 1)  # with one state there is nothing to estimate: its KL is 0
     union = np.log(2 * world.num_pairs * world.horizon / delta)
     return union + others * np.log(np.e * (1 + n / others))
 

@@ -1,17 +1,20 @@
-"""The contract and the settings that systems which play episodes share.
+"""The interface and the settings that the episodic baselines share.
 
-A system plays one episode at a time, each planned on all that was seen (see `episodic`). Two kinds of them:
+A method plays one episode at a time, each planned on all visits and transitions so far (see `episodic`).
+There are two kinds:
 
-- **games** reward the sampler by what a forecaster holds now, and plan optimistically: `bonus` scales the
-  optimism, which holds with probability 1 - `delta` where it is 1; `scope` says what a visit is counted of;
-- **error bounds** are played greedily: `scale` multiplies the bonus of the bound, `truncate` caps it at what
-  is possible. `truncate=False`, the default, acts on the bound without its cap; `scale` then changes nothing.
-  With the cap and the papers' constants the bound is its cap everywhere until each pair has very many
-  visits, and ties decide. `truncate=True, scale=1` is the papers' rule. The certificate always has the cap
-  and scale 1, and holds with probability 1 - `delta`. With a known model there is no error: the bound is then
-  what it would be, had the transitions been estimated.
+- **games** reward the sampler by the current weights of a forecaster, and plan optimistically: `bonus` scales
+  the optimism, which is guaranteed with probability 1 - `delta` at 1; `scope` is what visits are counted for,
+  a pair at a step or a pair at any step;
+- **error bounds** are played greedily: `scale` multiplies the bonus of the bound, `truncate` caps it at the
+  largest possible error. `truncate=False`, the default, uses the bound without its cap; `scale` then changes
+  nothing. With the cap and the constants of the papers the bound equals its cap everywhere until each pair
+  has very many visits, and ties decide. `truncate=True, scale=1` is the rule of the papers. The certificate
+  always has the cap and scale 1, and holds with probability 1 - `delta`. With a known model there is no
+  error: the bound is then what it would be if the transitions had been estimated.
 
-What a game rewards, how a bound recurs and where its paper stops are the systems' own.
+The rewards of a game, the recursion of a bound and the stopping rule of its paper are in the file of each
+method.
 """
 
 from __future__ import annotations
@@ -30,19 +33,19 @@ from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.worlds import Visits
 
-SCOPES = ("step", "pair")  # what a count is of: a pair at a step, or a pair at any step
+SCOPES = ("step", "pair")  # what visits are counted for: a pair at a step, or a pair at any step
 
 
 @dataclass(frozen=True)
 class EpisodicPlay:
-    """One episode at a time; a system adds its settings and `policy`."""
+    """Plays one episode at a time; a method adds its settings and `policy`."""
 
     self_reliant: ClassVar[bool] = True
     keep_memory: ClassVar[bool] = True
-    who: ClassVar[str]  # the system's name, for messages
+    who: ClassVar[str]  # the name of the method, for messages
 
     def init(self, belief: Belief) -> State:
-        """Returns the state before the first step; refuses a run without episodes."""
+        """Returns the state before the first step; raises for a run without episodes."""
         episodic_world(belief, self.who)
         return initial_state(belief)
 
@@ -53,7 +56,7 @@ class EpisodicPlay:
 
 @dataclass(frozen=True)
 class GamePlay(EpisodicPlay):
-    """A game against a forecaster; `bonus` scales the optimism, `scope` says what is counted."""
+    """A game against a forecaster; `bonus` scales the optimism, `scope` is what visits are counted for."""
 
     bonus: float = 0.01
     delta: float = 0.1
@@ -67,7 +70,7 @@ class GamePlay(EpisodicPlay):
 
 @dataclass(frozen=True)
 class ErrorBoundPlay(EpisodicPlay, ABC):
-    """Greedy on an error bound; `scale` multiplies its bonus, `truncate` caps it at what is possible."""
+    """Greedy on an error bound; `scale` multiplies its bonus, `truncate` caps it at the largest error."""
 
     scale: float = 1.0
     truncate: bool = False
@@ -93,11 +96,11 @@ class ErrorBoundPlay(EpisodicPlay, ABC):
 
     @abstractmethod
     def bonus(self, seen: Seen, scale: float) -> FloatArray:
-        """Returns what each step adds to the bound, times `scale`, `[H, pairs]`."""
+        """Returns the term that each step adds to the bound, times `scale`, `[H, pairs]`."""
 
     @abstractmethod
     def cap(self, horizon: int) -> FloatArray:
-        """Returns the largest error that is possible, `[H]`."""
+        """Returns the largest possible error, `[H]`."""
 
     def growth(self, horizon: int) -> float:
         """Returns the factor of the bound at the next step."""
@@ -105,7 +108,7 @@ class ErrorBoundPlay(EpisodicPlay, ABC):
 
     @abstractmethod
     def error_bound(self, state: State) -> float:
-        """Returns what no policy's value is off by more than, for any reward in [0, 1]."""
+        """Returns a bound on the error of the value of every policy, for any reward in [0, 1]."""
 
     def worst_start(self, state: State) -> float:
         """Returns the bound at the worst start, with its cap and scale 1."""
@@ -114,7 +117,7 @@ class ErrorBoundPlay(EpisodicPlay, ABC):
 
 
 def check_scope(scope: Any) -> str:
-    """Returns the scope; refuses what is none."""
+    """Returns the scope; raises if it is not one of `SCOPES`."""
     if not isinstance(scope, str) or scope not in SCOPES:
         raise unknown_name("scope", scope, SCOPES)
     return scope
@@ -124,5 +127,5 @@ def check_scale(value: Any, name: str) -> float:
     """Returns a factor in [0, inf)."""
     value = checks.number(value, name)
     if not 0 <= value < np.inf:
-        raise InvalidArgumentError.of(name, "must be a number from 0 on", f"{value:g}")
+        raise InvalidArgumentError.of(name, "must be in [0, inf)", f"{value:g}")
     return value

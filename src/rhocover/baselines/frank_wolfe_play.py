@@ -1,17 +1,17 @@
-"""Frank-Wolfe played in one trajectory: what five of the baselines share.
+"""Frank-Wolfe steps played in one trajectory, which five of the baselines share.
 
-Episode k looks at the visits so far, d_hat, asks for the occupancy psi that gains most to first order,
+Episode k takes the visits so far, d_hat, computes the occupancy psi that gains most to first order,
 psi = argmax over D of <gradient(d_hat), d>, and plays its policy for tau_k = tau_1 k^2 steps. The visits
-then are the mixture (1 - beta_k) d_hat + beta_k psi_hat with beta_k in [1/k, 3/k): the trajectory itself
-carries out the step, and no mixture of policies has to be stored. What differs between the systems is
-the gradient, and whether D has a floor.
+are then the mixture (1 - beta_k) d_hat + beta_k psi_hat with beta_k in [1/k, 3/k): the trajectory itself
+carries out the step, and no mixture of policies has to be stored. The methods differ in the gradient, and in
+whether D has a floor; the objective is not part of this module.
 
-The model is planned on as it is known now: the true one, or the estimate of all transitions up to the
-end of the last episode, smoothed so that a pair never tried may lead anywhere. The papers take optimistic
-models from a confidence set, or explore in a phase of their own, to have that proved.
+Plans use the current model: the true one, or the estimate of all transitions up to the end of the last
+episode, smoothed so that a pair that was never tried may lead anywhere. The papers use optimistic models from
+a confidence set, or a separate exploration phase, in order to prove their results.
 
-How noisy each pair is comes from the same evidence, or, where the model is known and its noise is asked
-for (`estimate_noise=False`), from the model. This file knows no objective.
+The noise of each pair is estimated from the same transitions, or read from the model if it is known and
+`estimate_noise=False`.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import Oracle, Response, make_oracle
 
-UNVISITED = 0.5  # visits that a pair counts for before its first
-FLOOR = 0.1  # of t*, the largest floor there is: what 2 eta is unless given
+UNVISITED = 0.5  # visits that are assumed for a pair before its first one
+FLOOR = 0.1  # default of 2 eta, as a fraction of t*, the largest possible floor
 
 
 @dataclass(frozen=True)
 class FrankWolfePlay:
-    """Episodes of tau_1 k^2 steps; a system adds `policy`, which says what one aims at."""
+    """Episodes of tau_1 k^2 steps; a method adds `policy`, which computes the answer to play."""
 
     tau_1: int = 1
 
@@ -55,7 +55,7 @@ class FrankWolfePlay:
         object.__setattr__(self, "tau_1", checks.integer(self.tau_1, "tau_1", least=1))
 
     def init(self, belief: Belief) -> State:
-        """Returns the state before the first step; it remembers transitions if the belief does not."""
+        """Returns the state before the first step; it stores transitions if the belief does not."""
         if not isinstance(belief, KnownModel):
             return initial_state(belief)
         return initial_state(belief, moves=np.zeros(belief.problem.mdp.transitions.nnz, np.int64))
@@ -75,7 +75,7 @@ class FrankWolfePlay:
 
 @dataclass(frozen=True)
 class CoveragePlay(FrankWolfePlay):
-    """Maximises U_rho over D_eta with weights that a rule reads from the evidence; `delta` is its level."""
+    """Maximises U_rho over D_eta with weights by a rule from the estimate; `delta` is the rule's level."""
 
     eta: float | None = None
     estimate_noise: bool = True
@@ -91,7 +91,7 @@ class CoveragePlay(FrankWolfePlay):
         check_noise_settings(self.estimate_noise, self.delta)
 
     def init(self, belief: Belief) -> State:
-        """Returns the state before the first step; refuses a floor or a noise that the model cannot have."""
+        """Returns the state before the first step; raises if the model does not allow the floor or noise."""
         state = super().init(belief)
         oracle_now(state, has_floor=True, eta=self.eta)
         check_noise(state, self.rule(), self.estimate_noise)
@@ -106,7 +106,7 @@ class CoveragePlay(FrankWolfePlay):
 
 
 def model_now(state: State) -> MDP:
-    """Returns the model to plan on: the true one, or the estimate of now."""
+    """Returns the model to plan on: the true one, or the current estimate."""
     belief = state.belief
     return belief.known.estimate.model if isinstance(belief, LearnedModel) else state.problem.mdp
 
@@ -126,7 +126,7 @@ def oracle_now(state: State, *, has_floor: bool = False, eta: float | None = Non
 
 
 def floored(model: MDP, eta: float | None, is_estimate: bool) -> Occupancies:
-    """Returns D_eta. An estimate may not allow the floor yet that the world does: there it is lowered."""
+    """Returns D_eta; if an estimate does not allow the floor yet that the true model does, it is lowered."""
     free = Occupancies.average(model)
     if eta == 0:
         return free
@@ -151,7 +151,7 @@ def positive_shares(state: State) -> FloatArray:
 
 
 def noise_estimate(state: State, estimate_noise: bool) -> Estimate:
-    """Returns what the noise of the pairs is read from: the transitions seen, or the known model."""
+    """Returns the estimate that gives the noise of the pairs: of the transitions, or of the known model."""
     if isinstance(state.belief, LearnedModel):
         return state.belief.known.estimate
     mdp = state.problem.mdp
@@ -168,7 +168,7 @@ def entropy_gradient(d: FloatArray, sigma: float) -> FloatArray:
 
 
 def check_noise(state: State, rule: Rule, estimate_noise: bool) -> None:
-    """Refuses to take the noise from a known model that has none."""
+    """Raises if the noise is to be read from a known model that has none."""
     if estimate_noise or not isinstance(state.belief, KnownModel):
         return
     if not np.any(rule(exact_estimate(state.problem.mdp))):
@@ -180,7 +180,7 @@ def check_noise(state: State, rule: Rule, estimate_noise: bool) -> None:
 
 
 def check_noise_settings(estimate_noise: Any, delta: Any) -> None:
-    """Refuses what is no switch, and what is no level."""
+    """Raises if `estimate_noise` is not a bool or `delta` is not a probability."""
     if not isinstance(estimate_noise, bool):
         raise InvalidArgumentError.of("estimate_noise", "must be True or False", repr(estimate_noise))
     checks.probability(delta, "delta", open_ends=True)

@@ -4,24 +4,25 @@ Tarbouriech, Shekhar, Pirotta, Ghavamzadeh, Lazaric (2020), "Active model estima
 processes".
 
 After n steps the error (1/n_pairs) sum_i ||P_hat_i - P_i||_1 is about sqrt(2/(pi n)) times the mean of
-V_i/sqrt(d_i), V(s,a) = sum_s' sqrt(P(1-P)). The system takes Frank-Wolfe steps on
+V_i/sqrt(d_i), V(s,a) = sum_s' sqrt(P(1-P)). The method takes Frank-Wolfe steps on
 
     L(d) = sum_i V_i d_i^(-1/2),      gradient -V_i d_i^(-3/2)/2,
 
 over occupancies with a floor, in episodes of growing length. On the axis that is rho = 3/2 with
-mu = V^(2/3): plan(mdp, 3/2, weights.model_error(mdp), eta=eta) is where it tends to.
+mu = V^(2/3): the visits converge to plan(mdp, 3/2, weights.model_error(mdp), eta=eta).
 
-Each episode: V by its empirical estimate plus a bonus of order sqrt(1/N); the linear program over D_eta for
-the linearised L at the visits so far; its policy for tau_1 k^2 steps.
+In each episode V is its empirical estimate plus a bonus of order sqrt(1/N); a linear program over D_eta
+minimises the linearised L at the visits so far, and its policy is played for tau_1 k^2 steps.
 
-What is different from the paper:
-- planning is on the smoothed estimate of the model, not on the most favourable one of a confidence set;
+What differs from the paper:
+
+- plans use the smoothed estimate of the model, not the most favourable one of a confidence set;
 - the bonus is `rules.bonus` with level `delta`, one for all of V; the paper sums one for each next state,
   with constants for a union bound. Its loss has a further term of order 1/N for each pair; a bonus of
-  order sqrt(1/N) on V is a term of order 1/N in V/sqrt(N), so that is in here once, not twice;
-- `eta=None` is a tenth of the largest floor that the model allows, 2 eta = t*/10, found anew for each
-  estimate. The paper leaves eta to the user. An `eta` that an estimate does not allow is lowered for it.
-- `estimate_noise=False` reads V from the model where that is known.
+  order sqrt(1/N) on V is a term of order 1/N in V/sqrt(N), so it is included here once, not twice;
+- `eta=None` is a tenth of the largest floor that the model allows, 2 eta = t*/10, recomputed for each
+  estimate. The paper leaves eta to the user. An `eta` that an estimate does not allow is lowered for it;
+- `estimate_noise=False` reads V from the model if it is known.
 """
 
 from __future__ import annotations

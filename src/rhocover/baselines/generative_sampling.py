@@ -1,13 +1,13 @@
-"""Sampling any pair at any time: no dynamics at all.
+"""Generative sampling: any pair can be sampled at any time, without dynamics.
 
 Shekhar, Javidi and Ghavamzadeh 2020, "Adaptive sampling for estimating probability distributions". The
-learner draws from any of n distributions P_i when it likes, and shares its draws N_i so that the worst, or
-the average, of the expected errors of the estimates is smallest:
+learner can draw from any of n distributions P_i at any time, and allocates its draws N_i so that the worst,
+or the average, of the expected errors of the estimates is smallest:
 
     E |P_hat_i - P_i|_2^2 = c_i/N_i,  c_i = sum_s P_i(s)(1 - P_i(s));
     E |P_hat_i - P_i|_1 ~ sqrt(2/pi) V_i/sqrt(N_i),  V_i = sum_s sqrt(P_i(s)(1 - P_i(s))).
 
-The best shares, and where they would stand on the axis if there were no flow to obey:
+The best shares, and their place on the axis if there were no flow constraints:
 
 | loss | aggregate | N_i in proportion to | rho, mu |
 |---|---|---|---|
@@ -16,17 +16,18 @@ The best shares, and where they would stand on the axis if there were no flow to
 | l1 | max | V^2 | inf, V^2 |
 | l1 | average | V^(2/3) | 3/2, V^(2/3) |
 
-So it is the library's objective over all distributions on pairs, not over occupancies: outside the axis
-as far as dynamics go, and a lower bound for everyone who has to walk.
+It is thus the library's objective over all distributions on pairs instead of over occupancies: outside the
+axis, because there are no dynamics, and a lower bound for every method that has to follow them.
 
 **Optimistic tracking**: draw next from the pair whose error would be largest if its c were as large as the
-draws so far allow, argmax_i u_i/N_i with u an upper confidence bound; for the average from the pair whose
-next draw would gain most, argmax_i sqrt(u_i)/N_i (to first order in 1/N). A pair never drawn comes first.
+draws so far allow, argmax_i u_i/N_i with u an upper confidence bound; for the average, from the pair whose
+next draw would gain most, argmax_i sqrt(u_i)/N_i (to first order in 1/N). Pairs that were never drawn come
+first.
 
-**The world.** A run is a trajectory, so drawing is made one: `generative_world(mdp)` has a desk, whose
-actions are the pairs of `mdp`; each leads by P_i to a node for the successor, and from there one action
-leads back to the desk. A draw takes two steps, and the ways back take half of all visits: with weights on
-the desk only, every divergence that is reported has log 2 in it.
+**The world.** A run is a trajectory, so draws are represented as one: `generative_world(mdp)` has a state
+called desk, whose actions are the pairs of `mdp`; each leads with probabilities P_i to a state for the
+outcome, and from there one action leads back to the desk. A draw takes two steps, and the steps back are half
+of all visits: with weights on the desk only, every reported divergence includes log 2.
 
     world, explorer = generative_world(mdp), GenerativeSampling()
     run = explore(world, explorer.rho, 20_000, explorer.weights(world), explorer=explorer, model="learned")
@@ -34,17 +35,17 @@ the desk only, every divergence that is reported has log 2 in it.
 
 What differs from the paper:
 
-- The confidence bounds are not its own. For c: c_tilde = N/(N-1) sum P_hat(1-P_hat) is the share of two
+- The confidence bounds are different. For c: c_tilde = N/(N-1) sum P_hat(1-P_hat) is the share of two
   draws that differ; changing one draw changes Z = N c_tilde/2 by at most 1, and the squares of these
   changes sum to at most 2Z. Then E Z - Z > x has probability at most exp(-x^2/(4 E Z)) (self-bounding
   functions, as in Maurer and Pontil 2009), so sqrt(c) <= b + sqrt(c_tilde + b^2), b = sqrt(2L/N). For V:
   their bound for each of the m outcomes, V <= sum_s sqrt(N/(N-1) P_hat(1-P_hat)) + m sqrt(2L/(N-1)). With
-  L = log(n N(N+1)/delta), for V with n m in the place of n, they hold for all pairs and all N at once
-  with probability 1 - delta; the paper knows the number of draws beforehand.
-- u is brought up to date between blocks, of one draw at first and of a share `block_share` of all draws
-  later; within a block u_i/N_i goes on with N_i alone. `block_share=0` is one draw a block, the paper's rule.
-- Its two other distances, f-divergences and separation, are left out.
-- With a known model u is c (or V) itself: the oracle that the paper compares itself with.
+  L = log(n N(N+1)/delta), for V with n m instead of n, they hold for all pairs and all N at once with
+  probability 1 - delta; in the paper the number of draws is known in advance.
+- u is updated between blocks, which have one draw at first and a share `block_share` of all draws later;
+  within a block only N_i changes in u_i/N_i. `block_share=0` is one draw per block, the rule of the paper.
+- The two other distances of the paper, f-divergences and separation, are left out.
+- With a known model u is c (or V) itself: the oracle with which the paper compares.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ from rhocover.mdp import MDP, check_mdp
 POWERS = {("l2", "max"): 1.0, ("l2", "average"): 1 / 2, ("l1", "max"): 2.0, ("l1", "average"): 2 / 3}
 ORDERS = {"l2": 2.0, "l1": 1.5}  # rho of the average error
 LOSSES, AGGREGATES = ("l2", "l1"), ("max", "average")
-STEPS = 2  # of the world for one draw
-LEAST = 1e-12  # of the largest weight: a pair known to be certain is drawn once, and then not again
+STEPS = 2  # per draw
+LEAST = 1e-12  # of the largest weight: a pair that is known to be deterministic is drawn only once
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class GenerativeSampling:
 
     @property
     def rho(self) -> float:
-        """The order of the coverage objective that `weights` go with."""
+        """The order of the coverage objective for which `weights` are meant."""
         return np.inf if self.aggregate == "max" else ORDERS[self.loss]
 
     def weights(self, world: MDP) -> FloatArray:
@@ -102,17 +103,17 @@ class GenerativeSampling:
         size = _spread(world.transitions[:num_pairs], self.loss)
         if size.max() == 0:
             raise InvalidArgumentError(
-                "every pair is deterministic: one draw of each tells all.", argument="world"
+                "every pair is deterministic: one draw of each reveals everything.", argument="world"
             )
         return world.table(np.append(self._shares(size), np.zeros(world.num_pairs - num_pairs)))
 
     def init(self, belief: Belief) -> State:
-        """Returns the state before the first draw; refuses a world without a desk."""
+        """Returns the state before the first draw; raises for a world without a desk."""
         desk_size(_world(belief))
         return initial_state(belief)
 
     def policy(self, state: State) -> Block:
-        """Returns some draws, the next always of the pair with the smallest N_i/share_i."""
+        """Returns a block of draws, each from the pair with the smallest N_i/share_i at that time."""
         num_pairs = desk_size(_world(state.belief))
         shares = self._shares(self._upper(state.belief, num_pairs))
         scale = np.ones(state.counts.size)
@@ -126,7 +127,7 @@ class GenerativeSampling:
         return state.after(visits)
 
     def _shares(self, size: FloatArray) -> FloatArray:
-        """Returns what the draws should be proportional to, from c or V."""
+        """Returns the best shares of the draws, unnormalised, from c or V."""
         return size ** POWERS[self.loss, self.aggregate]
 
     def _upper(self, belief: Belief, num_pairs: int) -> FloatArray:
@@ -157,7 +158,7 @@ def upper_spread(counts: Matrix, num_outcomes: int, loss: str, delta: float) -> 
 
 def _spread(rows: Matrix, loss: str) -> FloatArray:
     """Returns c ("l2") or V ("l1") of each row of probabilities, `[n]`."""
-    p = np.where(rows.data > 1 - 1e-15, 1.0, rows.data)  # normalised to the last bit, 1 may be 1 - 1e-16
+    p = np.where(rows.data > 1 - 1e-15, 1.0, rows.data)  # after normalisation, 1 may be 1 - 1e-16
     terms = p * (1 - p) if loss == "l2" else np.sqrt(p * (1 - p))
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     return np.bincount(row, weights=terms, minlength=rows.shape[0]).astype(float)
@@ -169,8 +170,8 @@ def _spread(rows: Matrix, loss: str) -> FloatArray:
 def generative_world(mdp: MDP) -> MDP:
     """Returns the world of a desk, where each action draws from one pair of `mdp`, and of the outcomes.
 
-    State 0 is the desk; action i plays pair i. The other states are the successors that some pair has, in
-    order; their one action leads back. The run starts at the desk.
+    State 0 is the desk; action i draws from pair i. The other states are the next states that occur in `mdp`,
+    in order; their one action leads back. The run starts at the desk.
     """
     check_mdp(mdp)
     outcomes, n = _outcomes(mdp), mdp.num_pairs
@@ -201,7 +202,7 @@ def sample_counts(run: Run, mdp: MDP) -> Matrix:
 
 
 def desk_size(world: MDP) -> int:
-    """Returns how many pairs can be drawn from; refuses a world that `generative_world` did not make."""
+    """Returns how many pairs can be drawn from; raises if `generative_world` did not make the world."""
     at_desk, P = world.pair_state == 0, world.transitions
     num_pairs, num_outcomes = int(at_desk.sum()), world.num_states - 1
     leads = np.repeat(at_desk, np.diff(P.indptr)) != (P.indices == 0)  # from the desk away, and back to it
@@ -209,7 +210,7 @@ def desk_size(world: MDP) -> int:
         raise InvalidArgumentError(
             f"GenerativeSampling draws from any pair at any time, which {world!r} does not allow.",
             argument="world",
-            remedy="Explore generative_world(mdp) in the place of mdp, without horizon and discount.",
+            remedy="Explore generative_world(mdp) instead of mdp, without horizon and discount.",
         )
     return num_pairs
 
@@ -220,5 +221,5 @@ def _outcomes(mdp: MDP) -> IntArray:
 
 
 def _world(belief: Any) -> MDP:
-    """Returns the model whose pairs and successors are known, whatever is known of their probabilities."""
+    """Returns the model whose pairs and next states are known, even if their probabilities are not."""
     return model_index(belief) if isinstance(belief, LearnedModel) else belief.problem.mdp

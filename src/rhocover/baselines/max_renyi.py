@@ -1,7 +1,7 @@
-"""Maximum Rényi entropy of state-action visits.
+"""MaxRenyi: maximises the Rényi entropy of state-action visits.
 
 Zhang, Cai, Huang and Li 2021, "Exploration by maximizing Rényi entropy for reward-free RL framework". The
-system maximises the Rényi entropy of order alpha in (0, 1) of the state-action distribution,
+method maximises the Rényi entropy of order alpha in (0, 1) of the state-action distribution,
 
     H_alpha(d) = log( sum_i d_i^alpha ) / (1 - alpha),
 
@@ -13,20 +13,20 @@ On the axis: rho = 1 - alpha with uniform weights, exactly. With n pairs
     D_{1-alpha}(uniform || d) = (1 - alpha)/alpha (log n - H_alpha(d)),
 
 so the two have the same optimum; alpha -> 1 is Shannon's entropy (rho = 0), alpha -> 0 is rho = 1. With a
-horizon, a pair at one step and at another are two: the paper's analysis of episodes looks at each step's
-distribution by itself, too, and takes one policy for each; here one policy serves all steps.
+horizon, a pair at different steps counts as different pairs: the paper's analysis of episodes also treats the
+distribution of each step separately, with one policy for each; here one policy serves all steps.
 
-What is here, and what differs from the paper:
+What differs from the paper:
 
 - The paper ascends the gradient of H_alpha over policies (its reward is d^(alpha-1), the distribution
-  from a fitted density, the policy from PPO). A tabular model can be planned in, so here the same reward
-  is answered by a planner and the answer is played for a while: Frank-Wolfe steps of size tau/t taken in
-  the world, whose visits themselves become the optimal distribution. Over occupancies H_alpha's power sum
-  is concave, so this has no local optima, which a gradient over policies cannot promise.
-- d is (visits + prior)/total, tabular, of the whole run; the paper's is that of the present policy.
-- Long-run visits in the place of discounted ones; `explore(discount=...)` is the paper's criterion.
-- With a learned model the plan is made on the run's estimate. There is no bonus: the reward of a pair
-  left out grows as t^(1-alpha), so none that is reachable is left out for ever.
+  from a fitted density, the policy from PPO). In a tabular model one can plan, so here a planner finds the
+  best response to the same reward, which is played for one episode: Frank-Wolfe steps of size tau/t taken in
+  the environment, whose visits themselves converge to the optimal distribution. Over occupancies the power
+  sum of H_alpha is concave, so there are no local optima, which a gradient over policies cannot guarantee.
+- d is (visits + prior)/total, tabular, of the whole run; in the paper it is that of the current policy.
+- Long-run visits replace discounted ones; `explore(discount=...)` is the paper's criterion.
+- With a learned model the plan is made on the run's estimate. There is no bonus: the reward of a pair that is
+  not visited grows as t^(1-alpha), so every reachable pair is visited eventually.
 - The planning phase after the reward is known is not part of exploring.
 """
 
@@ -47,7 +47,7 @@ from rhocover.exploring.worlds import SamplePolicy
 
 @dataclass(frozen=True)
 class MaxRenyi(CountsOnly):
-    """Frank-Wolfe in the world for H_alpha(d); `prior` is added to each pair's visits."""
+    """Frank-Wolfe steps for H_alpha(d), taken by acting; `prior` is added to the visits of each pair."""
 
     alpha: float = 0.5
     episode_length: int = 100
@@ -90,7 +90,7 @@ def _checked_order(alpha: Any) -> float:
             "alpha",
             "must be in (0, 1)",
             f"{alpha:g}",
-            remedy="Shannon's entropy, alpha = 1, is explorer 'maxent'; orders of coverage of 1 and more are "
-            "explored for by 'feedback'.",
+            remedy="For Shannon's entropy, alpha = 1, use the explorer 'maxent'; for coverage with rho of 1 "
+            "or more use 'feedback'.",
         )
     return alpha

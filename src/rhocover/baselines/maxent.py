@@ -1,26 +1,28 @@
-"""MaxEnt: the largest entropy of the visits.
+"""MaxEnt: maximises the entropy of the visits.
 
 Hazan, Kakade, Singh, Van Soest (2019), "Provably efficient maximum entropy exploration".
 
-Objective: H(d) = -sum_s d(s) log d(s) over states, d(s) = sum_a d(s,a). With `over="pairs"` it is the entropy
-over state-action pairs, which is what Tarbouriech et al. (2020) compare with in their Table 1. On the
-axis, entropy is rho = 0 with uniform weights: KL(d || mubar) = log n - H(d), over pairs or over state
-marginals. The marginal of states is outside what `plan` solves; the one over pairs is plan(mdp, rho=0).
+The objective is H(d) = -sum_s d(s) log d(s) over states, d(s) = sum_a d(s,a). With `over="pairs"` it is the
+entropy over state-action pairs, with which Tarbouriech et al. (2020) compare in their Table 1. On the axis,
+entropy is rho = 0 with uniform weights: KL(d || mubar) = log n - H(d), over pairs or over state marginals.
+`plan` does not solve it for the marginal of states; over pairs it is plan(mdp, rho=0).
 
 The paper smooths the entropy, H_sigma(d) = -sum d log(d + sigma), so that its gradient
--log(d + sigma) - d/(d + sigma) is finite at states never met, and takes Frank-Wolfe steps: a planning
-oracle answers the gradient at the mixture so far with one more policy, which joins the mixture.
+-log(d + sigma) - d/(d + sigma) is finite at states that were never met, and takes Frank-Wolfe steps: for the
+gradient at the mixture so far, a planning oracle returns one more policy, which is added to the mixture.
 
-What is different here:
-- one continuing trajectory and its own visits take the place of the density oracle; the mixture is played
-  in turn (see `frank_wolfe_play`), steps of 3/k instead of a constant share;
-- average visits, where the paper has discounted ones from a start. `explore(discount=...)` is that case:
+What differs from the paper:
+
+- the visits of one continuing trajectory replace the density oracle; the policies of the mixture are played
+  one after the other (see `frank_wolfe_play`), with steps of 3/k instead of a constant share;
+- visits are averages, where the paper has discounted ones from a start. `explore(discount=...)` is that case:
   the acting model restarts;
-- with a learned model the paper first explores until every pair was seen often enough (its E^3-like
-  simulation); here the smoothed estimate is planned on from the first step. A pair never tried may lead
-  anywhere in it, so it is tried while there are states unmet, but nothing is proved;
-- over states all actions of a state are worth the same unless they lead elsewhere: pairs may stay
-  unvisited for ever, and coverage of pairs incomplete. That is the objective's doing.
+- with a learned model the paper first explores until every pair was visited often enough (its E^3-like
+  simulation); here the smoothed estimate is used for planning from the first step. In it a pair that was
+  never tried may lead anywhere, so it is tried while there are states that were not met, but nothing is
+  proved;
+- over states, all actions of a state have the same value unless they lead to other states: some pairs may
+  never be visited, and coverage of pairs may stay incomplete. This is a property of the objective.
 
 With a horizon the acting model's states are (step, state).
 """
@@ -54,7 +56,7 @@ class MaxEnt(FrankWolfePlay):
         object.__setattr__(self, "sigma", checks.positive(self.sigma, "sigma"))
 
     def policy(self, state: State) -> Block:
-        """Returns one episode of the policy that the entropy's gradient asks for."""
+        """Returns one episode of the policy that is best for the gradient of the entropy."""
         d = shares(state)
         reward = self._gradient(state, d)
         answer = oracle_now(state).respond(reward)

@@ -1,27 +1,27 @@
-"""Reward-free exploration: for every state and step a policy that gets there, then a mixture of them all.
+"""Reward-free exploration: for every state and step a policy that reaches it, then a mixture of all of them.
 
 Jin, Krishnamurthy, Simchowitz, Yu 2020, "Reward-free exploration for reinforcement learning" (RF-RL-Explore).
 For every (s, h) an optimistic learner plays `episodes` episodes (the paper's N_0) for the reward
-1{s_h = s}; the policies it played, with uniform actions at (s, h), are kept. From then on each episode plays
-one of all the policies kept, drawn uniformly. The mixture is to satisfy
+1{s_h = s}; the policies that it played are kept, with uniform actions at (s, h). Afterwards each episode
+plays one of the kept policies, drawn uniformly. The mixture should satisfy
 
     d_h(s,a) >= max over policies of d_h(s)/(2SAH)        for every significant (s, h),
 
 where (s, h) is significant if some policy reaches it with probability at least some small delta.
 
-On the rho axis: rho = inf with mu_h(s,a) = max over policies of d_h(s): the smallest d/mu is to be large.
+On the rho axis: rho = inf with mu_h(s,a) = max over policies of d_h(s): the smallest d/mu should be large.
 It is not maximised, only bounded from below: the mixture is uniform over (s, h), not the best one.
 
 What differs from the paper:
 
 - the learner is optimistic value iteration with the Hoeffding bonus of `episodic` times `bonus`, not EULER,
-  whose bonus depends on the variance of the next value. Each learner starts with all that was seen before,
-  since transitions are pooled over steps and targets; the paper's learners begin anew;
-- targets take turns, one episode each, `episodes` times round, so that a run that ends early has served all
-  of them alike. The targets are the (s, h) that the acting model has;
-- after step h an episode for (s, h) has no reward to go for; ties then choose what was visited least;
-- N_0 is a setting. The theorem's is of order S^2 A H^4, beyond practical budgets;
-- with several chains a block is one episode's number of steps, over all of them.
+  whose bonus depends on the variance of the next value. Each learner starts with all transitions observed so
+  far, which are pooled over steps and targets; the learners of the paper start from nothing;
+- targets take turns, one episode each, for `episodes` rounds, so that a run that ends early has treated all
+  of them equally. The targets are the (s, h) of the acting model;
+- after step h an episode for (s, h) has no reward left; ties then choose the least visited pair;
+- N_0 is a setting. In the theorem it is of order S^2 A H^4, beyond practical budgets;
+- with several chains a block has the number of steps of one episode, over all chains together.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.worlds import SamplePolicy, Visits
 
-STREAM = 20_200  # of the random numbers that draw from the mixture
+STREAM = 20_200  # the stream of random numbers for drawing from the mixture
 
 
 @dataclass(frozen=True)
 class RewardFree(EpisodicPlay):
-    """Reaches every (s, h) in turn, `episodes` times; then mixes. `bonus` scales the optimism."""
+    """Plays for every (s, h) in turn, `episodes` times; then mixes. `bonus` scales the optimism."""
 
     who: ClassVar[str] = "RewardFree"
 
@@ -58,7 +58,7 @@ class RewardFree(EpisodicPlay):
         object.__setattr__(self, "delta", checks.probability(self.delta, "delta", open_ends=True))
 
     def init(self, belief: Belief) -> State:
-        """Returns the state before the first step, with no policies kept; refuses a run without episodes."""
+        """Returns the state before the first step, without policies; raises for a run without episodes."""
         world = episodic_world(belief, self.who)
         return initial_state(belief, choices=np.zeros((0, world.horizon, world.num_states), np.int32))
 
@@ -74,7 +74,7 @@ class RewardFree(EpisodicPlay):
         return exploring_block(world, choice, targets[kept % len(targets)])
 
     def update(self, state: State, visits: Visits) -> State:
-        """Returns the state with the visits added, and with the policy that was played if it is a new one."""
+        """Returns the state with the visits added, and the policy that was played if it is new."""
         world, choices = episodic_world(state.belief, self.who), state.memory["choices"]
         if len(choices) == self.episodes * len(targets_of(world)):
             return state.after(visits)
@@ -99,7 +99,7 @@ def targets_of(world: EpisodicWorld) -> IntArray:
 
 
 def exploring_policy(world: EpisodicWorld, choice: IntArray, target: IntArray) -> FloatArray:
-    """Returns the policy `[n]` that plays `choice`, and at the target (h, s) every action alike."""
+    """Returns the policy `[n]` that plays `choice`, and at the target (h, s) uniform actions."""
     state = world.state[world.pair]
     is_target = (world.step == target[0]) & (state == target[1])
     return ((choice[world.step, state] == world.pair) | is_target).astype(float)

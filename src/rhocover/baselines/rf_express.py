@@ -1,4 +1,4 @@
-"""RF-Express: reward-free exploration whose bonus falls as 1/n.
+"""RF-Express: reward-free exploration with a bonus that falls as 1/n.
 
 Ménard, Domingues, Jonsson, Kaufmann, Leurent, Valko 2021, "Fast active learning for pure exploration in
 reinforcement learning". The policy is greedy for
@@ -10,15 +10,15 @@ and the paper stops once 3e sqrt(W_0) + W_0 <= epsilon/2 in the start: with prob
 policy's value is then off by more than epsilon/2, for any reward in [0, 1]. `error_bound(state)` is the
 left side.
 
-On the rho axis: outside the family, as RF-UCRL is. Without the cap each episode maximises sum d (1 +
-1/H)^h/n but for the logarithm in beta: Frank-Wolfe steps towards rho = 1 with uniform mu, on the
-occupancy averaged over the steps but the last, later steps counting up to e times as much.
+On the rho axis: outside the family, like RF-UCRL. Without the cap, and up to the logarithm in beta, each
+episode maximises sum d (1 + 1/H)^h/n: Frank-Wolfe steps towards rho = 1 with uniform mu, on the occupancy
+averaged over all steps but the last, where later steps count up to e times as much.
 
 What differs from the paper:
 
 - transitions are pooled over the steps (see `episodic`); at the last step n counts all visits;
-- a start distribution is judged by its worst state;
-- `truncate`, `scale` and a known model are as in `episodic_play`; the cap holds for some 15 H beta
+- for a start distribution the bound is that of its worst state;
+- `truncate`, `scale` and a known model are as in `episodic_play`; the cap is active for about 15 H beta
   visits.
 """
 
@@ -57,10 +57,10 @@ class RFExpress(ErrorBoundPlay):
         return 1 + 1 / horizon
 
     def error_bound(self, state: State) -> float:
-        """Returns 3e sqrt(W_0) + W_0 of the worst start: no policy's value is off by more.
+        """Returns 3e sqrt(W_0) + W_0 of the worst start: the value of no policy is off by more.
 
-        For any reward in [0, 1], at all times at once, with probability 1 - delta. At most H, which no
-        error exceeds. The paper stops where it is epsilon/2.
+        This holds for any reward in [0, 1], at all times at once, with probability 1 - delta. It is at most
+        H, which no error exceeds. The paper stops once it is epsilon/2.
         """
         W = self.worst_start(state)
         return float(min(episodic_world(state.belief, self.who).horizon, 3 * np.e * np.sqrt(W) + W))

@@ -1,7 +1,7 @@
 """RF-UCRL: reward-free exploration by acting greedily on an upper bound of the estimation error.
 
-Kaufmann, Ménard, Domingues, Jonsson, Leurent, Valko 2021, "Adaptive reward-free exploration". For rewards
-in [0, 1] named afterwards, the value of any policy in the estimated model is off by at most
+Kaufmann, Ménard, Domingues, Jonsson, Leurent, Valko 2021, "Adaptive reward-free exploration". For any reward
+in [0, 1] that is chosen afterwards, the value of any policy in the estimated model is off by at most
 
     E_h(s,a) = min(H - h, H sqrt(2 beta(n)/n) + sum_s' P_hat(s' | s,a) max_b E_{h+1}(s',b))
 
@@ -9,18 +9,18 @@ in [0, 1] named afterwards, the value of any policy in the estimated model is of
 <= epsilon/2 in the start, and then planning on the estimate loses at most epsilon, for every reward.
 `error_bound(state)` is E_0: a certificate with probability 1 - delta, whatever was played.
 
-On the rho axis: outside the family. Its objective is the worst error over rewards, not how far
-occupancies are from a target. Without the cap each episode maximises sum d/sqrt(n) but for the logarithm
-in beta: Frank-Wolfe steps towards rho = 1/2 with uniform mu, on the occupancy averaged over the steps but
-the last.
+On the rho axis: outside the family. Its objective is the worst error over rewards, not the distance of
+occupancies from a target. Without the cap, and up to the logarithm in beta, each episode maximises
+sum d/sqrt(n): Frank-Wolfe steps towards rho = 1/2 with uniform mu, on the occupancy averaged over all steps
+but the last.
 
 What differs from the paper:
 
-- transitions are pooled over the steps (see `episodic`). At the last step no successor matters and none
-  is seen; n there counts all visits, so that the bound asks for them as the paper's does. It stays a
+- transitions are pooled over the steps (see `episodic`). At the last step the next state does not matter and
+  is not observed; n counts all visits there, so that the bound falls with them as in the paper. It remains a
   bound;
-- a start distribution is judged by its worst state;
-- `truncate`, `scale` and a known model are as in `episodic_play`; the cap holds for thousands of visits.
+- for a start distribution the bound is that of its worst state;
+- `truncate`, `scale` and a known model are as in `episodic_play`; the cap is active for thousands of visits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rhocover.exploring.explorers import State
 
 @dataclass(frozen=True)
 class RFUCRL(ErrorBoundPlay):
-    """Greedy on the error bound; `scale` multiplies its bonus, `truncate` caps it at what is possible."""
+    """Greedy on the error bound; `scale` multiplies its bonus, `truncate` caps it at the largest error."""
 
     who: ClassVar[str] = "RF-UCRL"
 
@@ -53,8 +53,8 @@ class RFUCRL(ErrorBoundPlay):
         return np.arange(horizon, 0, -1.0)
 
     def error_bound(self, state: State) -> float:
-        """Returns E_0 of the worst start: no policy's value is off by more, for any reward in [0, 1].
+        """Returns E_0 of the worst start: the value of no policy is off by more, for any reward in [0, 1].
 
-        Holds at all times at once with probability 1 - delta. The paper stops where it is epsilon/2.
+        This holds at all times at once with probability 1 - delta. The paper stops once it is epsilon/2.
         """
         return self.worst_start(state)

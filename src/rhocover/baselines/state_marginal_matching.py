@@ -1,34 +1,35 @@
-"""State marginal matching: visit states as a target says.
+"""State marginal matching: visit states according to a target distribution.
 
 Lee, Eysenbach, Parisotto, Xing, Levine and Salakhutdinov 2019, "Efficient exploration via state marginal
-matching". The system looks for a mixture of policies whose state marginal d(s) = sum_a d(s,a) matches a
+matching". The method looks for a mixture of policies whose state marginal d(s) = sum_a d(s,a) matches a
 target,
 
     min over d of KL(d_state || target) = min over d, max over densities q of E_d[log q(s) - log target(s)],
 
-and plays this zero-sum game by fictitious play: fit q to all states visited so far, find the policy that
-earns most under the reward log target(s) - log q(s), act by it, repeat. What is returned is the mixture of
-all policies so far; without that average over the history the iteration does not converge.
+and plays this zero-sum game by fictitious play: fit q to all states visited so far, find the policy with the
+largest expected reward log target(s) - log q(s), play it, repeat. The result is the mixture of all policies
+so far; without that average over the history the iteration does not converge.
 
-On the axis: rho -> 0 (where D_rho/rho -> KL(d || mubar)), but on states in the place of pairs. How a state's
-visits are shared among its actions is out of the objective, so coverage of pairs is a by-product. With
-`target="uniform"` it is MaxEnt's objective. With `target="mu"` the target is the state marginal of the
-run's weights, pooled over steps where there is a horizon; it must be positive in every state.
+On the axis: rho -> 0 (where D_rho/rho -> KL(d || mubar)), but on states instead of pairs. The objective does
+not include how the visits of a state are divided among its actions, so coverage of pairs is a by-product.
+With `target="uniform"` it is the objective of MaxEnt. With `target="mu"` the target is the state marginal of
+the run's weights, pooled over steps if there is a horizon; it must be positive in every state.
 
-What is here, and what differs from the paper:
+What differs from the paper:
 
-- Tabular. q is not a fitted density model but (visits + prior)/total, so the visits of the run itself are the
-  average over the history, and fictitious play is a Frank-Wolfe step of size tau/t for a block of tau steps.
+- It is tabular. q is not a fitted density model but (visits + prior)/total, so the visits of the run itself
+  are the average over the history, and fictitious play is a Frank-Wolfe step of size tau/t for a block of tau
+  steps.
 - The best response is planned (average reward), not learned by soft actor-critic. It is taken from the
-  planner in every state, also where the response itself never comes: near the optimum all responses then
-  agree on what to do there, and changing the policy in midstream costs nothing at first order. Uniform
-  actions there leave a bias of the order of 1/`episode_length` (2e-3 on RiverSwim with 20 steps).
+  planner in every state, including those that the response itself never visits: near the optimum all
+  responses then agree on what to do there, and switching the policy costs nothing at first order. Uniform
+  actions there would leave a bias of the order of 1/`episode_length` (2e-3 on RiverSwim with 20 steps).
 - Soft policies try every action; best responses do not. A share `randomness`/sqrt(t) of the steps is uniform
-  instead: a learned model meets every pair for ever, and the share itself goes to zero.
+  instead: with a learned model every pair is then tried infinitely often, and the share goes to zero.
 - With a learned model the plan is made on the run's estimate; the paper's learner has no model. With a
-  horizon that estimate is made for each step by itself, which takes the longer to learn, the longer H is.
+  horizon each step has its own estimate, which takes longer to learn the longer H is.
 - The variant with a mixture of skills and a discriminator (SM4) is left out: for one tabular learner the
-  mixture over time already is one.
+  mixture over time already is a mixture.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class StateMarginalMatching:
         object.__setattr__(self, "prior", checks.positive(self.prior, "prior"))
 
     def init(self, belief: Belief) -> State:
-        """Returns the state before the first step; refuses a target that is zero somewhere."""
+        """Returns the state before the first step; raises if the target is zero in a state."""
         self._log_target(belief)
         return initial_state(belief)
 
@@ -110,7 +111,7 @@ class StateMarginalMatching:
 
 
 def callers_states(belief: Belief) -> IntArray:
-    """Returns which state of the caller's model each pair belongs to, at whatever step, `[n]`."""
+    """Returns which state of the caller's model each pair belongs to, at any step, `[n]`."""
     members = belief.frame.members if isinstance(belief, LearnedModel) else belief.problem.question.members
     if members is None:  # an environment: its states have no steps
         return belief.problem.mdp.pair_state
@@ -124,7 +125,7 @@ def best_policy(problem: Problem, reward: FloatArray) -> FloatArray:
 
 
 def uniform_policy(problem: Problem) -> FloatArray:
-    """Returns the policy that chooses all actions alike, per pair `[n]`."""
+    """Returns the uniformly random policy, per pair `[n]`."""
     return 1 / np.bincount(problem.mdp.pair_state)[problem.mdp.pair_state]
 
 

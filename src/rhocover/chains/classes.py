@@ -1,25 +1,20 @@
-"""Classes: which states of a chain are visited for ever, which can be reached, and with what period.
+"""Classes and periods of chains, reachable states, and end components of models.
 
-A recurrent class is a closed strongly connected component. With `depth` the number of steps from some
-state of a class, its period is the greatest common divisor of depth[s] + 1 - depth[s_next] over its moves.
-All here is asked of the graph alone; the size of a probability does not matter, only that it is not 0.
+A recurrent class is a closed strongly connected component. With `depth` the number of steps from some state
+of a class, its period is the greatest common divisor of depth[s] + 1 - depth[s_next] over its transitions.
+Only the graph is used: the size of a probability does not matter, only that it is not 0.
 
-Reading: the chain that a policy makes, and what a caller may pass as a chain.
+**Reading.** The caller's chain may be dense or sparse, may list an entry twice and may store zeros. It is
+copied to rows in canonical form: sorted, each entry once, no zeros, non-negative, sums of 1. After that
+nothing is checked again, and the caller's matrix is never changed.
 
-A chain may be dense or sparse, may list an entry twice and may store zeros. It leaves here as rows in
-canonical form: sorted, each entry once, no zeros, non-negative, sums of 1. Nothing behind this door
-checks again, and what the caller passed is never touched.
+**End components** are sets of pairs within which a policy can stay forever and reach every state. The maximal
+ones are found by removing, in turn, the pairs that leave their strongly connected component (de Alfaro 1997)
+and the traps that this creates, until no pair leaves. Only components that lost a pair are computed again.
 
-Traps: closed sets of states that come apart from a component when it loses pairs.
-
-They are searched forwards from the states that lost a pair, so a corridor that unravels one state at a
-time costs one pass and not one pass a state (after Chatterjee and Henzinger 2014).
-
-End components: the sets of pairs within which a policy can stay for ever and go anywhere.
-
-The maximal ones are found by cutting, in turn, the pairs that leave their strongly connected component
-(de Alfaro 1997) and the traps that cutting creates (`rhocover.chains.classes`), until nothing leaves. Only
-components that lost a pair are computed again.
+**Traps** are closed sets of states that separate from a component when it loses pairs. They are searched
+forwards from the states that lost a pair, so that a corridor which falls apart one state at a time costs one
+pass and not one pass per state (after Chatterjee and Henzinger 2014).
 """
 
 from __future__ import annotations
@@ -36,7 +31,7 @@ from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
 from rhocover.errors import InvalidArgumentError
 from rhocover.mdp import MDP
 
-# Reading: the chain that a policy makes, and what a caller may pass as a chain.
+# Reading.
 
 
 def policy_chain(mdp: MDP, policy: Any) -> Matrix:
@@ -61,7 +56,7 @@ def policy_chain(mdp: MDP, policy: Any) -> Matrix:
 def mixture(mdp: MDP, weight: FloatArray) -> Matrix:
     """Returns sum_a weight(s, a) P(. | s, a) per state, `[S, S]`; no entry is stored twice.
 
-    SciPy's search for strong components does not return if one is.
+    With duplicate entries SciPy's search for strong components would not return.
     """
     used = weight > 0
     first = np.append(0, np.cumsum(used))[np.searchsorted(mdp.pair_state, np.arange(mdp.num_states + 1))]
@@ -72,7 +67,7 @@ def mixture(mdp: MDP, weight: FloatArray) -> Matrix:
 
 
 def read_chain(chain: Any) -> Matrix:
-    """Returns `chain` as canonical rows without stored zeros; what is not a chain is refused."""
+    """Returns `chain` as canonical rows without stored zeros; refuses what is not a chain."""
     rows = _read_matrix(chain)
     checks.check_shape(rows.shape, "chain", (rows.shape[0], rows.shape[0]))
     _refuse_entries(rows, ~np.isfinite(rows.data), "finite")
@@ -116,7 +111,7 @@ def row_of(rows: Matrix) -> IntArray:
     return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
 
 
-# Classes: which states of a chain are visited for ever, which can be reached, and with what period.
+# Classes.
 
 
 def recurrent_classes(chain: Any) -> list[IntArray]:
@@ -143,7 +138,7 @@ def recurrent_part(rows: Matrix) -> tuple[IntArray, Matrix]:
         raise InvalidArgumentError.of(
             "chain",
             "must have one recurrent class",
-            f"{len(classes)}, with these states among them, one of each: {some}",
+            f"{len(classes)}, with these states, one from each: {some}",
             remedy="Pass one class alone: c = recurrent_classes(chain)[0]; chain[c][:, c].",
         )
     states = classes[0]
@@ -159,7 +154,7 @@ def reachable_states(mdp: MDP, start: Any) -> BoolArray:
 def depths(graph: Matrix, roots: IntArray) -> IntArray:
     """Returns how many steps each state is from the nearest root, shape `[S]`; -1 out of reach.
 
-    A state S that leads to every root makes it one search; its tree is then walked by pointer doubling.
+    An extra state S that leads to every root makes it one search; depths follow by pointer doubling.
     """
     num_states = graph.shape[0]
     indices = np.concatenate([graph.indices, roots.astype(graph.indices.dtype)])
@@ -184,14 +179,14 @@ def period_of(part: Matrix) -> int:
     return int(np.gcd.reduce(depth[row_of(part)] + 1 - depth[part.indices]))
 
 
-# Traps: closed sets of states that come apart from a component when it loses pairs.
+# Traps.
 
 
 class Traps:
-    """Cuts off closed sets inside components, beginning at the states that lost a pair.
+    """Removes closed sets inside components, starting at the states that lost a pair.
 
-    Between calls no pair alive leads from one label to another. A state without pairs is a trap of its
-    own. Plain loops over memory views: only what is cut is visited, and then a few times.
+    Between calls no remaining pair leads from one label to another. A state without pairs is a trap itself.
+    These are plain loops over memory views: only what is removed is visited, and then a few times.
     """
 
     def __init__(self, mdp: MDP, alive: BoolArray, label: IntArray) -> None:
@@ -204,10 +199,10 @@ class Traps:
         self._first_arrival, self._arrival = arrivals.indptr.data, arrivals.indices.data
 
     def cut_off(self, pairs: list[int], allowance: int) -> None:
-        """Cuts `pairs`, then searches for traps from each state that lost one, while the allowance lasts.
+        """Removes `pairs`, then searches for traps from each state that lost one, while the allowance lasts.
 
-        At first nearby, then further. A search costs the entries it looks at, except that each pair that
-        it cuts pays for 64 of them. States that wait for a longer search wait in `far`.
+        Searches are short at first, then longer. A search costs the entries that it reads, but each pair that
+        it removes pays for 64 of them. States that wait for a longer search are in `far`.
         """
         reach, fresh = 4, int(self.label.max()) + 1
         near, far = self._lose(pairs), dict[int, None]()
@@ -223,14 +218,14 @@ class Traps:
                 near, far, reach = far, {}, 4 * reach
 
     def _lose(self, pairs: list[int]) -> dict[int, None]:
-        """Cuts the pairs; returns their states (keys alone: a set that keeps its order)."""
+        """Removes the pairs; returns their states (as keys of a dict: a set that keeps its order)."""
         for pair in pairs:
             self._alive[pair] = False
             self._left[self._pair_state[pair]] -= 1
         return dict.fromkeys(self._pair_state[pair] for pair in pairs)
 
     def _closure(self, state: int, reach: int) -> tuple[set[int], int]:
-        """Returns all that `state` can reach, or nothing if that takes more than `reach` looks; the looks."""
+        """Returns all that `state` can reach, or nothing above `reach` reads; and the number of reads."""
         seen, stack, looks = {state}, [state], 0
         while stack:
             state = stack.pop()
@@ -248,7 +243,7 @@ class Traps:
         return seen, looks
 
     def _detach(self, trap: set[int], fresh: int) -> list[int]:
-        """Gives the trap a label of its own; returns the pairs alive that lead into it from outside."""
+        """Gives the trap its own label; returns the remaining pairs that lead into it from outside."""
         for state in trap:
             self._label[state] = fresh
         into = set[int]()
@@ -257,9 +252,9 @@ class Traps:
         return [p for p in into if self._alive[p] and self._label[self._pair_state[p]] != fresh]
 
 
-# End components: the sets of pairs within which a policy can stay for ever and go anywhere.
+# End components.
 
-SEARCH_SHARE = 16  # searches for traps may cost this part of a recomputation: Python is as much slower
+SEARCH_SHARE = 16  # searches for traps may cost this fraction of a recomputation: Python is slower by as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +270,7 @@ class EndComponents:
 
 
 def maximal_end_components(mdp: MDP) -> EndComponents:
-    """Returns the maximal sets of pairs within which one trajectory can stay and go anywhere.
+    """Returns the maximal sets of pairs within which one trajectory can stay and reach every state.
 
     Linear in the usual case. At worst O(m^1.5) for m stored probabilities: searches that find no trap
     may together cost a fraction of m before the components are recomputed.
@@ -295,7 +290,7 @@ def maximal_end_components(mdp: MDP) -> EndComponents:
 
 
 def _strong_labels(mdp: MDP, alive: BoolArray, states: IntArray) -> IntArray:
-    """Returns the strongly connected component of each of `states` under the pairs alive."""
+    """Returns the strongly connected component of each of `states` under the remaining pairs."""
     graph = mixture(mdp, alive.astype(np.float64))
     if states.size < mdp.num_states:
         graph = graph[states][:, states]
@@ -303,7 +298,7 @@ def _strong_labels(mdp: MDP, alive: BoolArray, states: IntArray) -> IntArray:
 
 
 def _leaving_pairs(mdp: MDP, alive: BoolArray, label: IntArray) -> IntArray:
-    """Returns the pairs alive that may lead out of their state's component."""
+    """Returns the remaining pairs that may lead out of their state's component."""
     outside = label[mdp.transitions.indices] != np.repeat(
         label[mdp.pair_state], np.diff(mdp.transitions.indptr)
     )
@@ -311,7 +306,7 @@ def _leaving_pairs(mdp: MDP, alive: BoolArray, label: IntArray) -> IntArray:
 
 
 def _cut(mdp: MDP, traps: Traps, leaving: IntArray) -> IntArray:
-    """Cuts the pairs and the traps that follow; returns the states whose component may have come apart."""
+    """Removes the pairs and the traps that follow; returns the states whose component may have split."""
     label, alive = traps.label.copy(), traps.alive.copy()
     traps.cut_off(leaving.tolist(), allowance=mdp.transitions.nnz // SEARCH_SHARE)
     touched = np.zeros(label.max() + 1, bool)

@@ -1,14 +1,13 @@
 """Spectral gaps: how fast a chain forgets where it started.
 
-With M = D^(1/2) P D^(-1/2), D = diag(pi), the absolute spectral gap is 1 - max |lambda| over all
-eigenvalues but one copy of 1, and the pseudo-spectral gap (Paulin 2015) is
-max_k (1 - sigma_2(M^k)^2) / k; sigma_2 is the second singular value. The copy of 1 belongs to sqrt(pi),
-here `root`, and is taken out. Whether a chain is periodic is read from its graph, not from eigenvalues.
+With M = D^(1/2) P D^(-1/2), D = diag(pi), the absolute spectral gap is 1 - max |lambda| over all eigenvalues
+but one copy of 1, and the pseudo-spectral gap (Paulin 2015) is max_k (1 - sigma_2(M^k)^2) / k; sigma_2 is the
+second singular value. The copy of 1 belongs to sqrt(pi), here `root`, and is removed. Whether a chain is
+periodic is found from its graph, not from eigenvalues.
 
-Second eigenvalues of large sparse matrices, by Krylov iteration off the first eigenvector.
-
-The first eigenvector is known and is projected out of everything, so the second eigenvalue is the largest
-that is left. Good to about 1e-10; where matrices are small, dense spectra are better.
+For large sparse matrices the second eigenvalue is found by Krylov iteration: the first eigenvector is known
+and is projected out of everything, so the second eigenvalue is the largest of the rest. It is accurate to
+about 1e-10; for small matrices dense spectra are more accurate.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from rhocover.checks import FloatArray, Matrix
 from rhocover.errors import SolverError
 from rhocover.linalg.dissection import dissect
 
-# Second eigenvalues of large sparse matrices, by Krylov iteration off the first eigenvector.
+# Second eigenvalues by Krylov iteration.
 
 DENSE_SPECTRUM = 1000  # states; a dense spectrum takes about a second there
 
 
 def second_value(A: Matrix, root: FloatArray) -> float:
-    """Returns the largest eigenvalue of a symmetric A, 0 <= A <= 1, off its eigenvector `root`.
+    """Returns the largest eigenvalue of a symmetric A, 0 <= A <= 1, other than that of `root`.
 
-    Where small separators exist the gap may be tiny but a factorisation is cheap, so the inverse of
-    shift - A is iterated; where they do not, the gap is wide and A itself will do.
+    With small separators the gap may be tiny, but a factorisation is cheap, so the inverse of shift - A is
+    iterated; without them the gap is wide, and A itself is iterated.
     """
     A = sp.csr_array(A)
     if dissect(A, 0) is None:
@@ -53,7 +52,7 @@ def second_value(A: Matrix, root: FloatArray) -> float:
 
 
 def largest_value(method: Any, apply: Callable[[Any], Any], root: FloatArray) -> float:
-    """Returns the largest |eigenvalue| of `apply` off `root`; the start is fixed, so the answer is too."""
+    """Returns the largest |eigenvalue| of `apply` without `root`; a fixed start makes it repeatable."""
     v0 = np.random.default_rng(0).standard_normal(root.size)
     operator = _Projected(apply, root)
     try:
@@ -79,10 +78,10 @@ class _Projected(LinearOperator):
         return x - self._root * (self._root @ x)
 
 
-# Spectral gaps: how fast a chain forgets where it started.
+# Spectral gaps.
 
-POWER_FILL = 4  # times the entries of M: powers denser than this cost more than they tell
-EVERY_POWER = 32  # pseudo_spectral_gap tries each k up to here, and doubles after
+POWER_FILL = 4  # times the entries of M: denser powers are not worth their cost
+EVERY_POWER = 32  # pseudo_spectral_gap tries each k up to this, and doubles afterwards
 
 
 def is_reversible(chain: Any) -> bool:
@@ -94,9 +93,9 @@ def spectral_gap(chain: Any) -> float:
     """Returns the absolute spectral gap: 1 - max |lambda| over all eigenvalues but one copy of 1.
 
     Taken on the one recurrent class; 0 if that is periodic, 1 if it is a single state. The number bounds
-    mixing of reversible chains; of others it is only the rate in the long run, and
-    `pseudo_spectral_gap` is the one to use. Right to about 1e-14 (not of itself) up to 1,000 states;
-    above that by Krylov iteration, to about 1e-10 and, if anything, too large.
+    mixing of reversible chains; of others it is only the rate in the long run, and `pseudo_spectral_gap` is
+    the one to use. Up to 1,000 states the absolute error is about 1e-14; above that, by Krylov iteration, it
+    is about 1e-10, and the result is rather too large than too small.
     """
     M, root = _symmetrised(chain)
     symmetric = _is_symmetric(M)

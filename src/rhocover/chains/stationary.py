@@ -1,26 +1,21 @@
-"""Stationary distributions: pi = pi P on the one recurrent class, each entry to its own digits.
+"""Stationary distributions: pi = pi P on the one recurrent class, each entry with a small relative error.
 
 The chain's own time scale is divided out first: F is the chain of jumps between distinct states, and pi_s
 is proportional to flow_s / (probability of leaving s). The flow is found by elimination along separators;
-by logarithms where its range leaves float64; by sweeps where there are no small separators. Whoever found
-it, it is believed only if every state passes on what it got.
+by logarithms where its range leaves float64; by sweeps where there are no small separators. However it was
+found, it is accepted only if the inflow of every state equals its outflow.
 
-Elimination without subtraction (Grassmann, Taksar and Heyman 1985), front by front.
+**Elimination without subtraction** (Grassmann, Taksar and Heyman 1985), front by front. State k is removed by
+F[i, j] += F[i, k] F[k, j] / out_k, out_k = sum_j F[k, j]. Front by front from the last, the rates among the
+pivots and their border are assembled, the pivots are eliminated, and what they add to the border is passed to
+the parent front. Then flow_k = sum_{i < k} flow_i F[i, k] / out_k, from the root on. All numbers are
+non-negative, so only their range can be a problem, and that is detected (`RangeError`).
 
-State k is taken out by F[i, j] += F[i, k] F[k, j] / out_k, out_k = sum_j F[k, j]. Front by front from the
-last, the rates among the pivots and their border are assembled, the pivots are eliminated, and what they
-add to the border is handed to the parent front. Then flow_k = sum_{i < k} flow_i F[i, k] / out_k, from
-the root on. All numbers are non-negative, so only their range can fail, and that is told (`RangeError`).
+**Elimination on logarithms**, for chains whose flows differ by more than the range of float64: the same
+formulas, dense and state by state, with products as sums and sums as logaddexp2.
 
-Elimination on logarithms, for chains whose flows differ by more than float64 can say.
-
-The same formulas as in `rhocover.chains.stationary`, dense and state by state, with products as sums and
-sums as logaddexp2.
-
-Sweeps: the flow by iteration, for chains without small separators.
-
-Such chains (large random graphs) mix fast. That several starts agree is evidence, not proof; where a
-chain mixes too slowly for it, that is an error and not an answer.
+**Sweeps**, for chains without small separators: the flow by iteration. Such chains (large random graphs) mix
+fast. That several starts agree is evidence, not proof; if a chain mixes too slowly, an error is raised.
 """
 
 from __future__ import annotations
@@ -36,7 +31,7 @@ from rhocover.compiling import compiled
 from rhocover.errors import SolverError
 from rhocover.linalg.dissection import Fronts, dissect
 
-# Elimination without subtraction (Grassmann, Taksar and Heyman 1985), front by front.
+# Elimination without subtraction.
 
 PANEL = 64  # pivots whose effect on the rest of a front is one matrix product
 TINY = 1e-303  # a sum of a thousand denormal roundings (5e-324) is 5e-18 of it
@@ -65,8 +60,8 @@ def eliminate(jumps: Matrix, rate: FloatArray, fronts: Fronts) -> FloatArray:
 def _check_range(flow: FloatArray, pivot: FloatArray, rate: FloatArray, fronts: Fronts) -> None:
     """Refuses a flow in which underflow was magnified.
 
-    A flow that underflows where the chain does not linger is 0 and right. Where it does linger (few
-    leave: pivot or rate small) what came in may be denormal, or nothing, and what stays may not.
+    A flow that underflows in states that the chain leaves quickly is correctly 0. In states that it rarely
+    leaves (pivot or rate small) the inflow may be denormal or 0 although the mass is not.
     """
     lingers = pivot * rate < 1e-10
     lost = ((flow * pivot < TINY) & lingers) | (pivot < TINY)
@@ -104,7 +99,7 @@ def _assemble(
     """Returns the border of the pivots a..b-1 and the rates among border and pivots, in that order.
 
     The border is every state not yet eliminated (those below a) that the pivots, or what was eliminated
-    below them, exchange with. `place` is scratch: a state's row in this front.
+    below them, exchange with. `place` is scratch memory: a state's row in this front.
     """
     leads, comes = (m.indices[m.indptr[a] : m.indptr[b]] for m in (jumps, arrivals))
     known = [leads, comes, *(border for border, _ in updates)]
@@ -125,8 +120,8 @@ def _assemble(
 def _censor(F: FloatArray, border: int) -> FloatArray:
     """Eliminates the states after `border` in place, last first; returns out_k, 0 where one was lost.
 
-    Row k becomes F[k, :k] / out_k. Within a panel each row and column is brought up to date when its turn
-    comes; the rest of the front is, once a panel. The diagonal holds rubbish that nothing reads.
+    Row k becomes F[k, :k] / out_k. Within a panel each row and column is updated when its turn comes; the
+    rest of the front is updated once per panel. The diagonal holds numbers that are never read.
     """
     out = np.ones(F.shape[0] - border)
     for high in range(F.shape[0], border, -PANEL):
@@ -158,7 +153,7 @@ def _substitute(columns: list[tuple[IntArray, FloatArray]], fronts: Fronts) -> F
     return flow
 
 
-# Elimination on logarithms, for chains whose flows differ by more than float64 can say.
+# Elimination on logarithms.
 
 
 def log_flow(jumps: Matrix) -> tuple[FloatArray, IntArray]:
@@ -176,10 +171,10 @@ def log_flow(jumps: Matrix) -> tuple[FloatArray, IntArray]:
     return np.exp2(flow - flow.max() - exponent), exponent
 
 
-# Sweeps: the flow by iteration, for chains without small separators.
+# Sweeps.
 
 MAX_SWEEPS = 5000
-SWEEP_AGREEMENT = 1e-13  # a few hundred roundings; starts cannot be told apart any closer
+SWEEP_AGREEMENT = 1e-13  # a few hundred roundings; starts cannot agree more closely
 
 
 def swept_flow(jumps: Matrix) -> FloatArray:
@@ -190,20 +185,20 @@ def swept_flow(jumps: Matrix) -> FloatArray:
     flow[0, 1] = flow[-1, 2] = 1.0
     for _ in range(MAX_SWEEPS // 10):
         for _ in range(10):
-            flow = (flow + arrivals @ flow) / 2  # the halves keep periodic chains from swinging
+            flow = (flow + arrivals @ flow) / 2  # the halves keep periodic chains from oscillating
         flow /= flow.sum(axis=0)
         if (np.ptp(flow, axis=1) <= SWEEP_AGREEMENT * flow[:, 0]).all():
             return flow[:, 0]
     raise SolverError(
         f"the chain of {jumps.shape[0]} states has no small separators to eliminate along, and after "
         f"{MAX_SWEEPS} sweeps from different starts {np.ptp(flow, axis=1).sum():.2g} of the flow is still "
-        "undecided. It mixes too slowly for iteration: lump or thin out states first."
+        "undecided. It mixes too slowly for iteration: merge or remove states first."
     )
 
 
-# Stationary distributions: pi = pi P on the one recurrent class, each entry to its own digits.
+# Stationary distributions.
 
-LOG_STATES = 500  # up to here logarithms take about a second
+LOG_STATES = 500  # up to this many states logarithms take about a second
 MAX_RESTARTS = 8
 BALANCE_TOLERANCE = 1e-10  # elimination leaves 1e-15 to 1e-13; anything near 1e-10 is a failure
 
@@ -211,14 +206,14 @@ BALANCE_TOLERANCE = 1e-10  # elimination leaves 1e-15 to 1e-13; anything near 1e
 def stationary_distribution(chain: Any) -> FloatArray:
     """Returns the stationary distribution of a chain with one recurrent class, shape `[S]`.
 
-    The moves to other states are taken as given, the probability to stay is what they leave. Transient
-    states get 0, periodic chains are welcome, and so are weak couplings: nothing is subtracted, so each
-    entry is right to about 1e-14 of itself, down to 1e-308, where float64 itself ends.
+    The transitions to other states are taken as given, and the probability to stay is 1 minus their sum.
+    Transient states get 0; periodic chains and weak couplings are allowed. Nothing is subtracted, so each
+    entry has a relative error of about 1e-14, down to 1e-308, where the range of float64 ends.
 
-    Two cases have less to offer. Where parts are coupled by less than 1e-303, logarithms take over (1e-12)
-    up to 500 states, and `SolverError` is raised above. Where no 4,000 states or fewer separate the chain
-    (large random graphs, not grids) it is iterated from three starts until all agree to 1e-13 in every
-    entry, which is evidence but no proof; if it mixes too slowly for that, `SolverError` is raised.
+    Two cases are less accurate. If parts are coupled by less than 1e-303, logarithms are used (1e-12) up to
+    500 states, and `SolverError` is raised above. If no 4,000 states or fewer separate the chain (large
+    random graphs, not grids), it is iterated from three starts until all agree to 1e-13 in every entry, which
+    is evidence but not a proof; if it mixes too slowly for that, `SolverError` is raised.
     """
     rows = read_chain(chain)
     states, part = recurrent_part(rows)
@@ -250,7 +245,7 @@ def _jump_chain(part: Matrix) -> tuple[Matrix, FloatArray]:
 
 
 def _check_balance(jumps: Matrix, flow: FloatArray) -> None:
-    """Refuses a flow that some state does not pass on as it got it, in proportion to its own size."""
+    """Refuses a flow whose inflow and outflow differ in some state, relative to its size."""
     error = np.abs(jumps.T @ flow - flow)
     allowed = BALANCE_TOLERANCE * flow + TINY
     if not (np.isfinite(flow).all() and (flow >= 0).all() and (error <= allowed).all()):
@@ -263,8 +258,8 @@ def _check_balance(jumps: Matrix, flow: FloatArray) -> None:
 def _flow(jumps: Matrix, rate: FloatArray) -> tuple[FloatArray, IntArray]:
     """Returns the stationary flow of a chain of jumps, up to a factor, as digits and exponents of 2.
 
-    The root, eliminated last, is the unit of the flow. A state that outweighs it by more than float64
-    can say shows in the elimination; it becomes the root of the next attempt, or calls for logarithms.
+    The root, eliminated last, is the unit of the flow. If a state outweighs it by more than the range of
+    float64, the elimination detects it; that state is the next root, or logarithms are used.
     """
     graph = sp.csr_array(jumps + jumps.T)
     root = int(np.argmax(np.diff(graph.indptr)))
@@ -279,19 +274,19 @@ def _flow(jumps: Matrix, rate: FloatArray) -> tuple[FloatArray, IntArray]:
             if rate.size <= LOG_STATES:
                 return log_flow(jumps)
     raise SolverError(
-        "parts of the chain are coupled by less than 1e-303: float64 cannot hold what they weigh relative to "
-        "each other. Set such probabilities to 0 and treat the classes one by one."
+        "parts of the chain are coupled by less than 1e-303: float64 cannot hold their relative "
+        "weights. Set such probabilities to 0 and treat the classes one by one."
     )
 
 
-# The mass of each state at each step, where every move leads to the next step: one sweep fills all.
+# The mass of each state at each step, where every transition leads to the next step: one sweep.
 
 
 def layered_masses(flow: Any, inflow: FloatArray, node: IntArray, policy: FloatArray) -> FloatArray:
-    """Returns the masses m with m = inflow + what flows in, `[rows]`, of rows that come step by step.
+    """Returns the masses m with m = inflow + what flows in, `[rows]`, of rows that are ordered by step.
 
     `flow` is the flow matrix `[rows, entries]`, `node` the row that an entry leaves from and `policy` its
-    probability there. A Python loop over the steps takes minutes where there are a million of them.
+    probability there. A Python loop over a million steps would take minutes.
     """
     return _swept(flow.indptr, flow.indices, flow.data, inflow, node, policy)
 

@@ -1,4 +1,4 @@
-"""The application: its commands, its help, and what it exits with."""
+"""The application: its commands, its help and its exit codes."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ from rhocover.printing import put
 
 FAILED, BAD_INPUT, NOT_CONVERGED, NOT_MET, INTERRUPTED = 1, 2, 3, 4, 130
 EXIT_CODES = {
-    0: "done",
-    FAILED: "something failed: a file, the memory, an environment, a missing package, the self-test",
-    BAD_INPUT: "an argument or a data set is wrong",
-    NOT_CONVERGED: "planned, but the tolerance was not reached",
-    NOT_MET: "audited, but a requirement is not met",
+    0: "success",
+    FAILED: "a failure (a file, memory, an environment, a missing package, the self-test)",
+    BAD_INPUT: "an invalid argument or data set",
+    NOT_CONVERGED: "planning did not reach the tolerance",
+    NOT_MET: "the audited data does not meet a requirement",
     INTERRUPTED: "interrupted",
 }
 EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in EXIT_CODES.items()) + "."
-NO_NAME = re.compile(r"Value error, (\w+: )?embedded null (byte|character in path)")  # as Pythons say it
+NO_NAME = re.compile(
+    r"Value error, (\w+: )?embedded null (byte|character in path)"
+)  # the wording differs between Python versions
 UsageError: Any = typer.BadParameter.__base__  # what the parser raises; typer gives it no public name
 
 app = typer.Typer(
@@ -66,22 +68,22 @@ def _rhocover(
 ) -> None:
     """Plans, runs and certifies exploration of Markov decision processes.
 
-    You say which state-action pairs matter (the weights *mu*) and how much the worst of them counts
-    (*rho*, from 0 to inf). You get the policy whose visits match that best, and a certificate of how far
-    it is from the best that any policy can do.
+    You choose which state-action pairs matter (the weights *mu*) and how much the worst of them counts
+    (*rho*, from 0 to inf). You get the policy whose visits match the weights best, and a certificate of how
+    far it is from the best that any policy can do.
 
-    * `rhocover demo`  shows it on three scenes, with tables and pictures
-    * `rhocover envs`  lists the models that have a name
-    * `rhocover plan river_swim --rho 2`  finds the best coverage of one of them
-    * `rhocover explore river_swim --rho 2`  acts in it until the visits are that coverage
-    * `rhocover explorers`  lists who can act: the library's own, and the systems that the paper cites
-    * `rhocover compare river_swim --rho 2`  shows what each explorer is worth
-    * `rhocover collect --help`  acts in a Gymnasium environment, and writes a data set with a datasheet
-    * `rhocover audit --help`  says what a data set covers, whoever collected it
-    * `rhocover top-up --help`  says what to add to one, or adds it
-    * `rhocover budget river_swim --visits 100`  says how many steps until every pair was visited so often
-    * `rhocover reproduce reference-values`  runs what was published again, ours beside theirs
-    * `rhocover doctor`  says what is installed, and tests it for ten seconds
+    * `rhocover demo`  shows planning and exploring on small models, with tables and figures
+    * `rhocover envs`  lists the named models
+    * `rhocover plan river_swim --rho 2`  finds the best coverage of a model
+    * `rhocover explore river_swim --rho 2`  explores until the visit counts match the plan
+    * `rhocover explorers`  lists the explorers: the library's own and the published methods
+    * `rhocover compare river_swim --rho 2`  compares explorers with the same seeds and budgets
+    * `rhocover collect --help`  acts in a Gymnasium environment and writes a data set with a datasheet
+    * `rhocover audit --help`  reports what a data set covers
+    * `rhocover top-up --help`  plans what to add to a data set, or collects it
+    * `rhocover budget river_swim --visits 100`  says how many steps it takes to visit every pair 100 times
+    * `rhocover reproduce reference-values`  repeats published experiments and compares the numbers
+    * `rhocover doctor`  shows what is installed and runs a self-test of ten seconds
     * `rhocover plan --help`  explains a command, with examples
     """
     if context.invoked_subcommand is None:
@@ -89,11 +91,11 @@ def _rhocover(
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """Runs one command and exits with 0, or with the code of what went wrong."""
+    """Runs one command and exits with 0, or with the code of the failure."""
     try:
         code = app(args, prog_name="rhocover", standalone_mode=False) or 0
-        put(sys.stdout, "")  # what could not be written is known now
-    except BrokenPipeError:  # whoever read the output has seen enough
+        put(sys.stdout, "")  # flushes, so that a write error is raised here
+    except BrokenPipeError:  # the reader closed the pipe
         code = _hushed()
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -102,12 +104,12 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         code = _code(error)
     except SystemExit as end:
         code = _left(end)
-    except Exception:  # a defect, whose traceback is wanted
+    except Exception:  # a bug: show its traceback
         raise
-    except BaseException as error:  # of an environment: what ends a coroutine, or a class of its own
+    except BaseException as error:  # raised by an environment: GeneratorExit, or a class of its own
         said = one_line(shortened(error))
         print_message(
-            f"error: something that the command runs raised {type(error).__name__}: {said}", style="bold red"
+            f"error: code that the command runs raised {type(error).__name__}: {said}", style="bold red"
         )
         code = FAILED
     if code == INTERRUPTED:  # the parser, too, turns Ctrl-C into this code
@@ -116,15 +118,15 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def _left(end: SystemExit) -> int:
-    """Returns what to exit with: no command of ours ends so, but environments and the parser may."""
-    if isinstance(end.__context__, BrokenPipeError):  # the parser's way to say it
+    """Returns the exit code; our commands never raise SystemExit, but environments and the parser may."""
+    if isinstance(end.__context__, BrokenPipeError):  # the parser turns it into SystemExit
         return _hushed()
-    print_message(f"error: something that the command runs called exit({end.code!r}).", style="bold red")
+    print_message(f"error: code that the command runs called exit({end.code!r}).", style="bold red")
     return FAILED
 
 
 def _hushed() -> int:
-    """Returns what to exit with; what is still to be printed goes nowhere, also when Python ends."""
+    """Returns the exit code; output that is still buffered is discarded, also when Python ends."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED
@@ -145,13 +147,13 @@ def _command(args: Sequence[str] | None) -> str:
 
 
 def _message(error: Any, command: str) -> str:
-    """Returns what went wrong in one line, in the words of the command line."""
+    """Returns the error message in one line, with options in place of Python arguments."""
     if isinstance(error, UsageError):
         path = error.ctx.command_path if error.ctx else "rhocover"
-        said = NO_NAME.sub("a name cannot have a NUL character in it", error.format_message())
+        said = NO_NAME.sub("a name must not contain a NUL character", error.format_message())
         return f"{said.rstrip('.')}. Try: {path} --help"
     if isinstance(error, MemoryError) and not isinstance(error, RhocoverError):
-        return f"there is not enough memory. {error}"
+        return f"not enough memory. {error}"
     if isinstance(error, OSError) and not isinstance(error, RhocoverError):
         named = error.filename and f"{error.strerror or error}: {shortened(error.filename)}"
         return named or str(error)

@@ -1,4 +1,4 @@
-"""`rhocover audit`: what a data set covers, whoever collected it."""
+"""`rhocover audit`: what a data set covers, however it was collected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOCUMENT, TABLES = "audit.json", "audit.safetensors"
 
 
 class RequirementError(RhocoverError):
-    """A data set was read and judged, and is not what was demanded."""
+    """A data set was audited and does not meet a requirement."""
 
 
 def audit(
@@ -47,12 +47,12 @@ def audit(
     report: outputs.Report = None,
     force: o.Force = False,
 ) -> None:
-    """Says what a data set covers, how far that is from the best achievable, and what is thin in it.
+    """Reports what a data set covers, how far that is from the best achievable, and which pairs are thin.
 
-    Nothing needs to be known of who collected the data or how. With `--env` the best is that of the
-    environment's own table; without, that of the transitions that the data shows. A script can demand what it
-    needs: with `--require-worst-ratio` or `--require-complete` the exit code is 4 if the data is not good
-    enough, and the verdict stands on stderr.
+    It does not matter how the data was collected. With `--env`, the best is computed on the environment's
+    transition table; without it, on the transitions observed in the data. Scripts can set requirements: with
+    `--require-worst-ratio` or `--require-complete` the exit code is 4 if the data does not meet them, and the
+    verdict is printed on stderr.
 
     * `rhocover audit data/lake --rho inf`
     * `rhocover audit data/lake --rho inf --env FrozenLake-v1 --require-worst-ratio 12`
@@ -96,25 +96,29 @@ def audit(
 
 
 def _check_demands(worst_ratio: float | None) -> None:
-    """Refuses a demand that makes no sense, before anything is read."""
+    """Rejects a requirement that makes no sense, before any data is read."""
     if worst_ratio is not None and not 1 <= worst_ratio < math.inf:
         raise InvalidArgumentError(
-            f"--require-worst-ratio must be 1 (a perfect match) or more, and finite, got {worst_ratio:g}."
+            f"--require-worst-ratio must be finite and at least 1 (a perfect match), got {worst_ratio:g}.",
+            argument="require_worst_ratio",
         )
 
 
 def read_env(env: str | None, settings: list[str], max_episode_steps: int | None = None) -> Place | None:
-    """Returns the environment that --env names; None if none is."""
+    """Returns the environment named by --env, or None."""
     if env is not None:
         return parse_place(env, settings, None, max_episode_steps)
     if settings or max_episode_steps is not None:
         option = "--set" if settings else "--max-episode-steps"
-        raise InvalidArgumentError(f"{option} goes with --env ENV: it is for the environment.")
+        argument = "settings" if settings else "max_episode_steps"
+        raise InvalidArgumentError(
+            f"{option} needs --env ENV: it configures the environment.", argument=argument
+        )
     return None
 
 
 def read_codes(data: str, states: Any, actions: Any, *, is_known: bool) -> dict[str, Any]:
-    """Returns states and actions: as typed, or else as the datasheet inside the data set says."""
+    """Returns the encoding of states and actions: as typed, or else from the datasheet in the data set."""
     from rhocover.datasets.reading import codes_of_data
 
     if states is None and not is_known:
@@ -134,10 +138,10 @@ def _audit(data: str, asked: dict[str, Any], model: Any) -> Audit:
 
 
 def check_demands(found: Audit, worst_ratio: float | None, is_whole: bool) -> None:
-    """Refuses to end well if the data is not what was demanded; by then it has been shown."""
+    """Raises if the data does not meet the requirements; called after the results have been shown."""
     if is_whole and not found.is_complete:
         raise RequirementError(
-            f"--require-complete: {found.num_missing:,} of {found.num_pairs:,} pairs were never tried. "
+            f"--require-complete: {found.num_missing:,} of {found.num_pairs:,} pairs were never visited. "
             f"{found.verdict}"
         )
     if worst_ratio is not None and not found.meets(worst_ratio=worst_ratio):
@@ -148,7 +152,7 @@ def check_demands(found: Audit, worst_ratio: float | None, is_whole: bool) -> No
 
 
 def _document(found: Audit, words: dict[str, Any], demands: dict[str, Any]) -> dict[str, Any]:
-    """Returns what was asked and what was found, ready for JSON."""
+    """Returns the request and the result, ready for JSON."""
     from rhocover._version import __version__
 
     try:

@@ -1,4 +1,4 @@
-"""`rhocover budget`: how many steps a wish costs."""
+"""`rhocover budget`: how many steps a goal takes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def budget(
     restrict: o.Restrict = False,
     json: o.Json = False,
 ) -> None:
-    """Says how many steps it takes until every pair has its visits, or the model is known well enough.
+    """Computes how many steps it takes to visit every pair often enough, or to learn the model well enough.
 
-    For visits three numbers at the best policy: steps in the long run, steps from the start until all visits
-    are expected, and steps until they are there with probability 1 - delta. For a model error the first of
-    them. And what no policy can beat.
+    For visits it shows three numbers of steps under the best policy: in the long run, from the start until
+    all visits are reached in expectation, and until they are reached with probability 1 - delta. For a model
+    error it shows the first of them. It also shows a lower bound that holds for every policy.
 
     * `rhocover budget river_swim --visits 100`
     * `rhocover budget river_swim --model-error 0.05`

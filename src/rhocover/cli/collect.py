@@ -1,10 +1,8 @@
 """`rhocover collect`: a data set from an environment, with a datasheet of what it covers.
 
-Removing a collection to begin anew: all of it or nothing, and never what somebody else put there.
-
-What a collection consists of is known: its settings, its datasheet, its log, and the data set that the
-settings name. If the folder holds anything else, if it is no collection, or if a process works in it,
-nothing is removed.
+With `--force`, an earlier collection in the folder is removed completely or not at all. The files of a
+collection are known: its settings, its datasheet, its log, and the data set that the settings name. Nothing
+is removed if the folder holds any other file, is not a collection, or is in use by another process.
 """
 
 from __future__ import annotations
@@ -60,13 +58,13 @@ def collect(
     resume: o.Resume = False,
     force: o.ForceCollection = False,
 ) -> None:
-    """Collects a data set in a Gymnasium environment so that its visits become the best coverage.
+    """Collects a data set in a Gymnasium environment, choosing actions so that its visits cover the weights.
 
     DIR gets a Minari data set and its datasheet, as JSON and as a page: what is covered, how far that is from
-    the best achievable, which pairs are thin, and the command that repeats it. An interrupted collection goes
-    on with `--resume`, and comes to the same data set, bit for bit.
+    the best achievable, which pairs are thin, and the command that repeats the collection. After an
+    interruption, `--resume` continues and produces the same data set, bit for bit.
 
-    Environments without a table of their transitions take `--model learned`.
+    Environments without a transition table need `--model learned`.
 
     * `rhocover collect FrozenLake-v1 --rho inf --steps 20000 --out data/lake`
     * `rhocover collect FrozenLake-v1 --set map_name=8x8 --rho 2 --steps 20000 --out data/large --json`
@@ -86,7 +84,8 @@ def collect(
 
     if resume and force:
         raise InvalidArgumentError(
-            "--resume goes on with what is in DIR, --force removes it. Pass one of them."
+            "--resume continues the collection in DIR, --force removes it. Pass only one of them.",
+            argument="resume",
         )
     page, folder = outputs.check_report(report, force=force), locate(out)
     place = parse_place(env, settings or [], num_envs, max_episode_steps)
@@ -102,7 +101,7 @@ def collect(
     try:
         asked["states"] = parse_states(states, place.make_one, seed)
         with (
-            made_room(world, asked, folder, page, force=force) as held,
+            cleared_folder(world, asked, folder, page, force=force) as held,
             hint_to_collect_on(context, held),
             progress(f"{explorer} in {env}") as bar,
         ):
@@ -123,10 +122,10 @@ def _collect(
 
 
 @contextmanager
-def made_room(
+def cleared_folder(
     world: Any, asked: dict[str, Any], out: Location, report: Location | None, *, force: bool
 ) -> Iterator[Location]:
-    """Yields the folder; with `force` without the collection in the way, and held from there on."""
+    """Yields the folder; with `force`, holds it and removes the collection in it first."""
     if not force or not out.path.exists():
         yield out
         return
@@ -138,7 +137,7 @@ def made_room(
 
 
 def _check_begin(world: Any, asked: dict[str, Any]) -> None:
-    """Refuses what could not be collected, before anything is removed for it."""
+    """Rejects a collection that could not start, before anything is removed for it."""
     from rhocover.collecting.env_run import read_env_run
     from rhocover.collecting.storage import check_minari
     from rhocover.datasets.minari.folders import check_id
@@ -157,7 +156,7 @@ def _words(
     place: Place, mu: str, states: str | None, actions: str | None, asked: dict[str, Any],
     until: dict[str, Any], delta: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """Returns what was asked for, as it was typed."""
+    """Returns the request as it was typed."""
     kept = ("rho", "num_steps", "explorer", "model", "schedule", "seed", "dataset_id")
     return {
         "environment": place.name, "set": place.arguments, "num_envs": place.num_envs,
@@ -167,7 +166,7 @@ def _words(
 
 
 def _finish(found: Collection, words: dict[str, Any], json: bool, thin: int) -> None:
-    """Shows the collection, and says where it is."""
+    """Prints the collection and where it is stored."""
     from rhocover._version import __version__
     from rhocover.cli.result_tables import collection_table
 
@@ -194,34 +193,34 @@ def _page(found: Collection) -> Page:
 
 
 def repeated(context: outputs.Context) -> str:
-    """Returns the command that repeats this one, for the datasheet: the same wherever DIR is."""
+    """Returns the command that repeats this one, for the datasheet; it does not depend on DIR."""
     return f"{outputs.format_command(context)} --out DIR"
 
 
 @contextmanager
 def hint_to_collect_on(context: outputs.Context, out: Location) -> Iterator[None]:
-    """Says on Ctrl-C how to go on, if there is something to go on with."""
+    """Prints on Ctrl-C how to continue, if anything has been stored."""
     try:
         yield
     except KeyboardInterrupt:
         if (out.path / "collection.json").exists():
             again = f"{outputs.format_command(context)} --out {shlex.quote(out.shown)} --resume"
-            print_message(f"What was done is kept. Go on with: {again}")
+            print_message(f"The steps so far are stored. Continue with: {again}")
         raise
 
 
-# Removing a collection to begin anew: all of it or nothing, and never what somebody else put there.
+# Removing an earlier collection: completely or not at all, and never any other file.
 
 
 def clear_collection(held: Hold, report: Location | None = None) -> None:
-    """Removes the collection in a folder, and `report` if it is there; refuses if there is anything else."""
+    """Removes the collection in a folder, and `report` if it is there; raises if there is anything else."""
     folder = held.path
     if not any(folder.iterdir()):
         return
     if folder.is_symlink() or not (folder / SETTINGS).is_file():
         raise InvalidArgumentError.of(
             "out",
-            f"{held.shown!r} holds no collection; --force removes nothing else",
+            f": {held.shown!r} holds no collection, and --force removes nothing else",
             remedy="Name another folder.",
         )
     _check_ours(held, report)
@@ -230,7 +229,7 @@ def clear_collection(held: Hold, report: Location | None = None) -> None:
 
 
 def _check_ours(held: Hold, report: Location | None) -> None:
-    """Refuses a folder with files or links that no collection writes."""
+    """Raises if a folder has files or links that no collection writes."""
     folder, dataset_id = held.path, _dataset_id(held)
     for path in _files(folder):
         name = path.relative_to(folder).as_posix()
@@ -238,27 +237,27 @@ def _check_ours(held: Hold, report: Location | None) -> None:
         if path.is_symlink() or not (is_report or _is_of_collection(name, dataset_id)):
             raise InvalidArgumentError.of(
                 "out",
-                f": {held.shown!r} holds {name!r}, which is not of a collection",
+                f": {held.shown!r} holds {name!r}, which does not belong to a collection",
                 remedy="Nothing was removed.",
             )
 
 
 def _dataset_id(held: Hold) -> str:
-    """Returns the id of the data set that the settings name."""
+    """Returns the id of the data set, read from the settings."""
     try:
         name = load_document(held.path / SETTINGS)["dataset_id"]
         check_id(name)
     except (ValueError, LookupError, TypeError) as error:
         raise InvalidArgumentError.of(
             "out",
-            f": {SETTINGS} in {held.shown!r} is damaged, so it is not known what belongs to the collection",
+            f": {SETTINGS} in {held.shown!r} is damaged, so the files of the collection cannot be identified",
             remedy="Nothing was removed.",
         ) from error
     return name
 
 
 def _is_of_collection(name: str, dataset_id: str) -> bool:
-    """Whether a collection of that data set has a file of that name, whole or half written."""
+    """Whether a collection of that data set has a file of that name, complete or partly written."""
     *spaces, last = dataset_id.split("/")
     marks = ["/".join([*spaces[: k + 1], NAMESPACE]) for k in range(len(spaces))]
     if name in marks or is_ours(name) or is_temporary_of(name, is_ours):

@@ -54,10 +54,11 @@ def compare(
 ) -> None:
     """Runs several explorers with the same seeds and budgets, and shows what each of them reaches.
 
-    For each model and rho there is a table: the mean *regret* over the seeds, the number of steps times the
-    *Bregman* part of the suboptimality (no explorer stays below the number that is possible), the *worst
-    ratio*, each with its standard error, and the *exponent* with which regret falls. If a seed never saw
-    every pair, that is said instead. With a learned model the *model error* takes the place of the exponent.
+    There is one table for each model and rho. It shows the mean *regret* over the seeds, the number of steps
+    times the *Bregman* part of the suboptimality (on average, no explorer stays below the row "possible"),
+    the *worst ratio*, each with its standard error, and the *exponent* with which the regret falls. If a seed
+    did not visit every pair, the table says so instead. With a learned model, the *model error* replaces the
+    exponent.
 
     * `rhocover compare river_swim --steps 3000 --seeds 4`
     * `rhocover compare river_swim wheel --rho 2 --rho inf --steps 1000 --seeds 3 --workers 1`
@@ -74,7 +75,7 @@ def compare(
     from rhocover.experiments.compare import check_question
 
     if not env:
-        raise InvalidArgumentError("name at least one ENV, or --redraw DIR.")
+        raise InvalidArgumentError("expected at least one ENV, or --redraw DIR.", argument="env")
     asked = read_comparison(
         env, settings or [], mu, rho, explorer,
         {"num_steps": num_steps, "model": model, "seeds": seeds, "schedule": schedule,
@@ -82,7 +83,7 @@ def compare(
          "restrict": restrict},
     )  # fmt: skip
     if out is not None and force:
-        check_question(**asked)  # nothing is removed for what could not be run
+        check_question(**asked)  # nothing is removed for a comparison that could not run
     with outputs.claim_files(out) if out is not None else nullcontext() as held:
         if held is not None and force:
             outputs.clear(held, outputs.or_report(is_ours, held, page))
@@ -96,7 +97,9 @@ def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
     from rhocover.experiments import Comparison
 
     if is_asked_more:
-        raise InvalidArgumentError("--redraw DIR runs nothing: it goes without ENV, --out and --force.")
+        raise InvalidArgumentError(
+            "--redraw DIR runs nothing: leave out ENV, --out and --force.", argument="redraw"
+        )
     if not folder.is_dir():
         raise InvalidArgumentError.of("redraw", f": there is no folder {str(folder)!r}")
     with outputs.claim_files(folder) as held:
@@ -107,12 +110,12 @@ def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
 
 @contextmanager
 def hint_to_compare_on(folder: Hold | None) -> Iterator[None]:
-    """Says on Ctrl-C how to go on, if there is something to go on with."""
+    """Prints on Ctrl-C how to continue, if the runs are stored."""
     try:
         yield
     except KeyboardInterrupt:
         if folder is not None:
-            print_message(f"What was done is kept in {folder.shown}. Go on with the same command.")
+            print_message(f"The finished runs are stored in {folder.shown}. Continue with the same command.")
         raise
 
 
@@ -123,7 +126,7 @@ def _page(found: Comparison, command: str) -> Page:
 
 
 def _finish(found: Comparison, json: bool, out: Hold | None) -> None:
-    """Shows the comparison, and writes its files where a folder was named."""
+    """Prints the comparison, and writes its files if a folder was given."""
     from rhocover.cli.result_tables import comparison_tables
 
     if json:
@@ -132,10 +135,10 @@ def _finish(found: Comparison, json: bool, out: Hold | None) -> None:
         print_result(*comparison_tables(found))
     if out is not None and outputs.can_write(out):
         outputs.write_all(out, comparison_files(found), force=True)
-        print_message(f"pictures, compare.json and the numbers behind them are in {out.shown}")
+        print_message(f"figures, compare.json and the runs are in {out.shown}")
 
 
-# What `rhocover compare` was asked for: read from texts, run, and drawn.
+# The request of `rhocover compare`: parsed, run and drawn.
 
 DOCUMENT = "compare.json"
 KINDS = ("regret", "bregman", "worst-ratio")  # of pictures
@@ -145,12 +148,14 @@ def read_comparison(
     env: Sequence[str], settings: Sequence[str], mu: str, rho: Sequence[float] | None,
     explorer: Sequence[str] | None, arguments: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    """Returns the arguments of `compare`; refuses what is wrong with the texts."""
+    """Returns the arguments of `compare`, parsed and checked."""
     if settings and len(env) > 1:
-        raise InvalidArgumentError("--set goes with one ENV: parameters differ from model to model.")
+        raise InvalidArgumentError(
+            "--set needs exactly one ENV: every model has its own parameters.", argument="settings"
+        )
     models = {_label(text): parse_model(text, settings)[0] for text in env}
     if len(models) < len(env):
-        raise InvalidArgumentError(f"ENV must be given once each, got {' '.join(env)}.")
+        raise InvalidArgumentError(f"each ENV must be given only once, got {' '.join(env)}.", argument="env")
     weights = {name: parse_mu(mu, mdp, arguments["model"]) for name, mdp in models.items()}
     return {
         "envs": models,
@@ -162,7 +167,7 @@ def read_comparison(
 
 
 def _label(env: str) -> str:
-    """Returns the name of a model in tables and of its pictures: as typed, a file without its ending."""
+    """Returns the name of a model in tables and file names: as typed, without the suffix of a file."""
     return Path(env).name.removesuffix(".safetensors")
 
 
@@ -182,13 +187,13 @@ def is_ours(name: str) -> bool:
 
 
 def comparison_document(found: Comparison) -> dict[str, Any]:
-    """Returns what was asked and where it ended, ready for JSON."""
+    """Returns the request and the final rows, ready for JSON."""
     rows = [row.summary() for row in found.table()]
     return {"rhocover": __version__, "parameters": dict(found.question), "rows": rows}
 
 
 def comparison_files(found: Comparison) -> dict[str, outputs.Writer]:
-    """Returns the files to write by name: for each model and order three pictures, and the document."""
+    """Returns the files to write by name: three figures for each model and order, and the document."""
     files: dict[str, outputs.Writer] = {DOCUMENT: partial(_write_document, found)}
     for env in found.envs:
         for rho in found.orders:
@@ -197,7 +202,7 @@ def comparison_files(found: Comparison) -> dict[str, outputs.Writer]:
 
 
 def cell_pictures(found: Comparison, env: str, rho: float, ending: str) -> dict[str, outputs.Writer]:
-    """Returns the pictures of one model and order by name."""
+    """Returns the figures of one model and order by name."""
     figures = (
         partial(comparison_regret_figure, found, env, rho),
         partial(comparison_regret_figure, found, env, rho, part="bregman"),

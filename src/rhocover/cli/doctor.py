@@ -1,4 +1,4 @@
-"""`rhocover doctor`: what is installed, what it computes with, and whether it computes rightly."""
+"""`rhocover doctor`: what is installed, which back ends are used, and whether the results are right."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ PARTS = {"machine": "This machine", "packages": "Packages", "trials": "Self-test
 
 def doctor(
     self_test: Annotated[
-        bool, Option("--self-test/--no-self-test", help="Compute what is known otherwise: ten seconds.")
+        bool,
+        Option(
+            "--self-test/--no-self-test",
+            help="Compute results that are known by other means; takes ten seconds.",
+        ),
     ] = True,
     json: Annotated[bool, Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
-    """Says what is installed and which back ends are used, and tests them for about ten seconds.
+    """Shows what is installed and which back ends are used, and tests them for about ten seconds.
 
-    Every line is ok, a note on what could be added, or FAILED with the reason and the way out. If anything
-    failed the exit code is 1. Where loops are compiled for the first time it takes up to a minute longer.
+    Every line is ok, a note on what could be added, or FAILED with the reason and how to fix it. If anything
+    failed, the exit code is 1. If loops have to be compiled first, it takes up to a minute longer.
 
     * `rhocover doctor`
     * `rhocover doctor --no-self-test`
@@ -34,17 +38,17 @@ def doctor(
     from rhocover.diagnosis.diagnose import is_warm
 
     if self_test and not is_warm():
-        print_message("compiling for the first time: this takes up to a minute, once")
-    with progress("trials") as report:
+        print_message("compiling for the first time: this takes up to a minute, only once")
+    with progress("self-test") as report:
         found = diagnose(self_test=self_test, report=report)
     print_json(found.summary()) if json else print_result(*_lines(found))
     if not found.is_well:
         names = ", ".join(failure.name for failure in found.failures)
-        raise RhocoverError(f"{len(found.failures)} of {len(found.findings)} things are not well: {names}.")
+        raise RhocoverError(f"{len(found.failures)} of {len(found.findings)} checks failed: {names}.")
 
 
 def _lines(found: Diagnosis) -> list[Any]:
-    """Returns what is shown: a table for each part, and the ways out below."""
+    """Returns what is shown: one table per part, and the overall result below."""
     from rich.text import Text
 
     parts: list[Any] = []
@@ -54,7 +58,7 @@ def _lines(found: Diagnosis) -> list[Any]:
             parts += [Text(title, "bold"), _table(findings)]
     seconds = sum(finding.seconds or 0 for finding in found.trials)
     tested = f" The self-test took {seconds:.1f} s." if found.trials else ""
-    return [*parts, f"All is well.{tested}" if found.is_well else f"Something FAILED.{tested}"]
+    return [*parts, f"All checks passed.{tested}" if found.is_well else f"At least one check FAILED.{tested}"]
 
 
 def _table(findings: tuple[Finding, ...]) -> Any:

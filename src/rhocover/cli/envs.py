@@ -1,4 +1,4 @@
-"""`rhocover envs`: the models that have a name."""
+"""`rhocover envs` and `rhocover explorers`: the named models, and the explorers that can act in them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def envs(
-    name: Annotated[str | None, Argument(metavar="[NAME]", help="Say all about this one.")] = None,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Show the details of this model.")] = None,
     json: Annotated[bool, Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
-    """Lists the models that have a name: what they are, how large, and their parameters.
+    """Lists the named models: what they are, their sizes and their parameters.
 
     Other commands take the parameters with `--set`: `rhocover plan river_swim --set num_states=20 --rho 2`.
 
@@ -35,7 +35,7 @@ def envs(
     from rhocover import envs as registry
 
     if name is not None:
-        registry.parameters(name)  # refuses an unknown name before anything is built
+        registry.parameters(name)  # raises on an unknown name before anything is built
     entries = [entry for entry in registry.describe() if name in (None, entry.name)]
     if json:
         documents = [asdict(entry) | {"details": _details(entry.name)} for entry in entries]
@@ -47,7 +47,7 @@ def envs(
 
 
 def _page(entry: EnvInfo) -> str:
-    """Returns all about one environment as text."""
+    """Returns the details of one model as text."""
     given = settings(entry.parameters)
     example = f"rhocover plan {entry.name} {f'--set {given.split()[0]} ' if given else ''}--rho 2"
     size = f"{entry.num_states} states, {entry.num_actions} actions, {entry.num_pairs} pairs"
@@ -58,7 +58,7 @@ def _page(entry: EnvInfo) -> str:
 
 
 def _details(name: str) -> str:
-    """Returns the documentation of an environment, without the Python word for giving it."""
+    """Returns the docstring of a model, without the leading "Returns"."""
     from rhocover import envs as registry
 
     paragraphs = (inspect.getdoc(getattr(registry, name)) or "").split("\n\n")
@@ -66,24 +66,24 @@ def _details(name: str) -> str:
     return text.removeprefix("Returns ").replace("`", "")
 
 
-# `rhocover explorers`: who can act, in a line each.
+# `rhocover explorers`: one line per explorer.
 
 OWN, CITED, JOINED = "own", "cited", "joined"
 HEADINGS = {
-    OWN: "The library's own", CITED: "Systems that the paper cites", JOINED: "Of other packages",
+    OWN: "The library's own", CITED: "Published methods", JOINED: "From other packages",
 }  # fmt: skip
-ROOMS = {"rhocover.exploring.explorers": OWN, "rhocover.baselines": CITED}
+PACKAGES = {"rhocover.exploring.explorers": OWN, "rhocover.baselines": CITED}
 
 
 def explorers(
-    name: Annotated[str | None, Argument(metavar="[NAME]", help="Say all about this one.")] = None,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Show the details of this explorer.")] = None,
     json: Annotated[bool, Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
-    """Lists who can act: the library's own explorers, and the systems that the paper cites.
+    """Lists the explorers: the library's own, and the published methods that the paper cites.
 
-    Each with what it does and, for the systems, where its objective stands on the axis of rho. All of them go
-    with `rhocover explore --explorer NAME` and `rhocover compare`. Some play episodes only: they need
-    `--horizon`.
+    For each it shows what it does and, for the published methods, which rho its objective corresponds to. All
+    of them work with `rhocover explore --explorer NAME` and `rhocover compare`. Some work only in episodes
+    and need `--horizon`.
 
     * `rhocover explorers`
     * `rhocover explorers fw_modest`
@@ -93,7 +93,7 @@ def explorers(
     from rhocover.exploring.explorers.registry import make_explorer
 
     if name is not None:
-        make_explorer(name)  # refuses an unknown name
+        make_explorer(name)  # raises on an unknown name
     entries = [describe(known) for known in explorer_names() if name in (None, known)]
     if json:
         print_json(entries if name is None else entries[0])
@@ -104,18 +104,20 @@ def explorers(
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Returns what an explorer is, from its own documentation, ready for JSON."""
+    """Returns a description of an explorer from its module docstring, ready for JSON."""
     from rhocover.exploring.explorers.registry import VARIANTS, explorer_document, make_explorer
 
     explorer = make_explorer(name)
-    room = type(explorer).__module__.rpartition(".")[0]
-    kind, chapter = ROOMS.get(room, JOINED), sys.modules[type(explorer).__module__].__doc__ or ""
+    package = type(explorer).__module__.rpartition(".")[0]
+    kind, chapter = PACKAGES.get(package, JOINED), sys.modules[type(explorer).__module__].__doc__ or ""
     document = explorer_document(explorer)
     settings = document["settings"] if document else {}
     summary = plain(chapter.strip().partition("\n")[0])
     if name in VARIANTS:
         schedule, numbers = settings["schedule"]
-        summary += f" Here with --schedule {schedule}:{','.join(f'{number:g}' for number in numbers)}."
+        summary += (
+            f" This variant uses --schedule {schedule}:{','.join(f'{number:g}' for number in numbers)}."
+        )
     return {
         "name": name, "kind": kind, "summary": summary, "settings": settings,
         "details": _explorer_details(chapter),
@@ -124,30 +126,30 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """Returns a text in one line, without marks of code."""
+    """Returns a text in one line, without backticks."""
     return " ".join(text.replace("`", "").split())
 
 
 def axis_sentence(chapter: str) -> str:
-    """Returns the sentence that says where an objective stands on the axis of rho; "" if none does.
+    """Returns the sentence that places an objective on the axis of rho; "" if there is none.
 
     >>> axis_sentence("Visits. On the rho axis: exactly rho = inf with mu = c. c is given.")
     'On the rho axis: exactly rho = inf with mu = c.'
     """
     sentences = [plain(text) for text in re.split(r"(?<=\.)\s+|\n\n", chapter)]
-    marks = (r"^On the (rho )?axis\b", r"\boutside the axis\b", r"\baxis\b")  # the plainest first
+    marks = (r"^On the (rho )?axis\b", r"\boutside the axis\b", r"\baxis\b")  # the most explicit first
     found = (text for mark in marks for text in sentences if re.search(mark, text))
     return next(found, "")
 
 
 def _explorer_details(chapter: str) -> str:
-    """Returns a chapter with each paragraph in one line; equations, lists and tables keep theirs."""
+    """Returns a docstring with each paragraph in one line; equations, lists and tables keep their lines."""
     paragraphs = inspect.cleandoc(chapter).split("\n\n")
     return "\n\n".join(part if re.search(r"^[\s|-]", part, re.M) else plain(part) for part in paragraphs)
 
 
 def _tables(entries: list[dict[str, Any]]) -> list[Group]:
-    """Returns a table for each kind of explorer."""
+    """Returns one table per kind of explorer."""
     parts = []
     for kind, heading in HEADINGS.items():
         mine = [entry for entry in entries if entry["kind"] == kind]
@@ -158,7 +160,7 @@ def _tables(entries: list[dict[str, Any]]) -> list[Group]:
 
 def _table(entries: list[dict[str, Any]]) -> Table:
     table = empty_table("explorer")
-    table.add_column("what it does, and where it stands on the axis of rho")
+    table.add_column("what it does, and where its objective is on the axis of rho")
     for entry in entries:
         axis = [Padding(Text(entry["axis"]), (0, 0, 0, 2))] if entry["axis"] else []
         table.add_row(Text(entry["name"], "cyan"), Group(Text(entry["summary"]), *axis))
@@ -166,6 +168,6 @@ def _table(entries: list[dict[str, Any]]) -> Table:
 
 
 def _explorer_page(entry: dict[str, Any]) -> str:
-    """Returns all about one explorer as text."""
+    """Returns the details of one explorer as text."""
     given = "  ".join(f"{name}={value}" for name, value in entry["settings"].items())
     return f"{entry['name']}: {entry['details'].replace('`', '')}\n\nSettings in Python: {given or 'none'}"

@@ -1,8 +1,7 @@
-"""`rhocover explore` and `rhocover resume`: act in a model, and go on after an interruption.
+"""`rhocover explore` and `rhocover resume`: act in a model, and continue after an interruption.
 
-What `rhocover explore` was asked for in a Gymnasium environment: read from texts, and run.
-
-A run in an environment is shown like any other. It is stored with its data, by `rhocover collect`.
+`explore` also runs in Gymnasium environments and shows such a run in the same way, but does not store it:
+`rhocover collect` stores a run in an environment together with its data.
 """
 
 from __future__ import annotations
@@ -82,15 +81,15 @@ def explore(
     report: outputs.Report = None,
     force: o.ForceRun = False,
 ) -> None:
-    """Acts in a model or an environment so that the visits themselves become the best coverage.
+    """Explores a model or an environment so that the visit counts approach the best coverage.
 
-    What was reached stands beside what is possible: the *divergence* from the weights to the visits, the
-    *worst ratio* (one pair has had 1/ratio of its share, and no pair less), and the *regret*, what better
-    acting could have saved under the same noise. Until every pair with a weight was visited there are no
-    such numbers, and coverage is called incomplete.
+    The table compares what was reached with what is possible: the *divergence* from the weights to the
+    visits, the *worst ratio* (one pair has 1/ratio of its share, and no pair has less), and the *regret*,
+    which is what better actions could have saved under the same random outcomes. Until every pair with
+    positive weight has been visited, these numbers do not exist, and the coverage is reported as incomplete.
 
-    With `--model learned` the explorer has to find out about the transitions. Beside the true gap to the best
-    then stand the one it estimates and the one it can be sure of, and what it never reached.
+    With `--model learned` the explorer has to learn the transitions. Then the output also shows the
+    true gap to the best, the gap that it estimates, the gap that it can certify, and what it never reached.
 
     * `rhocover explore river_swim --rho 2`
     * `rhocover explore river_swim --rho 2 --steps 3000 --explorer algorithm1 --schedule quadratic:5`
@@ -126,15 +125,15 @@ def explore(
 def resume(
     context: outputs.Context,
     folder: o.RunFolder,
-    delta: o.StoredDoubt = None,
+    delta: o.StoredDelta = None,
     json: o.Json = False,
     report: outputs.Report = None,
     force: outputs.Replace = False,
 ) -> None:
-    """Goes on with an interrupted run, as if it had never stopped.
+    """Continues an interrupted run as if it had never stopped.
 
-    DIR is the folder of `rhocover explore --out DIR`; everything else is stored there. The result has the
-    bits of a run that was never interrupted. A run that is finished is shown again.
+    DIR is the folder of `rhocover explore --out DIR`; all settings are stored there. The result equals that
+    of a run without interruption, bit for bit. A finished run is shown again.
 
     * `rhocover resume run`
     * `rhocover resume run --json`
@@ -144,14 +143,14 @@ def resume(
     page = outputs.check_report(report, force=force)
     asked = stored_request(folder, delta)
     with outputs.claim_files(folder) as held:
-        with hint_to_resume(held), progress(f"going on with {folder}") as bar:
+        with hint_to_resume(held), progress(f"resuming {folder}") as bar:
             run = exploring.resume(held, report=bar)
         known = _finish(run, asked, json, held)
     outputs.write_report(page, lambda: _page(run, known, outputs.format_command(context)), force=force)
 
 
 def _finish(run: Run, asked: ExploreRequest, json: bool, out: Hold | None) -> Knowledge:
-    """Shows the run, writes its files where a folder was named, and returns what is known of it."""
+    """Prints the run, writes its files if a folder was given, and returns what is known about it."""
     from rhocover.cli.result_tables import knowledge_of, run_table
 
     known = knowledge_of(run, asked.delta, whatever_it_takes=asked.is_certified)
@@ -162,7 +161,7 @@ def _finish(run: Run, asked: ExploreRequest, json: bool, out: Hold | None) -> Kn
         print_result(run_table(run, known, asked.settings.spec))
     if out is not None and outputs.can_write(out):
         outputs.write_all(out, run_files(run, asked, document), force=True)
-        print_message(f"pictures, explore.json and the run itself are in {out.shown}")
+        print_message(f"figures, explore.json and the run are in {out.shown}")
     return known
 
 
@@ -174,26 +173,26 @@ def _page(run: Run, known: Knowledge, command: str) -> Page:
 
 @contextmanager
 def hint_to_resume(folder: Hold | None) -> Iterator[None]:
-    """Says on Ctrl-C how to go on, if there is something to go on with."""
+    """Prints on Ctrl-C how to continue, if a checkpoint has been stored."""
     try:
         yield
     except KeyboardInterrupt:
         if folder is not None and (folder.path / "run.safetensors").exists():
-            print_message(f"What was done is kept. Go on with: rhocover resume {folder.shown}")
+            print_message(f"The steps so far are stored. Continue with: rhocover resume {folder.shown}")
         raise
 
 
-# What `rhocover explore` was asked for: read from texts, run, and written to files.
+# The request of `rhocover explore`: parsed, run and written to files.
 
 DOCUMENT, TRACE_POINTS = "explore.json", 10
 PICTURES = ("run.png", "visits.png", "ratio.png", "snapshots.png")
-LONGEST_SNAPSHOTS = 1_000_000  # steps; for the maps on the way the run is begun anew
+LONGEST_SNAPSHOTS = 1_000_000  # steps; the maps at earlier times need the run to be repeated
 ReportProgress = Callable[[int, int], None] | None
 
 
 @dataclass(frozen=True, eq=False)
 class ExploreRequest:
-    """What a run does, the same in words, and how often what is said of it may be wrong."""
+    """The settings of a run, the same as typed, and the failure probability of its certificate."""
 
     settings: Any  # a ModelRun or an EnvRun
     words: dict[str, Any]
@@ -205,7 +204,7 @@ class ExploreRequest:
         return isinstance(self.settings.spec.until, CertifiedGap)
 
     def check(self) -> None:
-        """Refuses what `explore` would refuse, before anything is removed."""
+        """Raises whatever `explore` would raise, before anything is removed."""
         check_run(self.settings)
 
     def run(self, out: Hold | None, report: ReportProgress) -> Run:
@@ -224,7 +223,7 @@ def keywords(asked: ModelRun) -> dict[str, Any]:
 def read_run(
     env: str, settings: Sequence[str], mu: str, arguments: dict[str, Any], until: dict[str, Any], delta: float
 ) -> ExploreRequest:
-    """Returns what to do with its texts read; refuses what is wrong with them."""
+    """Returns the request, parsed and checked."""
     [rho] = parse_orders([arguments["rho"]])
     arguments = _of_a_model(arguments)
     mdp, parameters = parse_model(env, settings)
@@ -237,28 +236,28 @@ def read_run(
 
 
 def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments without those that are for environments, which must not be given."""
+    """Returns the arguments without those for environments; raises if one of these is given."""
     if arguments.get("states") is not None or arguments.get("actions") is not None:
         raise InvalidArgumentError.of(
-            "states", parse_text("and `actions` are for environments: a model has its own")
+            "states", parse_text("and `actions` are for environments: a model has its own states and actions")
         )
     if arguments.get("step_timeout") is not None:
         raise InvalidArgumentError.of(
-            "step_timeout", "is for environments: a model never hangs", remedy="Leave it out."
+            "step_timeout", "is for environments: a simulated model cannot hang", remedy="Leave it out."
         )
     own = ("states", "actions", "step_timeout")
     return {name: value for name, value in arguments.items() if name not in own}
 
 
 def stored_request(folder: Path, delta: float | None) -> ExploreRequest:
-    """Returns what the run in a folder does."""
+    """Returns the request of the run in a folder."""
     settings = read_folder(folder)
     delta = parse_delta(delta, settings.spec.until)
     return ExploreRequest(settings, settings_document(settings) | {"delta": delta}, delta)
 
 
 def run_document(run: Run, words: dict[str, Any], known: Knowledge) -> dict[str, Any]:
-    """Returns what was asked, what was reached and what is known of it, ready for JSON."""
+    """Returns the request, the result and what is known about it, ready for JSON."""
     found = {"rhocover": __version__, "parameters": words, "run": run.summary()}
     return found | known.document(run)
 
@@ -269,7 +268,7 @@ def is_ours(name: str) -> bool:
 
 
 def run_files(run: Run, asked: ExploreRequest, document: dict[str, Any]) -> dict[str, outputs.Writer]:
-    """Returns the files to write by name; `document` is that of the run."""
+    """Returns the files to write by name; `document` is what `run_document` returned."""
     name = as_text(run.mdp.name or "the model")
     figures: dict[str, Callable[[], Figure]] = {
         "run.png": partial(run_figure, run),
@@ -283,7 +282,7 @@ def run_files(run: Run, asked: ExploreRequest, document: dict[str, Any]) -> dict
 
 
 def visits(run: Run) -> FloatArray:
-    """Returns the share of the visits of each pair `[S, A]`, over all steps of an episode."""
+    """Returns each pair's share of the visits `[S, A]`, summed over the steps of an episode."""
     return run.occupancy if run.occupancy.ndim == 2 else run.occupancy.sum(axis=0)
 
 
@@ -293,13 +292,13 @@ def _ratio_title(run: Run) -> str:
 
 
 def _snapshots(run: Run, asked: ModelRun) -> Figure:
-    """Returns maps at powers of ten, from the first episode on, and of the run itself at its end."""
+    """Returns maps at powers of ten steps, starting after the first episode, and at the end of the run."""
     explorer, chains = asked.spec.explorer, asked.num_chains
     first = explorer.schedule.length(1, 0) if isinstance(explorer, Algorithm1) else 1
     rounded = {-(-t // chains) * chains for t in decades(run.num_steps, max(100, first))}
     before = sorted(t for t in rounded if t < run.num_steps)
     runs = snapshots(asked.mdp, asked.spec.rho, before, **keywords(asked)) if before else []
-    return snapshot_figure([*runs, run], f"{_ratio_title(run)}, as the run goes on")
+    return snapshot_figure([*runs, run], f"{_ratio_title(run)}, during the run")
 
 
 def _draw(make: Callable[[], Figure], path: Path) -> None:
@@ -310,7 +309,7 @@ def _write_document(document: dict[str, Any], path: Path) -> None:
     write_atomically(path, json_text(document).encode())
 
 
-# What `rhocover explore` was asked for in a Gymnasium environment: read from texts, and run.
+# The request of `rhocover explore` in a Gymnasium environment: parsed and run.
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,13 +320,13 @@ class EnvRequest(ExploreRequest):
     given: dict[str, Any]
 
     def check(self) -> None:
-        """Refuses to make room in a folder: a run in an environment is not stored."""
+        """Raises, because a run in an environment is not stored in a folder."""
         raise InvalidArgumentError.of(
-            "out", "is for models: a run in an environment is stored with its data, by rhocover collect"
+            "out", "is only for models: to store a run in an environment with its data, use rhocover collect"
         )
 
     def run(self, out: Hold | None, report: ReportProgress) -> Run:
-        """Returns the finished run; the environment is closed then."""
+        """Returns the finished run and closes the environment."""
         try:
             return explore_model(self.env, out=out, report=report, trace_points=TRACE_POINTS, **self.given)
         finally:
@@ -337,7 +336,7 @@ class EnvRequest(ExploreRequest):
 def read_env_request(
     env: str, settings: Sequence[str], mu: str, arguments: dict[str, Any], until: dict[str, Any], delta: float
 ) -> EnvRequest:
-    """Returns what to do with its texts read; refuses what is wrong with them."""
+    """Returns the request, parsed and checked."""
     [rho] = parse_orders([arguments["rho"]])
     place, delta = parse_place(env, settings), parse_delta(delta)
     shown = {name: value for name, value in arguments.items() if name != "step_timeout"}

@@ -1,4 +1,7 @@
-"""The options of `rhocover plan`, with their help: one type for each, named after its option."""
+"""The options and arguments of all commands, with their help: one annotated type for each.
+
+First those of `plan`, then those of the commands that act, then those of the commands about data.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from typing import Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
-COVER, VISITS, SOLVE, RESULT = "What to cover", "Which visits count", "How to solve", "What to do with it"
+COVER, VISITS, SOLVE, RESULT = "What to cover", "Which visits count", "How to solve", "Results"
 
 
 def parse_number(text: Any) -> float:
-    """Returns the number that was typed, which may be inf; the parser's own message would not name it."""
+    """Returns the number that was typed, possibly inf; the message quotes the text, unlike the parser's."""
     try:
         value = float(text)
     except ValueError:
@@ -31,19 +34,24 @@ def parse_integer(text: Any) -> int:
 
 
 def weights_option(others: str = "", more: str = "") -> Any:
-    """Returns the option --mu; `others` are more ways to name weights, `more` is what else to know."""
+    """Returns the option --mu; `others` lists more specifications, `more` is appended to the help."""
     return Option(
         "--mu",
         metavar="SPEC",
         help=f"Which pairs matter: uniform, transition_std, model_error, {others}or FILE.npy or FILE.csv "
-        f"with a row for each state and a column for each action.{more}",
+        f"with one row per state and one column per action.{more}",
         rich_help_panel=COVER,
     )
 
 
 def delta_option(help: str, panel: str) -> Any:
-    """Returns the option --delta: how often a statement may be wrong."""
+    """Returns the option --delta: the probability that a statement is wrong."""
     return Option("--delta", parser=parse_number, metavar="D", help=help, rich_help_panel=panel)
+
+
+def integer_option(name: str, metavar: str, help: str, panel: str) -> Any:
+    """Returns an option that takes a whole number."""
+    return Option(name, parser=parse_integer, metavar=metavar, help=help, rich_help_panel=panel)
 
 
 RANDOM = "random:SEED (uniform in 0.1 to 1), "
@@ -51,8 +59,8 @@ Env = Annotated[
     str,
     Argument(
         metavar="ENV",
-        help="A name from `rhocover envs`, a saved model: FILE.safetensors, or a Gymnasium id with a table: "
-        "FrozenLake-v1.",
+        help="A name from `rhocover envs`, a saved model (FILE.safetensors), or the id of a Gymnasium "
+        "environment with a transition table (FrozenLake-v1).",
     ),
 ]
 Rho = Annotated[
@@ -61,7 +69,7 @@ Rho = Annotated[
         parser=parse_number,
         metavar="R",
         help="How much the worst pair counts, from 0 to inf: 0 is maximum entropy, 1 relative entropy, "
-        "2 average relative coverage, inf the worst pair. Repeatable: a row for each.",
+        "2 average relative coverage, inf the worst pair. Repeatable: one row per value.",
         rich_help_panel=COVER,
     ),
 ]
@@ -75,7 +83,8 @@ Discount = Annotated[
     Option(
         parser=parse_number,
         metavar="G",
-        help="Count the visits of runs that go on with this probability, instead of long-run visits.",
+        help="Count the visits of runs that continue with this probability after each step, instead of "
+        "long-run visits.",
         rich_help_panel=VISITS,
     ),
 ]
@@ -84,7 +93,7 @@ Horizon = Annotated[
     Option(
         parser=parse_integer,
         metavar="H",
-        help="Count the visits of episodes of this many steps.",
+        help="Count the visits in episodes of this many steps.",
         rich_help_panel=VISITS,
     ),
 ]
@@ -93,7 +102,7 @@ Start = Annotated[
     Option(
         parser=parse_integer,
         metavar="S",
-        help="First state of runs or episodes, if not the model's own.",
+        help="First state of runs or episodes, instead of the model's own start.",
         rich_help_panel=VISITS,
     ),
 ]
@@ -102,13 +111,15 @@ Eta = Annotated[
     Option(
         parser=parse_number,
         metavar="E",
-        help="Give every pair at least 2 eta of the visits.",
+        help="Give every pair at least a share of 2 eta of the visits.",
         rich_help_panel=VISITS,
     ),
 ]
 Restrict = Annotated[
     bool,
-    Option("--restrict", help="Drop the pairs that cannot be visited for ever.", rich_help_panel=VISITS),
+    Option(
+        "--restrict", help="Drop the pairs that cannot be visited infinitely often.", rich_help_panel=VISITS
+    ),
 ]
 Method = Annotated[
     str,
@@ -124,7 +135,7 @@ Tol = Annotated[
     Option(
         parser=parse_number,
         metavar="T",
-        help="The certified gap to reach. Left out: 1e-8 is aimed at, and up to 1e-6 is accepted.",
+        help="The certified gap to reach. Default: the solver aims at 1e-8 and accepts up to 1e-6.",
         rich_help_panel=SOLVE,
     ),
 ]
@@ -139,45 +150,54 @@ TimeLimit = Annotated[
 ]
 MaxSteps = Annotated[
     int | None,
-    Option(parser=parse_integer, metavar="N", help="Give up after this many steps.", rich_help_panel=SOLVE),
+    Option(
+        parser=parse_integer,
+        metavar="N",
+        help="Stop the solver after this many steps.",
+        rich_help_panel=SOLVE,
+    ),
 ]
 Json = Annotated[
     bool, Option("--json", help="Print one JSON document and nothing else.", rich_help_panel=RESULT)
 ]
 Out = Annotated[
     Path | None,
-    Option(metavar="DIR", help="Write plans, plan.json and pictures to DIR.", rich_help_panel=RESULT),
+    Option(metavar="DIR", help="Write the plans, plan.json and figures to DIR.", rich_help_panel=RESULT),
 ]
 Force = Annotated[bool, Option("--force", help="Overwrite files that exist.", rich_help_panel=RESULT)]
 
 
 # The options of the commands that act: `explore`, `resume`, `compare` and `budget`.
 
-RUN, STOP, WISH = "How to explore", "When to stop early", "What is wanted"
-ALONG = " Where the model is not known, transition_std and model_error are estimated along the way."
-DOUBT = "How often a certificate that knows no model may be wrong, and a rule that relies on it."
+RUN, STOP, GOAL = "How to explore", "When to stop early", "What to reach"
+ALONG = " If the model is not known, transition_std and model_error are estimated during the run."
+FAILURE = (
+    "Probability that a certificate made without the true model is wrong, and a stopping rule that uses it."
+)
 CITED = (
     "active_exploration", "cov_game", "ent_game", "fw_modest", "generative_sampling", "max_renyi", "maxent",
     "reward_free", "rf_express", "rf_ucrl", "state_marginal_matching", "uniform_random", "weighted_maxent",
 )  # fmt: skip
 NAMES = (
-    "feedback, tracking, stationary, algorithm1, algorithm1_short, algorithm1_adaptive; or a cited system: "
-    f"{', '.join(CITED)} (see `rhocover explorers`)"
+    "feedback, tracking, stationary, algorithm1, algorithm1_short, algorithm1_adaptive; or a published "
+    f"method: {', '.join(CITED)} (see `rhocover explorers`)"
 )
 
 Envs = Annotated[
     list[str] | None,
-    Argument(metavar="ENV", help="Names from `rhocover envs`, or saved models: FILE.safetensors."),
+    Argument(metavar="ENV", help="Names from `rhocover envs`, or saved models (FILE.safetensors)."),
 ]
 World = Annotated[
     str,
     Argument(
         metavar="ENV",
-        help="A name from `rhocover envs`, a saved model: FILE.safetensors, or a Gymnasium environment: "
-        "FrozenLake-v1.",
+        help="A name from `rhocover envs`, a saved model (FILE.safetensors), or a Gymnasium environment "
+        "(FrozenLake-v1).",
     ),
 ]
-RunFolder = Annotated[Path, Argument(metavar="DIR", help="The folder of `rhocover explore --out DIR`.")]
+RunFolder = Annotated[
+    Path, Argument(metavar="DIR", help="The folder that `rhocover explore --out DIR` wrote.")
+]
 Order = Annotated[
     float,
     Option(
@@ -199,14 +219,14 @@ Orders = Annotated[
     ),
 ]
 Weights = Annotated[str, weights_option(RANDOM, ALONG)]
-RunDelta = Annotated[float, delta_option(DOUBT, STOP)]
+RunDelta = Annotated[float, delta_option(FAILURE, STOP)]
 Model = Annotated[
     str,
     Option(
         metavar="NAME",
-        help="What the explorer knows: known (the model itself), learned (its states and actions, not the "
-        "transitions), posterior (the same; plans are made on draws from the posterior), from_scratch (not "
-        "even how many states there are).",
+        help="What the explorer knows: known (the model itself), learned (its states and actions, but not "
+        "the transitions), posterior (as learned, with plans made on draws from the posterior), from_scratch "
+        "(not even the number of states).",
         rich_help_panel=RUN,
     ),
 ]
@@ -214,13 +234,15 @@ Steps = Annotated[
     int,
     Option("--steps", parser=parse_integer, metavar="N", help="How many steps to take.", rich_help_panel=RUN),
 ]
-Explorer = Annotated[str, Option(metavar="NAME", help=f"Who acts: {NAMES}.", rich_help_panel=RUN)]
+Explorer = Annotated[
+    str, Option(metavar="NAME", help=f"The explorer that acts: {NAMES}.", rich_help_panel=RUN)
+]
 Explorers = Annotated[
     list[str] | None,
     Option(
         "--explorer",
         metavar="NAME",
-        help=f"Who acts: {NAMES}. Repeatable; the first four if not given.",
+        help=f"The explorers to run: {NAMES}. Repeatable; default: the first four.",
         rich_help_panel=RUN,
     ),
 ]
@@ -228,25 +250,29 @@ Schedule = Annotated[
     str | None,
     Option(
         metavar="SPEC",
-        help="Episodes of algorithm1: quadratic:TAU, power:TAU,P, constant:TAU, doubling:TAU or "
+        help="Episode lengths of algorithm1: quadratic:TAU, power:TAU,P, constant:TAU, doubling:TAU or "
         "line_search:TAU.",
         rich_help_panel=RUN,
     ),
 ]
 Seed = Annotated[
-    int, Option(parser=parse_integer, metavar="K", help="The seed of all randomness.", rich_help_panel=RUN)
+    int,
+    Option(parser=parse_integer, metavar="K", help="The seed of all random numbers.", rich_help_panel=RUN),
 ]
 StepTimeout = Annotated[
     float | None,
     Option(
         parser=parse_number,
         metavar="SECONDS",
-        help="How long one step or reset of an environment may take; for ever if not given.",
+        help="Time limit for one step or reset of an environment; default: none.",
         rich_help_panel=RUN,
     ),
 ]
 Seeds = Annotated[
-    int, Option(parser=parse_integer, metavar="K", help="How many seeds, from 0 on.", rich_help_panel=RUN)
+    int,
+    Option(
+        parser=parse_integer, metavar="K", help="The number of seeds: 0, 1, ..., K - 1.", rich_help_panel=RUN
+    ),
 ]
 Chains = Annotated[
     int,
@@ -254,7 +280,7 @@ Chains = Annotated[
         "--chains",
         parser=parse_integer,
         metavar="C",
-        help="How many copies of ENV to act in at once; the steps are shared among them.",
+        help="Act in this many copies of ENV at once; the steps are divided among them.",
         rich_help_panel=RUN,
     ),
 ]
@@ -263,7 +289,7 @@ UntilVisits = Annotated[
     Option(
         parser=parse_integer,
         metavar="M",
-        help="Stop when every pair with a weight was visited this often.",
+        help="Stop when every pair with positive weight has been visited this many times.",
         rich_help_panel=STOP,
     ),
 ]
@@ -272,7 +298,7 @@ UntilGap = Annotated[
     Option(
         parser=parse_number,
         metavar="G",
-        help="Stop when the divergence is certified to be at most this above the best, in nats.",
+        help="Stop when the divergence is certified to be at most this much above the best, in nats.",
         rich_help_panel=STOP,
     ),
 ]
@@ -281,18 +307,18 @@ UntilError = Annotated[
     Option(
         parser=parse_number,
         metavar="E",
-        help="Stop when the estimated rows of the model are certified to have at most this mean L1 error.",
+        help="Stop when the mean L1 error of the estimated transition rows is certified to be at most this.",
         rich_help_panel=STOP,
     ),
 ]
-StoredDoubt = Annotated[
+StoredDelta = Annotated[
     float | None,
     Option(
         "--delta",
         parser=parse_number,
         metavar="D",
-        help="How often a certificate that knows no model may be wrong; if not given, as in the run's "
-        "stopping rule, or 0.05.",
+        help="Probability that a certificate made without the true model is wrong; default: that of the "
+        "run's stopping rule, or 0.05.",
         rich_help_panel=RESULT,
     ),
 ]
@@ -301,7 +327,7 @@ RunStart = Annotated[
     Option(
         parser=parse_integer,
         metavar="S",
-        help="The first state, if not the model's own.",
+        help="The first state, instead of the model's own start.",
         rich_help_panel=VISITS,
     ),
 ]
@@ -310,7 +336,7 @@ Workers = Annotated[
     Option(
         parser=parse_integer,
         metavar="K",
-        help="How many processes; one for each core if not given. The result is the same.",
+        help="The number of processes; default: one per core. It does not change the result.",
         rich_help_panel=RUN,
     ),
 ]
@@ -318,8 +344,8 @@ ExploreOut = Annotated[
     Path | None,
     Option(
         metavar="DIR",
-        help="A new folder for checkpoints, explore.json and pictures. After an interruption "
-        "`rhocover resume DIR` goes on.",
+        help="A new folder for checkpoints, explore.json and figures. After an interruption, "
+        "`rhocover resume DIR` continues the run.",
         rich_help_panel=RESULT,
     ),
 ]
@@ -327,30 +353,32 @@ CompareOut = Annotated[
     Path | None,
     Option(
         metavar="DIR",
-        help="A folder for the runs, compare.json and pictures. After an interruption the same command "
-        "goes on.",
+        help="A folder for the runs, compare.json and figures. After an interruption, the same command "
+        "continues.",
         rich_help_panel=RESULT,
     ),
 ]
 Redraw = Annotated[
     Path | None,
-    Option(metavar="DIR", help="Draw the pictures of DIR again, and run nothing.", rich_help_panel=RESULT),
+    Option(
+        metavar="DIR", help="Draw the figures of DIR again without running anything.", rich_help_panel=RESULT
+    ),
 ]
 ForceRun = Annotated[
     bool,
-    Option("--force", help="Begin anew: what was left in DIR is removed.", rich_help_panel=RESULT),
+    Option("--force", help="Start again: remove the earlier run from DIR.", rich_help_panel=RESULT),
 ]
 Visits = Annotated[
     int | None,
-    Option(parser=parse_integer, metavar="M", help="Visit every pair this often.", rich_help_panel=WISH),
+    Option(parser=parse_integer, metavar="M", help="Visit every pair this many times.", rich_help_panel=GOAL),
 ]
 ModelError = Annotated[
     float | None,
     Option(
         parser=parse_number,
         metavar="E",
-        help="Estimate every row of the model to this root mean square error.",
-        rich_help_panel=WISH,
+        help="Estimate every transition row to this root mean square error.",
+        rich_help_panel=GOAL,
     ),
 ]
 Delta = Annotated[
@@ -358,48 +386,52 @@ Delta = Annotated[
     Option(
         parser=parse_number,
         metavar="D",
-        help="How often the number of steps that is sure may be too small.",
-        rich_help_panel=WISH,
+        help="Probability that the guaranteed number of steps is too small.",
+        rich_help_panel=GOAL,
     ),
 ]
 
 
 # The options of `collect`, `audit` and `top-up`: one type for each.
 
-READ, DEMAND = "How to read it", "What is demanded"
+READ, DEMAND = "How to read the data", "Requirements"
 
 
 def parse_count(text: Any) -> int:
-    """Returns the whole number of 0 or more that was typed."""
+    """Returns the non-negative whole number that was typed."""
     if (value := parse_integer(text)) < 0:
         raise BadParameter(f"expected 0 or more, got {text!r}.")
     return value
 
 
 Environment = Annotated[
-    str, Argument(metavar="ENV", help="The id of a Gymnasium environment: FrozenLake-v1, module:Name-v0.")
+    str,
+    Argument(
+        metavar="ENV", help="The id of a Gymnasium environment, such as FrozenLake-v1 or module:Name-v0."
+    ),
 ]
 Data = Annotated[
     str,
     Argument(
         metavar="DATA",
-        help="A Minari data set (its id or folder), the folder of `rhocover collect`, or a table of s, a, "
-        "s_next, done: FILE.parquet, FILE.npz or FILE.csv.",
+        help="A Minari data set (id or folder), a folder written by `rhocover collect`, or a table with "
+        "columns s, a, s_next, done (FILE.parquet, FILE.npz or FILE.csv).",
     ),
 ]
 
 
 def _env_option(use: str) -> Any:
-    text = f"The Gymnasium environment that the data is of{use}"
+    text = f"The Gymnasium environment in which the data was collected{use}"
     return Option("--env", metavar="ENV", help=text, rich_help_panel=COVER)
 
 
 EXACT = (
-    ". If it has a table of its transitions, the best achievable is exact, and not of what the data shows."
+    ". If it has a transition table, the best achievable coverage is exact, instead of being computed on the "
+    "observed transitions."
 )
 PLANNED = (
-    ": the policy is planned on its table of transitions, not on what the data shows, and with --out the "
-    "steps are taken in it."
+    ": the policy is planned on its transition table instead of on the observed transitions, and with --out "
+    "the steps are taken in it."
 )
 TheEnv = Annotated[str | None, _env_option(EXACT)]
 MoreEnv = Annotated[str | None, _env_option(PLANNED)]
@@ -408,7 +440,7 @@ EnvSet = Annotated[
     Option(
         "--set",
         metavar="NAME=VALUE",
-        help="An argument of ENV, its value as in JSON: map_name=8x8, is_slippery=false. Repeatable.",
+        help="An argument of ENV, with its value as in JSON: map_name=8x8, is_slippery=false. Repeatable.",
         rich_help_panel=COVER,
     ),
 ]
@@ -417,9 +449,9 @@ States = Annotated[
     str | None,
     Option(
         metavar="SPEC",
-        help="How observations of real numbers become states: bins:12,11 (so many equal parts a dimension), "
-        "bins:12,11@-1.2:0.6,-0.07:0.07 (between these bounds, if not the space's own) or quantiles:12,11 "
-        "(parts that a rollout of random actions visits equally often).",
+        help="How real-valued observations become states: bins:12,11 (this many equal bins per dimension), "
+        "bins:12,11@-1.2:0.6,-0.07:0.07 (between these bounds instead of those of the space) or "
+        "quantiles:12,11 (bins that a rollout of random actions visits equally often).",
         rich_help_panel=READ,
     ),
 ]
@@ -427,7 +459,7 @@ Actions = Annotated[
     str | None,
     Option(
         metavar="N,...",
-        help="How many levels of each dimension actions of real numbers have: 3, or 3,5.",
+        help="Number of levels per dimension for real-valued actions: 3, or 3,5.",
         rich_help_panel=READ,
     ),
 ]
@@ -446,7 +478,7 @@ NumEnvs = Annotated[
         "--num-envs",
         parser=parse_integer,
         metavar="C",
-        help="Act in so many copies of ENV at once; the steps are shared among them.",
+        help="Act in this many copies of ENV at once; the steps are divided among them.",
         rich_help_panel=RUN,
     ),
 ]
@@ -456,7 +488,7 @@ MaxEpisodeSteps = Annotated[
         "--max-episode-steps",
         parser=parse_integer,
         metavar="N",
-        help="Cut episodes after so many steps, if not where ENV itself does.",
+        help="Truncate episodes after this many steps, instead of where ENV itself does.",
         rich_help_panel=RUN,
     ),
 ]
@@ -465,7 +497,7 @@ CollectOut = Annotated[
     Option(
         "--out",
         metavar="DIR",
-        help="A new folder for the data set and its datasheet. After an interruption --resume goes on.",
+        help="A new folder for the data set and its datasheet. After an interruption, --resume continues.",
         rich_help_panel=RESULT,
     ),
 ]
@@ -479,13 +511,14 @@ MoreOut = Annotated[
     ),
 ]
 Resume = Annotated[
-    bool, Option("--resume", help="Go on with what was interrupted in DIR.", rich_help_panel=RESULT)
+    bool, Option("--resume", help="Continue the interrupted collection in DIR.", rich_help_panel=RESULT)
 ]
 ForceCollection = Annotated[
     bool,
     Option(
         "--force",
-        help="Begin anew: a collection in DIR is removed, and nothing else. Overwrite the other files.",
+        help="Start again: remove the collection in DIR, and nothing else from it. Also overwrite the other "
+        "output files.",
         rich_help_panel=RESULT,
     ),
 ]
@@ -494,7 +527,8 @@ NumStates = Annotated[
     Option(
         parser=parse_integer,
         metavar="S",
-        help="States are 0 to S - 1: those that the data never met count as never tried, others are refused.",
+        help="States are 0 to S - 1: those missing from the data count as never visited, any others are an "
+        "error.",
         rich_help_panel=READ,
     ),
 ]
@@ -503,7 +537,7 @@ NumActions = Annotated[
     Option(
         parser=parse_integer,
         metavar="A",
-        help="How many actions there are, also those that nobody took.",
+        help="The number of actions, including those that never occur in the data.",
         rich_help_panel=READ,
     ),
 ]
@@ -511,7 +545,8 @@ MetOnly = Annotated[
     bool,
     Option(
         "--met-only",
-        help="Judge the data by the states that it met, where bins, a space or --num-states name more.",
+        help="Audit only the states that occur in the data, even if bins, a space or --num-states define "
+        "more.",
         rich_help_panel=COVER,
     ),
 ]
@@ -519,8 +554,8 @@ Certificate = Annotated[
     bool | None,
     Option(
         "--certificate/--no-certificate",
-        help="Certify how far the data is from the best of any model that it allows, however long it takes, "
-        "or not at all. By itself only large data goes without.",
+        help="Certify the gap to the best over all models that agree with the data, however long it takes, "
+        "or skip the certificate. Default: skipped only for large data.",
         rich_help_panel=COVER,
     ),
 ]
@@ -528,19 +563,19 @@ Best = Annotated[
     bool | None,
     Option(
         "--best/--no-best",
-        help="Plan the best achievable however long it takes, or not at all. By itself only very large data "
-        "goes without.",
+        help="Plan the best achievable coverage, however long it takes, or skip it. Default: skipped only "
+        "for very large data.",
         rich_help_panel=COVER,
     ),
 ]
-CertificateDelta = Annotated[float, delta_option("How often the certificate may be wrong.", COVER)]
+CertificateDelta = Annotated[float, delta_option("Probability that the certificate is wrong.", COVER)]
 WorstRatio = Annotated[
     float | None,
     Option(
         "--require-worst-ratio",
         parser=parse_number,
         metavar="R",
-        help="End with exit code 4 if a pair has less than 1/R of its share.",
+        help="Exit with code 4 if a pair has less than 1/R of its share.",
         rich_help_panel=DEMAND,
     ),
 ]
@@ -548,7 +583,7 @@ Complete = Annotated[
     bool,
     Option(
         "--require-complete",
-        help="End with exit code 4 if a pair with a weight was never tried.",
+        help="Exit with code 4 if a pair with positive weight was never visited.",
         rich_help_panel=DEMAND,
     ),
 ]
@@ -557,7 +592,7 @@ Thin = Annotated[
     Option(
         parser=parse_count,
         metavar="K",
-        help="How many of the thinnest pairs to show, 20 at most.",
+        help="How many of the least covered pairs to show, at most 20.",
         rich_help_panel=RESULT,
     ),
 ]
@@ -569,7 +604,7 @@ Policy = Annotated[
     Path | None,
     Option(
         metavar="FILE",
-        help="Write the policy: FILE.csv with a row for each state and a column for each action, or "
+        help="Write the policy to FILE.csv, with one row per state and one column per action, or to "
         "FILE.safetensors.",
         rich_help_panel=RESULT,
     ),

@@ -1,9 +1,7 @@
-"""What is printed: tables and JSON on stdout, everything else on stderr.
+"""Printing: tables and JSON on stdout; messages, warnings and progress bars on stderr.
 
-What messages say on the command line: options in the place of arguments, and foreign words in one line.
-
-An argument of Python is named by the option that holds it: the one of the same name in the command that
-runs, or what `ELSEWHERE` says.
+Messages name options where Python names arguments: the option of the same name in the running command, or
+the one in `ELSEWHERE`. Text from other packages is printed in one line.
 """
 
 from __future__ import annotations
@@ -33,21 +31,21 @@ if TYPE_CHECKING:
     from rhocover.envs import EnvInfo
     from rhocover.planning import Plan
 
-# The one place where text reaches the terminal: shown as it is, with no markup and no orders in it.
+# All text reaches the terminal here, and is shown literally: markup and control sequences have no effect.
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Returns a console that takes words for words: `[b]` and `:smile:` are no orders."""
+    """Returns a console that prints text literally: `[b]` and `:smile:` are not interpreted."""
     stream = sys.stderr if stderr else sys.stdout
-    file = None if can_write(stream) else io.StringIO()  # absent or closed: printed nowhere
+    file = None if can_write(stream) else io.StringIO()  # absent or closed: nothing is printed
     return Console(file=file, stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def shown(part: Any, *, keep: str = LINES) -> Any:
     """Returns a text, a table or a group of them with every text in it printable.
 
-    A plain text may have several lines, which are ours. A title or a cell is one line: a name in it that has
-    more could pretend to be another row.
+    A plain text may have several lines, because it is our own. A title or a cell is one line: a name with
+    line breaks could look like another row.
     """
     if isinstance(part, str):
         return printable(part, keep=keep)
@@ -68,9 +66,9 @@ def _show_cells(table: Table) -> None:
         column._cells[:] = [shown(cell, keep="") for cell in column._cells]
 
 
-# What is printed: tables and JSON on stdout, everything else on stderr.
+# Tables and JSON on stdout, messages on stderr.
 
-NARROW, PAGE = 76, 100  # letters: most tables need the first, a line longer than the second is hard to read
+NARROW, PAGE = 76, 100  # characters: most tables need 76, and lines longer than 100 are hard to read
 WIDEST = 400
 AT_ZERO = "At rho = 0 the divergence is KL(visits || weights)."
 
@@ -79,12 +77,12 @@ def print_message(text: str, *, style: str = "") -> None:
     """Prints one line on stderr; `style` colours its first word on a terminal."""
     line = Text(printable(" ".join(text.split())))
     line.stylize(style, 0, line.plain.find(" "))
-    with suppress(OSError, ValueError):  # there is nowhere to say it
+    with suppress(OSError, ValueError):  # stderr cannot be written to
         console(stderr=True).print(line, soft_wrap=True)
 
 
 def print_result(*parts: Any) -> None:
-    """Prints tables and paragraphs on stdout, as wide as the terminal where that loses no numbers."""
+    """Prints tables and paragraphs on stdout, as wide as the terminal unless that would cut off numbers."""
     out, parts = console(), tuple(map(shown, parts))
     out.width = min(max(out.width, NARROW), PAGE)
     out.width = max(out.width, *(_needed(out, part) for part in parts))
@@ -98,7 +96,7 @@ def print_note(text: str) -> None:
 
 
 def _needed(out: Console, part: Any) -> int:
-    """Returns the width below which a table that does not wrap would lose numbers; 0 for anything else."""
+    """Returns the width that a table without wrapping needs to show all numbers; 0 for anything else."""
     if isinstance(part, Group):
         return max((_needed(out, inner) for inner in part.renderables), default=0)
     if not isinstance(part, Table) or not all(column.no_wrap for column in part.columns):
@@ -127,7 +125,7 @@ def _plain(value: Any) -> Any:
 
 
 def plan_table(title: str, plans: Sequence[Plan]) -> Group:
-    """Returns one row for each plan, below the title and above what has to be known about them."""
+    """Returns a title, a table with one row per plan, and notes."""
     table = _table()
     for heading in ("rho", "divergence", "certified gap", "worst ratio", "steps", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -146,7 +144,7 @@ def _duration(seconds: float) -> str:
 
 
 def env_table(entries: Iterable[EnvInfo]) -> Table:
-    """Returns one row for each environment: its name and parameters above what it is."""
+    """Returns one row per environment: its name and parameters, and below them its summary."""
     table = _table()
     table.add_column("environment, parameters and their defaults")
     table.add_column("states", justify="right", no_wrap=True)
@@ -159,7 +157,7 @@ def env_table(entries: Iterable[EnvInfo]) -> Table:
 
 
 def settings(parameters: Mapping[str, Any]) -> str:
-    """Returns parameters as they are given to --set."""
+    """Returns parameters as they are typed after --set."""
     return " ".join(f"{key}={_setting(value)}" for key, value in parameters.items())
 
 
@@ -168,7 +166,7 @@ def _setting(value: Any) -> str:
 
 
 def empty_table(*headings: str) -> Table:
-    """Returns a table without rows: the first column holds words, the others numbers."""
+    """Returns a table without rows: text in the first column, numbers in the others."""
     table = _table()
     for k, heading in enumerate(headings):
         table.add_column(heading, justify="left" if k == 0 else "right", no_wrap=True)
@@ -179,7 +177,7 @@ def _table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False)
 
 
-# What messages say on the command line: options in the place of arguments, and foreign words in one line.
+# Messages: options in place of arguments, and text from other packages in one line.
 
 QUOTES = "'\""
 COLOURS = re.compile(r"\x1b\[[\d;]*m|^WARN: ")  # Gymnasium's, around its warnings
@@ -205,7 +203,7 @@ IN_COMMAND = {"audit": {"model": "--env"}, "resume": {"out": "DIR"}, "collect": 
 
 
 def options_of(params: Iterable[Any], command: str) -> dict[str, str]:
-    """Returns what to type for each argument that a message of a command may name."""
+    """Returns the option or metavar for each argument that a message of a command may name."""
     own = {
         param.name: param.opts[0] if param.param_type_name == "option" else param.metavar.strip("[].")
         for param in params
@@ -225,14 +223,14 @@ def typed_text(options: Mapping[str, str], part: Part) -> str:
 
 
 def one_line(words: Any) -> str:
-    """Returns words of any origin as one line without colours, everything else in it shown and not obeyed."""
+    """Returns text of any origin as one line without colours; control characters are shown, not executed."""
     return printable(COLOURS.sub("", " ".join(COLOURS.sub("", str(words)).split())))
 
 
-# A bar on stderr for what takes longer than a second, where somebody is looking.
+# A progress bar on stderr, on a terminal, for what takes longer than a second.
 
 PATIENCE = 1.0  # seconds before there is a bar
-REFRESH = 0.1  # seconds between two looks at it
+REFRESH = 0.1  # seconds between two updates
 
 
 class Bar:
@@ -255,7 +253,7 @@ class Bar:
         self._shown.update(self._task, completed=done)
 
     def stop(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         if self._shown is not None:
             self._shown.stop()
 
@@ -274,7 +272,7 @@ def _make(console: Console) -> Any:
 
 @contextmanager
 def progress(words: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yields a function to report (done, total) to; None where stderr is no terminal."""
+    """Yields a function that takes (done, total); None if stderr is not a terminal."""
     out = console(stderr=True)
     if not out.is_terminal:
         yield None
@@ -288,7 +286,7 @@ def progress(words: str) -> Iterator[Callable[[int, int], None] | None]:
 
 @contextmanager
 def waiting(words: str) -> Iterator[None]:
-    """Shows that something goes on whose end is not known, once `PATIENCE` is over and somebody looks."""
+    """Shows a spinner on a terminal, once `PATIENCE` is over, for work whose length is not known."""
     out = console(stderr=True)
     if not out.is_terminal:
         yield

@@ -1,14 +1,12 @@
-"""Files of one command in one folder: checked before anything is computed, all written at the end.
+"""Output files of a command: checked before anything is computed, all written at the end.
 
-They are written to a hidden folder first and moved when all of them are there, so that an interruption,
-a full disk or a defect leaves nothing half done. The folder is held meanwhile: no other process writes to it,
-and what a killed one left there is removed.
+The files of one command go into one folder. They are written to a hidden folder first and moved when all of
+them are complete, so that an interruption, a full disk or a bug leaves no partial results. The folder is
+locked meanwhile: no other process writes to it, and what a killed process left there is removed.
 
-`--report FILE.html`: one page for people about what a command found, offered alike by all of them.
-
-The file is checked before anything is computed and written when everything is. An existing one is kept
-unless `--force` is given. The page shows the command without where its results went, so that the same
-question gives the same bytes wherever they are written.
+`--report FILE.html` writes one page about the result, with the same rules for every command. An existing
+file is kept unless `--force` is given. The page shows the command without its output options, so that the
+same request gives the same bytes wherever they are written.
 """
 
 from __future__ import annotations
@@ -45,14 +43,14 @@ if TYPE_CHECKING:
     from rhocover.report.pages import Page
 
 Writer = Callable[[Path], None]
-HIDDEN = "rhocover"  # what the folder is called in which files are put together
-PATIENCE = 60.0  # seconds for another command that writes its files there: pictures take some
+HIDDEN = "rhocover"  # the name of the folder in which the files are prepared
+PATIENCE = 60.0  # seconds to wait for another command that writes there: figures take a while
 
 
 def check_free(folder: Path, names: Iterable[str], *, force: bool) -> Location:
-    """Returns where a folder is; refuses one that cannot be written to or is in use.
+    """Returns the location of a folder; raises if it cannot be written to or is in use.
 
-    Files that exist already are refused unless `force`.
+    Raises for files that exist already, unless `force`.
     """
     place = locate(folder)
     check_files(folder, names, force=force)
@@ -61,7 +59,7 @@ def check_free(folder: Path, names: Iterable[str], *, force: bool) -> Location:
 
 
 def check_files(folder: Path, names: Iterable[str], *, force: bool) -> None:
-    """Refuses a folder that cannot be written to, and files that exist already unless `force`."""
+    """Raises if a folder cannot be written to or, unless `force`, if one of the files exists."""
     nearest = _nearest(checks.place(folder, "out", "folder"))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise InvalidArgumentError.of("out", f": {str(nearest)!r} is not a folder that can be written to")
@@ -69,13 +67,14 @@ def check_files(folder: Path, names: Iterable[str], *, force: bool) -> None:
     if taken and not force:
         more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
         raise InvalidArgumentError(
-            f"{str(folder / taken[0])!r}{more} would be overwritten. Pass --force, or another --out."
+            f"{str(folder / taken[0])!r}{more} would be overwritten. Pass --force, or another --out.",
+            argument="out",
         )
 
 
 @contextmanager
 def claim_files(folder: Path | Location, *, patience: float = 0.0) -> Iterator[Hold]:
-    """Holds a folder while a command writes to it; makes it, and removes it if nothing was written."""
+    """Locks a folder while a command writes to it; creates it, and removes it if nothing was written."""
     place = locate(folder)
     if place.path.exists() and not place.path.is_dir():
         raise InvalidArgumentError.of("out", "must be a folder", f"the file {place.shown!r}")
@@ -88,32 +87,32 @@ def claim_files(folder: Path | Location, *, patience: float = 0.0) -> Iterator[H
             remove_left_folders(place.path, HIDDEN.__eq__)
             yield hold
         except BaseException:
-            with suppress(OSError):  # one that is not empty is somebody's by now
+            with suppress(OSError):  # one that is not empty is in use by now
                 for each in made:
                     each.rmdir()
             raise
 
 
 def can_write(held: Hold) -> bool:
-    """Returns whether a folder of results can be written to; says so if not."""
+    """Returns whether a folder of results can be written to; prints a message if not."""
     if os.access(held.path, os.W_OK):
         return True
-    print_message(f"{held.shown} cannot be written to; the files in it are as they were")
+    print_message(f"{held.shown} cannot be written to; the files in it are unchanged")
     return False
 
 
 def clear(held: Hold, is_ours: Callable[[str], bool]) -> None:
-    """Removes the files of an earlier command, whole or half written; refuses a folder with anything else."""
+    """Removes the files of an earlier command, complete or partial; raises if there is anything else."""
     entries = sorted(held.path.iterdir())
     foreign = [entry.name for entry in entries if not _is_file_of(entry, is_ours)]
     if foreign:
         raise InvalidArgumentError.of(
             "out",
-            f": {held.shown!r} holds {foreign[0]!r}, which is not of this command",
+            f": {held.shown!r} holds {foreign[0]!r}, which this command did not write",
             remedy="Nothing was removed.",
         )
     for entry in entries:
-        if not is_left_folder(entry, HIDDEN.__eq__):  # those were removed already, or somebody is at them
+        if not is_left_folder(entry, HIDDEN.__eq__):  # removed already, or in use
             entry.unlink()
 
 
@@ -132,7 +131,7 @@ def write_all(out: Path | Location, files: Mapping[str, Writer], *, force: bool)
                 with naming_file(folder / name):
                     write(hidden / name)
             written = [name for name in files if (hidden / name).exists()]
-            check_files(folder, written, force=force)  # again: others may have been faster
+            check_files(folder, written, force=force)  # again: another process may have written them
             held.check()
             for name in written:
                 os.replace(hidden / name, folder / name)
@@ -140,14 +139,14 @@ def write_all(out: Path | Location, files: Mapping[str, Writer], *, force: bool)
 
 
 def _nearest(folder: Path) -> Path:
-    """Returns the folder, or the nearest one above it that exists: both are on one file system."""
+    """Returns the folder or its nearest existing parent, which is on the same file system."""
     return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
-# `--report FILE.html`: one page for people about what a command found, offered alike by all of them.
+# `--report FILE.html`: one page about the result of a command.
 
 ENDINGS = (".html", ".htm")
-RESULTS = (  # where results go, how fast, and in how many pieces
+RESULTS = (  # options that do not change the result: output, overwriting, number of processes
     "report", "out", "policy", "json", "force", "redraw", "workers", "resume",
 )  # fmt: skip
 
@@ -156,7 +155,7 @@ Report = Annotated[
     Option(
         "--report",
         metavar="FILE.html",
-        help="Write one page for people: the verdict, pictures, the least covered pairs, the settings. It "
+        help="Write an HTML page with the verdict, figures, the least covered pairs and the settings. It "
         "needs no network.",
         rich_help_panel=RESULT,
     ),
@@ -167,31 +166,39 @@ Replace = Annotated[
 
 
 def check_report(report: Path | Location | None, *, force: bool) -> Location | None:
-    """Returns where the page goes; refuses a file that cannot be written, or that exists unless `force`."""
+    """Returns the location of the page; raises if it cannot be written, or exists without `force`."""
     if report is None:
         return None
     place = locate(report, "report", "file")
     path = Path(place.shown)
     if path.suffix.lower() not in ENDINGS:
-        raise InvalidArgumentError(f"--report must name a file that ends in .html, got {str(path)!r}.")
+        raise InvalidArgumentError(
+            f"--report must name a file that ends in .html, got {str(path)!r}.", argument="report"
+        )
     if path.is_dir():
-        raise InvalidArgumentError(f"--report must name a file; {str(path)!r} is a folder.")
+        raise InvalidArgumentError(
+            f"--report must name a file; {str(path)!r} is a folder.", argument="report"
+        )
     nearest = next(folder for folder in path.absolute().parents if folder.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise InvalidArgumentError(f"--report: {str(nearest)!r} is not a folder that can be written to.")
+        raise InvalidArgumentError(
+            f"--report: {str(nearest)!r} is not a folder that can be written to.", argument="report"
+        )
     if path.exists() and not force:
-        raise InvalidArgumentError(f"{str(path)!r} would be overwritten. Pass --force, or another --report.")
+        raise InvalidArgumentError(
+            f"{str(path)!r} would be overwritten. Pass --force, or another --report.", argument="report"
+        )
     return place
 
 
 def write_report(place: Location | None, make: Callable[[], Page], *, force: bool) -> None:
-    """Writes the page that `make` returns, where one was asked for, and says so."""
+    """Writes the page that `make` returns, if one was asked for, and prints where."""
     if place is None:
         return
     from rhocover.report.pages.rendering import write_page
 
     page = make()
-    check_report(place, force=force)  # again: others may have been faster
+    check_report(place, force=force)  # again: another process may have written it
     remove_left(place.path.parent, is_called(place.path))
     write_page(page, place.path, overwrite=force)
     print_message(f"the report is in {place.shown}")
@@ -200,13 +207,13 @@ def write_report(place: Location | None, make: Callable[[], Page], *, force: boo
 def or_report(
     is_ours: Callable[[str], bool], out: Location, report: Location | None
 ) -> Callable[[str], bool]:
-    """Returns whether a file of `out` is of this command: the report, too, may have been put there."""
+    """Returns a test for files of this command in `out`; the report may be there, too."""
     mine = report.path.name if report is not None and report.path.parent == out.path else None
     return lambda name: name == mine or is_ours(name)
 
 
 def format_command(context: Context) -> str:
-    """Returns the command as it was typed, without what says where results go."""
+    """Returns the command as it was typed, without its output options."""
     words = ["rhocover", context.info_name or ""]
     for parameter in context.command.params:
         name = parameter.name or ""

@@ -1,9 +1,8 @@
-"""Texts into values: which model, which weights, which orders. Whatever is wrong is said by its option.
+"""Parsing of command-line text: environments, models, weights, orders, encodings and stopping rules.
 
-A Gymnasium environment from what was typed: its id, its arguments, how many copies of it.
-
-An id may name a module to import first, `module:Name-v0`, as Gymnasium has it: the code is the user's
-own, and it is the user who typed its name. No file ever says which environment is made.
+Errors name the option that is wrong. The id of a Gymnasium environment may name a module to import first,
+`module:Name-v0`, as in Gymnasium: the user typed its name and trusts its code. Files never decide which
+environment is made.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from rhocover.files import check_plain
 from rhocover.learning.rules import RULES
 from rhocover.mdp import MDP
 
-# A Gymnasium environment from what was typed: its id, its arguments, how many copies of it.
+# Gymnasium environments: the id, the arguments, the number of copies.
 
 ID = re.compile(r"([\w.]+:)?([\w-]+/)*[\w.-]+-v\d+")
 NAMED = 8  # ids in a message
@@ -58,9 +57,9 @@ def parse_arguments(settings: Sequence[str]) -> dict[str, Any]:
     for text in settings:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name.isidentifier():
-            raise InvalidArgumentError(f"--set must be NAME=VALUE, got {text!r}.")
+            raise InvalidArgumentError(f"--set must be NAME=VALUE, got {text!r}.", argument="settings")
         if name in result:
-            raise InvalidArgumentError(f"--set {name} is given twice.")
+            raise InvalidArgumentError(f"--set {name} is given twice.", argument="settings")
         result[name] = _value(value)
     return result
 
@@ -86,14 +85,14 @@ class Place:
         return self.make_one() if self.num_envs is None else self._make_many(self.num_envs)
 
     def make_one(self) -> Any:
-        """Returns one environment, also where many were asked for."""
+        """Returns a single environment, even if `num_envs` is given."""
         import gymnasium as gym
 
         with _explained(self.name):
             return gym.make(self.name, **self._all())
 
     def _make_many(self, num_envs: int) -> Any:
-        """Returns copies that step one after the other: the same environment as a single one."""
+        """Returns copies that step one after the other and behave like a single environment."""
         import gymnasium as gym
 
         with _explained(self.name):
@@ -107,16 +106,17 @@ class Place:
 def parse_place(
     name: str, settings: Sequence[str], num_envs: int | None = None, max_episode_steps: int | None = None
 ) -> Place:
-    """Returns the environment that was typed; refuses what is wrong with the texts."""
-    for value, option in ((num_envs, "num-envs"), (max_episode_steps, "max-episode-steps")):
+    """Returns the environment that was typed, checked."""
+    for value, argument in ((num_envs, "num_envs"), (max_episode_steps, "max_episode_steps")):
         if value is not None and value < 1:
-            raise InvalidArgumentError(f"--{option} must be at least 1, got {value}.")
+            option = argument.replace("_", "-")
+            raise InvalidArgumentError(f"--{option} must be at least 1, got {value}.", argument=argument)
     return Place(name, parse_arguments(settings), num_envs, max_episode_steps)
 
 
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Says what is wrong with an id or with arguments in our words; passes warnings on, one line each."""
+    """Turns errors of Gymnasium into ours, and prints its warnings, one line each."""
     import gymnasium as gym
 
     with warnings.catch_warnings(record=True) as caught:
@@ -126,23 +126,26 @@ def _explained(name: str) -> Iterator[None]:
         except gym.error.UnregisteredEnv as error:
             raise _unknown(name) from error
         except gym.error.DeprecatedEnv as error:
-            raise InvalidArgumentError(f"{name} is out of date: {one_line(error)}") from error
+            raise InvalidArgumentError(f"{name} is out of date: {one_line(error)}", argument="env") from error
         except gym.error.DependencyNotInstalled as error:
             raise MissingExtraError(
                 f"{name} needs a package that is not installed: {one_line(error)}"
             ) from error
         except ModuleNotFoundError as error:
-            raise InvalidArgumentError(f"{name} cannot be imported: {one_line(error)}.") from error
+            raise InvalidArgumentError(
+                f"{name} cannot be imported: {one_line(error)}.", argument="env"
+            ) from error
         except Exception as error:
             raise InvalidArgumentError(
-                f"{name} cannot be made with these arguments: {type(error).__name__}: {one_line(error)}"
+                f"{name} cannot be made with these arguments: {type(error).__name__}: {one_line(error)}",
+                argument="env",
             ) from error
     for text in dict.fromkeys(one_line(warning.message) for warning in caught):
         print_message(f"warning: {text}", style="yellow")
 
 
 def _unknown(name: str) -> RhocoverError:
-    """Returns the error for an id that Gymnasium does not have, with the near ones."""
+    """Returns the error for an id that is not registered in Gymnasium, with similar ids."""
     import difflib
 
     import gymnasium as gym
@@ -151,23 +154,26 @@ def _unknown(name: str) -> RhocoverError:
 
     if name in envs.names():
         return InvalidArgumentError(
-            f"{name!r} is a model of rhocover, no Gymnasium environment. Act in it: rhocover explore {name}"
+            f"{name!r} is a model of rhocover, not a Gymnasium environment. Use: rhocover explore {name}",
+            argument="env",
         )
     known = [entry for entry in gym.registry if not entry.startswith("GymV2")]
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if near:
         return UnknownNameError(
-            f"unknown environment {name!r}. Did you mean {' or '.join(map(repr, near))}? If another package "
-            f"brings it, name that before it: PACKAGE:{name}"
+            f"unknown environment {name!r}. Did you mean {' or '.join(map(repr, near))}? If it is in another "
+            f"package, put the package first: PACKAGE:{name}",
+            argument="env",
         )
     return UnknownNameError(
         f"unknown environment {name!r}. Known to Gymnasium: {', '.join(known[:NAMED])} and "
-        f"{len(known) - NAMED} more. If another package brings it, name that before it: PACKAGE:{name}"
+        f"{len(known) - NAMED} more. If it is in another package, put the package first: PACKAGE:{name}",
+        argument="env",
     )
 
 
 def close(world: Any) -> None:
-    """Closes an environment; one that fails in it takes nothing away from what was done."""
+    """Closes an environment; a failure is only a warning, because the work is done."""
     try:
         world.close()
     except (Exception, GeneratorExit, SystemExit) as error:
@@ -179,7 +185,7 @@ def close(world: Any) -> None:
         )
 
 
-# Texts into values: which model, which weights, which orders. Whatever is wrong is said by its option.
+# Models, weights and orders.
 
 WEIGHTS = {
     "uniform": weights.uniform,
@@ -187,8 +193,8 @@ WEIGHTS = {
     "model_error": weights.model_error,
 }
 LEAST_RANDOM = 0.1  # of a random weight; the largest is 1
-MOST_NPY = 2**30  # bytes of a table of weights: 2^26 pairs can be counted, of 8 bytes each
-MOST_CSV = 2**27  # bytes: a number of two letters takes eight when it is read
+MOST_NPY = 2**30  # bytes of a table of weights: at most 2^26 pairs are supported, of 8 bytes each
+MOST_CSV = 2**27  # bytes: a number of two characters takes eight bytes in memory
 
 
 def parse_model(env: str, settings: Sequence[str]) -> tuple[MDP, dict[str, Any]]:
@@ -204,7 +210,9 @@ def parse_model(env: str, settings: Sequence[str]) -> tuple[MDP, dict[str, Any]]
         parameters = envs.parameters(env) | envs.parse_parameters(env, settings)
         return _make(env, parameters), parameters
     if settings:
-        raise InvalidArgumentError(f"--set goes with a named environment; {env!r} is a file.")
+        raise InvalidArgumentError(
+            f"--set needs a named environment; {env!r} is a file.", argument="settings"
+        )
     return MDP.load(env), {}
 
 
@@ -217,16 +225,18 @@ def _make(env: str, parameters: dict[str, Any]) -> MDP:
         return envs.make(env, **parameters)
     except InvalidArgumentError:
         raise
-    except (ValueError, OverflowError) as error:  # what NumPy says to sizes that it cannot index
-        raise InvalidArgumentError(f"{env} cannot be built with these parameters: {error}.") from error
+    except (ValueError, OverflowError) as error:  # what NumPy raises for sizes that it cannot index
+        raise InvalidArgumentError(
+            f"{env} cannot be built with these parameters: {error}.", argument="settings"
+        ) from error
 
 
 def parse_orders(texts: Sequence[float]) -> list[float]:
     """Returns the values of rho, each in [0, inf] and given once."""
-    orders = [Coverage(rho, np.ones(1)).rho + 0.0 for rho in texts]  # + 0.0 makes 0 of -0
+    orders = [Coverage(rho, np.ones(1)).rho + 0.0 for rho in texts]  # + 0.0 turns -0 into 0
     twice = [rho for k, rho in enumerate(orders) if rho in orders[:k]]
     if twice:
-        raise InvalidArgumentError(f"--rho {format_order(twice[0])} is given twice.")
+        raise InvalidArgumentError(f"--rho {format_order(twice[0])} is given twice.", argument="rho")
     return orders
 
 
@@ -246,13 +256,14 @@ def parse_weights(spec: str, mdp: MDP) -> FloatArray:
         with naming(spec):
             table = checks.float_array(read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
             return checked_weights(table, "mu")
-    raise unknown_name("weights for --mu", spec, [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"])
+    known = [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"]
+    raise unknown_name("weights for --mu", spec, known, argument="mu")
 
 
 def parse_mu(spec: str, mdp: MDP, model: str) -> FloatArray | str | None:
-    """Returns what `explore` takes for `--mu`: None for equal weights, weights, or the name of a rule.
+    """Returns the argument `mu` of `explore`: None for equal weights, an array, or the name of a rule.
 
-    Weights that depend on the transitions are a rule where those are not known: it learns them.
+    Weights that depend on the transitions are a rule if the model is not known: they are estimated.
     """
     if spec == "uniform":
         return None
@@ -265,7 +276,7 @@ def _random_weights(seed: str, mdp: MDP) -> FloatArray:
         rng = np.random.default_rng(int(seed))
     except ValueError as error:
         raise InvalidArgumentError(
-            f"--mu random:SEED needs a whole number of 0 or more, got {seed!r}."
+            f"--mu random:SEED needs a non-negative whole number, got {seed!r}.", argument="mu"
         ) from error
     return mdp.table(rng.uniform(LEAST_RANDOM, 1.0, mdp.num_pairs))
 
@@ -277,7 +288,7 @@ def read_array(path: Path) -> Any:
     read = _read_npy if path.suffix.lower() == ".npy" else _read_csv
     try:
         return read(path)
-    except Exception as error:  # what NumPy raises on a file that is no array has no common class
+    except Exception as error:  # NumPy's errors for files that hold no array have no common class
         reason = shortened(str(error).partition("\n")[0].rstrip(".") or type(error).__name__)
         raise InvalidArgumentError.of(
             "mu", f": {str(path)!r} does not hold an array of numbers: {reason}"
@@ -285,7 +296,7 @@ def read_array(path: Path) -> Any:
 
 
 def _check_bytes(path: Path, most: int) -> int:
-    """Returns the size of a file; refuses a larger one than weights can be."""
+    """Returns the size of a file; raises if it is larger than any table of weights."""
     if (size := check_plain(path)) > most:
         raise ValueError(f"it has {size} bytes, expected at most {most}")
     return size
@@ -308,17 +319,17 @@ def _read_npy(path: Path) -> Any:
 def _read_csv(path: Path) -> Any:
     _check_bytes(path, MOST_CSV)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of an empty file; its shape is refused later
+        warnings.simplefilter("ignore")  # about an empty file; its shape is checked later
         return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")
 
 
-# Texts into values for the commands about data: states, actions, weights, and where the data is.
+# States, actions and weights of the commands about data.
 
 STATES_SPEC = "bins:12,11, bins:12,11@-1.2:0.6,-0.07:0.07 or quantiles:12,11"
 
 
 def parse_states(text: str | None, make_env: Callable[[], Any] | None, seed: int = 0) -> Any:
-    """Returns what `states` is in Python; quantiles are of a random rollout in an environment of its own."""
+    """Returns the argument `states`; quantiles are fitted to a random rollout in a separate environment."""
     if text is None:
         return None
     from rhocover.environments.encoding.bins import Bins, QuantileBins
@@ -326,14 +337,15 @@ def parse_states(text: str | None, make_env: Callable[[], Any] | None, seed: int
     kind, _, rest = text.partition(":")
     counts, at, bounds = rest.partition("@")
     if kind not in ("bins", "quantiles") or not counts or (at and (kind == "quantiles" or not bounds)):
-        raise InvalidArgumentError(f"--states must be like {STATES_SPEC}, got {text!r}.")
+        raise InvalidArgumentError(f"--states must be like {STATES_SPEC}, got {text!r}.", argument="states")
     numbers = _one_or_many(_whole_numbers(counts, "--states"))
     if kind == "bins":
         low, high = _bounds(bounds, text) if at else (None, None)
         return Bins(numbers, low, high)
     if make_env is None:
         raise InvalidArgumentError(
-            "--states quantiles:... needs an environment for its random rollout. Pass bins:..."
+            "--states quantiles:... needs an environment for its random rollout. Pass bins:...",
+            argument="states",
         )
     return _fitted(QuantileBins(numbers), make_env(), seed)
 
@@ -348,7 +360,7 @@ def _fitted(bins: Any, env: Any, seed: int) -> Any:
 
 
 def parse_actions(text: str | None) -> Any:
-    """Returns what `actions` is in Python."""
+    """Returns the argument `actions`."""
     return None if text is None else _one_or_many(_whole_numbers(text, "--actions"))
 
 
@@ -357,7 +369,7 @@ def _whole_numbers(text: str, option: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise InvalidArgumentError(
-            f"{option} needs whole numbers with commas between them, got {text!r}."
+            f"{option} needs whole numbers separated by commas, got {text!r}.", argument=option.strip("-")
         ) from None
 
 
@@ -366,19 +378,21 @@ def _one_or_many(values: list[Any]) -> Any:
 
 
 def _bounds(text: str, spec: str) -> tuple[Any, Any]:
-    """Returns the low and the high ends; one that is left out is the space's own."""
+    """Returns the lower and the upper bounds; None stands for the bound of the space."""
     ends = [part.split(":") for part in text.split(",")]
     try:
         if any(len(pair) != 2 for pair in ends):
             raise ValueError
         lows, highs = ([float(end) if end else None for end in side] for side in zip(*ends, strict=True))
     except ValueError:
-        raise InvalidArgumentError(f"--states must be like {STATES_SPEC}, got {spec!r}.") from None
+        raise InvalidArgumentError(
+            f"--states must be like {STATES_SPEC}, got {spec!r}.", argument="states"
+        ) from None
     return _one_or_many(lows), _one_or_many(highs)
 
 
 def parse_data_mu(spec: str) -> Any:
-    """Returns what `mu` is in Python: None for equal weights, the name of a rule, or weights `[S, A]`."""
+    """Returns the argument `mu`: None for equal weights, the name of a rule, or weights `[S, A]`."""
     from rhocover.errors import unknown_name
     from rhocover.learning.rules import RULES
 
@@ -386,10 +400,11 @@ def parse_data_mu(spec: str) -> Any:
         return None if spec == "uniform" else spec
     if Path(spec).suffix.lower() in (".npy", ".csv"):
         return read_array(Path(spec))
-    raise unknown_name("weights for --mu", spec, ["uniform", *RULES, "FILE.npy", "FILE.csv"])
+    known = ["uniform", *RULES, "FILE.npy", "FILE.csv"]
+    raise unknown_name("weights for --mu", spec, known, argument="mu")
 
 
-# When to stop early: at most one of the `--until-` options, and what became of it in one sentence.
+# Stopping rules: at most one of the `--until-` options, and one sentence about whether it was met.
 
 Rule = EveryPair | CertifiedGap | SmallModelError
 DELTA = 0.05
@@ -397,18 +412,20 @@ PREFIX = "until_"
 
 
 def parse_delta(delta: Any, until: Any = None) -> float:
-    """Returns delta in (0, 1); if it is not given that of the stopping rule, or 0.05."""
+    """Returns delta in (0, 1); default: that of the stopping rule, or 0.05."""
     given = getattr(until, "delta", DELTA) if delta is None else delta
     return checks.probability(given, "delta", open_ends=True)
 
 
 def parse_until(options: Mapping[str, Any], delta: float) -> Rule | None:
-    """Returns the stopping rule that was asked for, if any; refuses two of them."""
+    """Returns the stopping rule, or None; raises if two are given."""
     given = {name: value for name, value in options.items() if value is not None}
     if len(given) > 1:
         names = " and ".join(f"`{name}`" for name in given)
         raise InvalidArgumentError(
-            parse_text(f"{names} do not go together."), argument=next(iter(given)), remedy="Pass one of them."
+            parse_text(f"{names} cannot be combined."),
+            argument=next(iter(given)),
+            remedy="Pass only one of them.",
         )
     for name, value in given.items():
         return _rule(name.removeprefix(PREFIX), value, delta)
@@ -426,14 +443,14 @@ def format_stop(until: Any, num_steps: int, budget: int, *, is_met: bool) -> str
     if until is None:
         return ""
     if is_met:
-        return f"Stopped after {num_steps:,} of {budget:,} steps: {_wish(until)}."
-    return f"The {budget:,} steps ended before this was so: {_wish(until)}."
+        return f"Stopped after {num_steps:,} of {budget:,} steps: {_goal(until)}."
+    return f"All {budget:,} steps were taken without reaching the goal: {_goal(until)}."
 
 
-def _wish(until: Any) -> str:
-    """Returns what a rule waits for."""
+def _goal(until: Any) -> str:
+    """Returns the condition of a stopping rule."""
     if isinstance(until, EveryPair):
-        return f"every pair with a weight was visited at least {until.visits:,} times"
+        return f"every pair with positive weight was visited at least {until.visits:,} times"
     if isinstance(until, CertifiedGap):
         return f"the certified gap is at most {until.gap:g} nats (delta = {until.delta:g})"
     return f"the model error is at most {until.error:g} (delta = {until.delta:g})"

@@ -48,11 +48,11 @@ def plan(
     report: outputs.Report = None,
     force: o.Force = False,
 ) -> None:
-    """Finds the policy whose visits cover the weights best, and proves how good it is.
+    """Finds the policy whose visits match the weights best, and certifies how good it is.
 
-    For each rho there is a row: the *divergence* from the weights to the visits (0 is a perfect match),
-    the *certified gap* (no policy has a divergence below divergence - gap), and the *worst ratio* (the
-    pair that falls shortest gets 1/ratio of what it was to get).
+    There is one row per rho: the *divergence* from the weights to the visits (0 is a perfect match), the
+    *certified gap* (no policy has a divergence below divergence - gap), and the *worst ratio* (the least
+    covered pair gets 1/ratio of its target share).
 
     * `rhocover plan river_swim --rho 2`
     * `rhocover plan river_swim --set num_states=20 --rho 0 --rho 1 --rho inf --out results`
@@ -61,7 +61,9 @@ def plan(
     * `rhocover plan model.safetensors --rho 1.5 --mu model_error --restrict`
     """
     if start is not None and discount is None and horizon is None:
-        raise InvalidArgumentError.of("start", "goes with --discount or --horizon: long-run visits have none")
+        raise InvalidArgumentError.of(
+            "start", "needs --discount or --horizon: long-run visits do not depend on the start"
+        )
     request = read_request(
         env, settings or [], rho, mu,
         {"discount": discount, "horizon": horizon, "start": start, "eta": eta, "restrict": restrict,
@@ -91,13 +93,13 @@ def _page(plans: Sequence[Plan], discount: float | None, horizon: int | None, co
 
 
 def _check_converged(plans: Sequence[Plan]) -> None:
-    """Refuses to end well if a plan missed its tolerance; what was reached has been shown by then."""
+    """Raises if a plan missed its tolerance; called after the results have been shown."""
     from rhocover.planning.planner import PlanStatus, missed_plans
 
     for plan in plans:
         if plan.status is PlanStatus.NEARLY:
             print_message(
-                f"rho = {plan.rho:g}: {plan.status.value}. The plan is right to its gap, {plan.gap:.2g}."
+                f"rho = {plan.rho:g}: {plan.status.value}. The plan is accurate up to the gap {plan.gap:.2g}."
             )
     missed = missed_plans(plans)
     if not missed:
@@ -106,20 +108,20 @@ def _check_converged(plans: Sequence[Plan]) -> None:
     raise NotConvergedError(
         f"{len(missed)} of {len(plans)} plans missed the tolerance. At rho = {worst.rho:g} "
         f"{worst.status.value}: gap {worst.gap:.2g}, flow residual {worst.residuals.flow:.2g}. "
-        "Raise --tol to accept it, or --max-steps or --time-limit to go on.",
+        "Raise --tol to accept it, or --max-steps or --time-limit to continue.",
         worst,
     )
 
 
-# Pictures of plans: where the visits go, which pairs fall short, what rho buys.
+# Figures of plans: the visits, the pairs that fall short, the effect of rho.
 
-LEAST_FRONTIER = 3  # fewer points are not a curve
+LEAST_FRONTIER = 3  # fewer points do not make a curve
 
 
 def occupancy_picture(
     plans: Sequence[Plan], title: str, path: Path, *, first: Mapping[str, FloatArray] | None = None
 ) -> None:
-    """Writes a map of the visits of each plan, all steps together; `first` are panels before them."""
+    """Writes a map of the visits of each plan, summed over steps, after the panels in `first`."""
     panels = dict(first or {}) | {panel_name(plan): visits(plan) for plan in plans}
     save_figure(summary_figure(plans[0].mdp, panels, title), path)
 
@@ -133,7 +135,7 @@ def ratio_picture(plans: Sequence[Plan], title: str, path: Path) -> None:
 def frontier_picture(plans: Sequence[Plan], title: str, path: Path) -> None:
     """Writes divergence and worst ratio against rho; nothing if fewer than three plans are finite.
 
-    The curve starts from its limit D_0 = 0; what a plan at rho = 0 reports is the slope there.
+    The curve starts at its limit D_0 = 0; the divergence that a plan at rho = 0 reports is the slope there.
     """
     points = sorted((plan.rho, plan.divergence if plan.rho > 0 else 0.0, plan.worst_ratio) for plan in plans)
     points = [point for point in points if np.isfinite(point[1:]).all()]
@@ -148,16 +150,16 @@ def panel_name(plan: Plan) -> str:
 
 
 def visits(plan: Plan) -> FloatArray:
-    """Returns the share of the visits of each pair `[S, A]`, over all steps."""
+    """Returns each pair's share of the visits `[S, A]`, summed over steps."""
     return plan.occupancy if plan.occupancy.ndim == 2 else plan.occupancy.sum(axis=0)
 
 
 def ratio(plan: Plan) -> FloatArray:
-    """Returns target share / visited share `[S, A]`; with a horizon the worst step counts."""
+    """Returns target share / visited share `[S, A]`; with a horizon, of the worst step."""
     return plan.ratio if plan.ratio.ndim == 2 else plan.ratio.max(axis=0)
 
 
-# What `rhocover plan` was asked for: read from texts, solved, and written to files.
+# The request of `rhocover plan`: parsed, solved and written to files.
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +174,7 @@ class Request:
 
     @property
     def title(self) -> str:
-        """What is planned, in one line."""
+        """The model, the weights and the kind of visits, in one line."""
         visits = "long-run visits"
         if self.arguments["discount"] is not None:
             visits = f"visits discounted by {self.arguments['discount']:g}"
@@ -188,7 +190,7 @@ class Request:
         return [make_plan(self.mdp, rho, mu, throw=False, **self.arguments) for rho in self.orders]
 
     def document(self, plans: Sequence[Plan]) -> dict[str, Any]:
-        """Returns what was asked and what was found, ready for JSON."""
+        """Returns the request and the results, ready for JSON."""
         return {
             "rhocover": __version__,
             "parameters": self.words | {"rho": self.orders} | self.arguments,
@@ -199,7 +201,7 @@ class Request:
 def read_request(
     env: str, settings: Sequence[str], rho: Sequence[float], mu: str, arguments: dict[str, Any]
 ) -> Request:
-    """Returns the request with its texts read; refuses what is wrong with them."""
+    """Returns the request, parsed and checked."""
     orders = parse_orders(rho)
     mdp, parameters = parse_model(env, settings)
     words = {"environment": env, "set": parameters, "mu": mu}
@@ -207,7 +209,7 @@ def read_request(
 
 
 def plan_files(request: Request, plans: Sequence[Plan] = ()) -> dict[str, outputs.Writer]:
-    """Returns the files to write by name; the names are known before there are plans."""
+    """Returns the files to write by name; without plans, only the names are meaningful."""
     files: dict[str, outputs.Writer] = {}
     name = as_text(request.mdp.name or "the model")
     step = "" if request.arguments["horizon"] is None else ", worst step"
@@ -219,7 +221,7 @@ def plan_files(request: Request, plans: Sequence[Plan] = ()) -> dict[str, output
             f"ratio-rho-{text}.png": partial(ratio_picture, mine, f"Target / visits of {name}{step}"),
         }
     if len(request.orders) >= LEAST_FRONTIER:
-        files["frontier.png"] = partial(frontier_picture, plans, rf"What $\rho$ buys on {name}")
+        files["frontier.png"] = partial(frontier_picture, plans, rf"Effect of $\rho$ on {name}")
     return files | {"plan.json": partial(_write_document, request, plans)}
 
 

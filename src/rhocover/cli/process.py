@@ -1,12 +1,13 @@
-"""One process that runs one command: its signals, its streams, its warnings.
+"""One process that runs one command: its signals, streams and warnings.
 
-Ctrl-C ends it with 130 and the word `interrupted`, whenever it comes. While packages are loaded, and when the
-command is done, nothing is to be put in order and the process ends on the spot: an exception would run
-through the start or the end of foreign packages, which may drop it or print it. In between it is a
-`KeyboardInterrupt`, so that files are put in order; where foreign code turned it into another error, it is
-still an interruption.
+Ctrl-C ends the process with exit code 130 and the word `interrupted` at any time. While packages are loaded,
+and after the command is done, there is nothing to clean up and the process ends immediately: an exception
+would pass through the start or the end of other packages, which may drop it or print it. In between, Ctrl-C
+is a `KeyboardInterrupt`, so that files are cleaned up; if other code turns it into another error, it still
+counts as an interruption.
 
-Warnings are one line on stderr each. A traceback, which means a defect, obeys no more than they do.
+Each warning is one line on stderr. Control characters in warnings and in tracebacks, which mean a bug, are
+shown and not executed.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from rhocover.printing import LINES, printable, put
 
 INTERRUPTED = 130
 WORD = "interrupted\n"
-A_MOMENT = 0.01  # seconds: by then the callback has returned that could not pass Ctrl-C on
-_came: list[int] = []  # the signals of Ctrl-C, as they came
+A_MOMENT = 0.01  # seconds: by then, the callback that could not pass Ctrl-C on has returned
+_came: list[int] = []  # the SIGINT signals received so far
 
 
 def run(args: Sequence[str] | None) -> NoReturn:
-    """Runs one command and exits; where a package is missing or broken, says which and the way out.
+    """Runs one command and exits; if a package is missing or broken, says which one and how to fix it.
 
-    A program that calls it with arguments goes on afterwards, and has its own answer to Ctrl-C back.
+    A program that calls it with arguments continues afterwards, with its own handler of Ctrl-C restored.
     """
     before = _leave if args is None else signal.getsignal(signal.SIGINT)
     try:
@@ -44,23 +45,25 @@ def run(args: Sequence[str] | None) -> NoReturn:
     except BaseException as error:
         _answer(before)
         if not _came and not isinstance(error, KeyboardInterrupt):
-            sys.excepthook = _show_defect  # the parser has put its own there
+            sys.excepthook = _show_defect  # the parser has replaced it
             raise
-        if not (isinstance(error, SystemExit) and error.code == INTERRUPTED):  # it has been said, then
+        if not (
+            isinstance(error, SystemExit) and error.code == INTERRUPTED
+        ):  # otherwise it has been printed already
             put(sys.stderr, WORD)
         sys.exit(INTERRUPTED)
     sys.exit()
 
 
 def _answer(handler: Any) -> None:
-    """Sets what Ctrl-C does, unless it is ignored (`nohup`) or somebody else's, or this is no main thread."""
+    """Sets the handler of Ctrl-C, unless it is ignored (`nohup`) or foreign, or outside the main thread."""
     is_main = threading.current_thread() is threading.main_thread()
     if is_main and signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _leave, _interrupt):
         signal.signal(signal.SIGINT, handler)
 
 
 def _leave(*_: Any) -> NoReturn:
-    """Ends the process where it stands: nothing has begun, or all is done."""
+    """Ends the process immediately: nothing has started yet, or everything is done."""
     with suppress(OSError):
         os.write(2, WORD.encode())
     os._exit(INTERRUPTED)
@@ -72,16 +75,16 @@ def _interrupt(number: int, *_: Any) -> NoReturn:
 
 
 def _prepare() -> None:
-    """Sets up streams and warnings before anything is loaded that may use them."""
+    """Sets up streams and warnings before loading anything that may use them."""
     _open_streams()
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  a letter that a terminal lacks is ?
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  characters the terminal cannot show become ?
     warnings.showwarning = _show_warning
     sys.excepthook, sys.unraisablehook = _show_defect, _unraisable
 
 
 def _open_streams() -> None:
-    """Opens what the caller closed (`2>&-`): the next file would take its number, and get what is printed."""
+    """Reopens streams that the caller closed (`2>&-`): else the next opened file would get the output."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -115,7 +118,7 @@ def _show_defect(kind: Any, error: Any, trace: Any) -> None:
 
 
 def _unraisable(failed: Any) -> None:
-    """Passes Ctrl-C on that came in a callback, which cannot; prints whatever else did, as Python does."""
+    """Passes on a Ctrl-C that was raised in a callback; prints other errors there, as Python does."""
     if issubclass(failed.exc_type, KeyboardInterrupt):
         threading.Thread(target=_again, daemon=True).start()
     else:
@@ -124,7 +127,7 @@ def _unraisable(failed: Any) -> None:
 
 def _again() -> None:
     time.sleep(A_MOMENT)
-    if hasattr(signal, "pthread_kill"):  # to the main thread itself, which may be waiting for something
+    if hasattr(signal, "pthread_kill"):  # to the main thread itself, which may be blocked
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
     else:
         signal.raise_signal(signal.SIGINT)

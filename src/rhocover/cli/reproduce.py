@@ -1,4 +1,4 @@
-"""`rhocover reproduce`: published numbers, run again, with ours beside them."""
+"""`rhocover reproduce`: repeats published experiments and compares the numbers."""
 
 from __future__ import annotations
 
@@ -20,27 +20,17 @@ Name = Annotated[
     str | None,
     Argument(
         metavar="NAME",
-        help="tarbouriech2020-table1, paper-special-cases, peers-worst-ratio or reference-values.",
+        help="What to reproduce: tarbouriech2020-table1, paper-special-cases, peers-worst-ratio or "
+        "reference-values.",
     ),
 ]
 Steps = Annotated[
     int | None,
-    Option(
-        "--steps",
-        parser=o.parse_integer,
-        metavar="N",
-        help="How many steps each run takes, if not as many as were published.",
-        rich_help_panel=o.RUN,
-    ),
+    o.integer_option("--steps", "N", "The number of steps of each run; default: as published.", o.RUN),
 ]
 Seeds = Annotated[
     int | None,
-    Option(
-        parser=o.parse_integer,
-        metavar="K",
-        help="How many seeds, from 0 on; 10 or 100.",
-        rich_help_panel=o.RUN,
-    ),
+    o.integer_option("--seeds", "K", "The number of seeds: 0, 1, ..., K - 1; default: 10 or 100.", o.RUN),
 ]
 Out = Annotated[
     Path | None,
@@ -57,10 +47,10 @@ def reproduce(
     out: Out = None,
     force: o.Force = False,
 ) -> None:
-    """Runs published experiments and statements again, and shows our numbers beside theirs.
+    """Repeats published experiments, checks published statements, and compares the numbers.
 
-    Where a number has a spread, its standard error stands with it; what is not reproduced is said in a note
-    below the table. A statement is shown with both of its sides and what they may differ by.
+    Numbers that vary between seeds have a standard error; notes below the table say what is not reproduced.
+    A statement is shown with both of its sides and the difference that is allowed.
 
     * `rhocover reproduce reference-values`
     * `rhocover reproduce tarbouriech2020-table1 --steps 5000 --seeds 2 --workers 1`
@@ -70,7 +60,7 @@ def reproduce(
     from rhocover.experiments.reproducing import reproduce as run
 
     if name is None:
-        raise InvalidArgumentError(f"name what to reproduce: {', '.join(NAMES)}.")
+        raise InvalidArgumentError(f"expected a NAME: {', '.join(NAMES)}.", argument="name")
     folder = None if out is None else check_free(out, file_names(name), force=force)
     with progress("runs") as report:
         found = run(name, seeds=seeds, num_steps=num_steps, workers=workers, report=report)
@@ -84,11 +74,11 @@ def reproduce(
 
 
 def _check(found: Reproduction) -> None:
-    """Refuses to end well if a statement does not hold; by then it has been shown."""
+    """Raises if a statement does not hold; called after the results have been shown."""
     if found.broken:
         first = found.broken[0]
         raise RhocoverError(
-            f"{len(found.broken)} of {len(found.rows)} statements do not hold, the first: {first.label} on "
+            f"{len(found.broken)} of {len(found.rows)} statements do not hold; the first is {first.label} on "
             f"{first.group}."
         )
 

@@ -1,10 +1,9 @@
-"""Tables of runs and comparisons: what was reached beside what is possible.
+"""Tables of runs, comparisons and data sets: what was reached, next to what is possible.
 
-What can be said of a run without knowing its model: the certificate, what was never reached, the error.
-
-Where the model was known, the certificate is that of the run's own table and nothing is left to find.
-Where it was learned, a certificate costs about ten plans on irregular rows: a second for some hundred
-states, minutes for some thousands. A command that was asked for a run does not make anyone wait for that.
+A table of a run also shows what is known about it: the certificate, what was never reached, and the error of
+the estimated model. If the model was known, the certificate comes from the run's own transitions. If it was
+learned, a certificate costs about ten plans on irregular rows: a second for some hundred states, minutes
+for some thousands. So a command leaves it out for a large model, unless it was asked for.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ if TYPE_CHECKING:
     from rhocover.experiments.comparison import MeanEstimate, Row
     from rhocover.exploring.runs.spec import RunSpec
 
-# What can be said of a run without knowing its model: the certificate, what was never reached, the error.
+# What is known about a run: the certificate, what was never reached, the model error.
 
-LARGEST = 100_000  # pairs times states up to which a learned model's certificate is made unasked
-RULE = "The weights of plug-in and certificate are those that the transitions seen suggest."
+LARGEST = 100_000  # pairs times states up to which a learned model's certificate is made by default
+RULE = "The plug-in gap and the certificate use weights estimated from the observed transitions."
 LEFT_OUT = (
-    "The certificate is left out: for so large a model it takes minutes. It is made with --until-gap, or in "
-    "Python: rhocover.resume(DIR).certificate()."
+    "The certificate is left out, because it takes minutes for a model of this size. Pass --until-gap to get "
+    "it, or call rhocover.resume(DIR).certificate() in Python."
 )
 
 
@@ -54,10 +53,10 @@ class Knowledge:
 
     certificate: Certificate | None  # None: left out
     evidence: Evidence | None  # None: the model was known
-    model_error: ModelError | None  # None: nobody knows the model, so nobody knows the error
+    model_error: ModelError | None  # None: the true model is not available
 
     def document(self, run: Run) -> dict[str, Any]:
-        """Returns it ready for JSON, the pair of the largest error by its name, too."""
+        """Returns it ready for JSON, including the name of the pair with the largest error."""
         certificate = self.certificate and asdict(self.certificate)
         evidence = self.evidence and asdict(self.evidence) | {"text": str(self.evidence)}
         error = self.model_error and asdict(self.model_error) | {
@@ -66,11 +65,11 @@ class Knowledge:
         return {"certificate": certificate, "evidence": evidence, "model_error": error}
 
     def tables(self, run: Run) -> list[Table]:
-        """Returns the gap to the best as it is, as the explorer estimates it, and as it is sure of it."""
+        """Returns the gap to the best: the true one, the explorer's estimate, and the certified bound."""
         if self.evidence is None:
             return []
-        sure = f"at most, with probability {1 - self.evidence.delta:g}"
-        first = "in what was seen" if self.model_error is None else "true"
+        sure = f"upper bound, with probability {1 - self.evidence.delta:g}"
+        first = "on observed model" if self.model_error is None else "true"
         table = empty_table("", first, "plug-in", sure)
         table.add_row("gap to the best, nats", *map(_finite_number, (_true_gap(run), *self._gaps())))
         if self.model_error is not None:
@@ -82,7 +81,7 @@ class Knowledge:
         return (math.nan, math.nan) if found is None else (found.plug_in_gap, found.gap)
 
     def sentences(self, run: Run) -> list[str]:
-        """Returns what was never reached, why there is no certificate, and whose weights it has, if so."""
+        """Returns notes: what was never reached, why there is no certificate, which weights it uses."""
         if self.evidence is None:
             return []
         found = [RULE] if _is_by_rule(run) else []
@@ -96,23 +95,23 @@ class Knowledge:
 
 
 def knowledge_of(run: Run, delta: float, *, whatever_it_takes: bool = False) -> Knowledge:
-    """Returns what can be said of a run, with probability 1 - delta where the model was not known."""
+    """Returns what is known about a run, with probability 1 - delta if the model was not known."""
     certificate = run.certificate(delta) if whatever_it_takes or _is_cheap(run) else None
     is_known = not isinstance(run, EnvironmentRun)
     return Knowledge(certificate, run.evidence(delta), run.model_error() if is_known else None)
 
 
 def _is_cheap(run: Run) -> bool:
-    """Whether a certificate takes no plans on a large estimate: also where pairs are known to be missing."""
+    """Whether a certificate needs no plans on a large estimate, also because pairs are missing anyway."""
     mdp, belief = run.problem.mdp, run.belief
     if not isinstance(belief, LearnedModel) or mdp.num_pairs * mdp.num_states <= LARGEST:
         return True
-    is_told = belief.settings.know_states or isinstance(run, EnvironmentRun)
-    return is_told and run.num_missing > 0
+    knows_states = belief.settings.know_states or isinstance(run, EnvironmentRun)
+    return knows_states and run.num_missing > 0
 
 
 def is_lacking(evidence: Evidence) -> bool:
-    """Whether something was never met or never tried."""
+    """Whether a state was never reached or a pair never visited."""
     return bool(evidence.unmet or evidence.unvisited)
 
 
@@ -128,17 +127,21 @@ def _finite_number(value: float) -> str:
     return format(value, ".3g") if math.isfinite(value) else "-"
 
 
-# Tables of runs and comparisons: what was reached beside what is possible.
+# Tables of runs and comparisons: what was reached, next to what is possible.
 
-PART = "What is possible is not known: the model that was seen is about a part of the pairs."
-LONG_RUN = "What is possible is possible in the long run: a short run can be luckier."
+PART = "What is possible is not known, because the observed model covers only some of the pairs."
+LONG_RUN = "The column 'possible' refers to the long run: a short run can be better by chance."
 BREGMAN = "Bregman · steps"
+BREGMAN_NOTE = (
+    "Bregman · steps is the controllable part of the suboptimality, times the steps. On average, no explorer "
+    "stays below the possible value in the long run."
+)
 FORMS = ((".2e", ".0e"), (".4g", ".2g"), (".3f", ".3f"))  # of means and errors
 EXPONENT_FORM, ERROR_FORM = (".2f", ".2f"), (".3g", ".1g")
 
 
 def run_table(run: Run, known: Knowledge, asked: RunSpec) -> Group:
-    """Returns what a run reached beside what is possible and what its explorer knows of it."""
+    """Returns what a run reached, what is possible, and what its explorer knows about it."""
     (pair, count), steps, column = run.least_visited, run.num_steps, regret_column(run.rho)
     unit = "" if column == "regret" else ", nats"
     rows = [
@@ -149,15 +152,15 @@ def run_table(run: Run, known: Knowledge, asked: RunSpec) -> Group:
     ]
     table = empty_table("", "reached", "possible")
     for name, reached, possible, form in rows:
-        beside = possible if run.is_comparable else math.nan
-        table.add_row(name, _number(reached, form), _number(beside, form))
+        best = possible if run.is_comparable else math.nan
+        table.add_row(name, _number(reached, form), _number(best, form))
     if run.num_missing:
         table.add_row("worst ratio, visited pairs", _number(run.visited_worst_ratio, ".4f"), "-")
     place = run.mdp.name or "the model"
     model = "" if run.model == KNOWN else f", model {run.model.replace('_', ' ')}"
     title = f"{run.explorer} on {place} at rho = {run.rho:g}{model}: {steps:,} steps, seed {run.seed}"
     notes = [f"Coverage: {run.coverage_text}. Least visited: {pair}, {count:,} times."]
-    notes += [LONG_RUN if run.is_comparable else PART, *run.remarks]
+    notes += [BREGMAN_NOTE, LONG_RUN if run.is_comparable else PART, *run.remarks]
     notes += [format_stop(asked.until, steps, asked.num_steps, is_met=run.is_enough)]
     notes += [*known.sentences(run), run.restriction]
     return Group(Text(title, "bold"), table, *known.tables(run), *(Text(note) for note in notes if note))
@@ -167,15 +170,16 @@ def _number(value: float, form: str) -> str:
     return "-" if math.isnan(value) else format(value, form)
 
 
-def comparison_tables(found: Comparison) -> list[Group]:
-    """Returns a table for each model and order, one row for each explorer."""
+def comparison_tables(found: Comparison) -> list[Group | Text]:
+    """Returns one table per model and order, with one row per explorer, and a note on a column."""
     rows = found.table()
     cells = dict.fromkeys((row.env, row.rho) for row in rows)
-    return [_cell_table([row for row in rows if (row.env, row.rho) == cell], found) for cell in cells]
+    tables = (_cell_table([row for row in rows if (row.env, row.rho) == cell], found) for cell in cells)
+    return [*tables, Text(BREGMAN_NOTE)]
 
 
 def _cell_table(rows: Sequence[Row], found: Comparison) -> Group:
-    """Returns one table; its last column is the exponent, or the model's error where that was learned."""
+    """Returns one table; its last column is the exponent, or the model error if the model was learned."""
     first, is_known = rows[0], found.model == KNOWN
     theorem = [row.explorer for row in rows if row.theorem_exponent is not None]
     unit = "" if first.regret_unit == "U" else ", nats"
@@ -209,27 +213,27 @@ def _model_error(row: Row) -> str:
 
 
 def _spread(estimate: MeanEstimate, form: str, error_form: str) -> str:
-    """Returns mean ± standard error; the mean alone where there is no error."""
+    """Returns mean ± standard error, or the mean alone if there is no standard error."""
     text, error = _number(estimate.mean, form), estimate.standard_error
     return text if math.isnan(error) else f"{text} ± {error:{error_form}}"
 
 
-# Tables of data sets: what is covered beside what is possible, and what is thin.
+# Tables of data sets: what is covered, what is possible, and which pairs are thin.
 
 DIVERGENCE, RATIO, VISITS, GAP = ".6f", ".4f", ",.0f", ".1e"
-LUCK = "The best is that of a run without end: a short one can be luckier."
+BY_CHANCE = "The best refers to the long run: a short run can be better by chance."
 OF_AUDIT = {"best": "--best", "certificate": "--certificate", "met_only": "--met-only", "mu": "--mu"}
-AS_STORED = "States and actions are counted as its datasheet says they were collected."
+AS_STORED = "States and actions are encoded as in the datasheet of the data set."
 
 
 def audit_table(found: Audit, num_thin: int, notes: Sequence[str] = ()) -> Group:
-    """Returns what a data set covers beside the best achievable, its thinnest pairs, and the verdict."""
+    """Returns the coverage of a data set, the best achievable, the thinnest pairs and the verdict."""
     title = f"Audit of {found.tally.source} at rho = {found.rho:g}: {_size(found)}"
     return Group(Text(title, "bold"), _figures(found), *_below(found, num_thin, notes, command="audit"))
 
 
 def collection_table(found: Collection, num_thin: int, notes: Sequence[str] = ()) -> Group:
-    """Returns what was collected beside the best achievable and what random actions come to."""
+    """Returns the coverage of a collection, next to the best achievable and to random actions."""
     audit, settings = found.audit, found.datasheet["settings"]
     title = f"{found.dataset_id}: {_size(audit)} in {audit.tally.source}, seed {settings['seed']}"
     random = found.datasheet["uniform_random_worst_ratio"]
@@ -238,10 +242,10 @@ def collection_table(found: Collection, num_thin: int, notes: Sequence[str] = ()
 
 
 def top_up_table(found: TopUp, num_thin: int, notes: Sequence[str] = ()) -> Group:
-    """Returns coverage before and after, and what the addition promises."""
+    """Returns the coverage before, predicted and after a top-up."""
     before, after, predicted = found.before, found.after, found.predicted
     is_there = after is not None
-    table = empty_table("", "before", "promised", *["after"] * is_there, "all of it fresh")
+    table = empty_table("", "before", "predicted", *["after"] * is_there, "all new")
     rows = [
         ("steps", before.num_steps, before.num_steps + found.num_steps, after and after.num_steps,
          before.num_steps + found.num_steps, VISITS),
@@ -254,8 +258,8 @@ def top_up_table(found: TopUp, num_thin: int, notes: Sequence[str] = ()) -> Grou
     covered = [audit.coverage_text.removesuffix(" pairs") for audit in (before, after) if audit is not None]
     planned = f"{predicted.num_pairs:,} of {before.num_pairs:,}"
     table.add_row("pairs covered", covered[0], planned, *covered[1:], planned)
-    for name, old, promised, new, fresh, form in rows:
-        cells = [old, promised, *[new] * is_there, fresh]
+    for name, old, expected, new, fresh, form in rows:
+        cells = [old, expected, *[new] * is_there, fresh]
         table.add_row(name, *(_number(cell, form) for cell in cells))
     title = f"{found.num_steps:,} more steps for {before.tally.source} at rho = {before.rho:g}"
     return Group(Text(title, "bold"), table, *_below(after or before, num_thin, notes, found.verdict))
@@ -263,15 +267,15 @@ def top_up_table(found: TopUp, num_thin: int, notes: Sequence[str] = ()) -> Grou
 
 def _size(found: Audit) -> str:
     tally = found.tally
-    cut = f", {tally.num_truncated:,} of them cut" if tally.num_truncated else ""
+    cut = f", {tally.num_truncated:,} of them truncated" if tally.num_truncated else ""
     return f"{tally.num_steps:,} steps, {tally.num_episodes:,} episodes{cut}"
 
 
 def _figures(found: Audit, random: float | None = None) -> Table:
-    """Returns the figures of an audit; `random` is the worst ratio of random actions, where that is told."""
+    """Returns the figures of an audit; `random` is the worst ratio of random actions, if it is known."""
     table = empty_table("", "in the data", "best", *["random actions"] * (random is not None))
     best = found.best.divergence if found.best is not None and found.is_best_of_all else math.nan
-    seen = math.nan if found.is_best_of_all else found.best_worst_ratio  # over what was tried alone
+    seen = math.nan if found.is_best_of_all else found.best_worst_ratio  # over the visited pairs only
     whole = found.best_worst_ratio if found.is_best_of_all else math.nan
     rows: list[tuple[str, float, float, str]] = [
         ("divergence", found.divergence, best, DIVERGENCE),
@@ -290,31 +294,32 @@ def _figures(found: Audit, random: float | None = None) -> Table:
 def _below(
     found: Audit, num_thin: int, notes: Sequence[str], verdict: str = "", command: str = ""
 ) -> list[Table | Text]:
-    """Returns the thinnest pairs, the verdict, and how sure it is."""
-    best = "" if found.is_exact or found.best is None else " The best is that of what the data shows."
+    """Returns the thinnest pairs, the verdict, the certificate and notes."""
+    best = (
+        "" if found.is_exact or found.best is None else " The best is computed on the observed transitions."
+    )
     dialect = partial(_typed, command)
     certified = f"{_certified(found, dialect)}.{best}"
-    luck = LUCK if found.gap < 0 else ""
-    said = [
+    own = [
         verdict or found.verdict,
-        luck,
+        BY_CHANCE if found.gap < 0 else "",
         certified,
         f"{_capital(found.mixing.statement)}.",
         found.observed_note,
     ]
-    texts = [Text(format_text(note, dialect)) for note in [*said, *notes] if note]
+    texts = [Text(format_text(note, dialect)) for note in [*own, *notes] if note]
     return [*([_thin_table(found, num_thin)] if num_thin and found.thin else []), *texts]
 
 
 def _typed(command: str, part: Part) -> str:
-    """Returns a part of a note as it is typed; a setting that only `audit` has is said with it."""
+    """Returns a part of a note as it is typed; a setting that only `audit` has is shown with that command."""
     if isinstance(part, Setting) and command != "audit":
         return f"`rhocover audit {OF_AUDIT[part.name]}`"
     return typed_text(OF_AUDIT, part)
 
 
 def _certified(found: Audit, dialect: Dialect) -> str:
-    """Returns the certificate, or why there is none."""
+    """Returns the certificate, or the reason why there is none."""
     if found.certificate is None:
         return f"Certified: {found.no_certificate}"
     certificate = replace(found.certificate, condition=format_text(found.certificate.condition, dialect))
@@ -328,7 +333,7 @@ def _capital(sentence: str) -> str:
 
 
 def _thin_table(found: Audit, num_thin: int) -> Table:
-    table = empty_table("thinnest pairs", "visits", "share of their due", "of the best policy")
+    table = empty_table("thinnest pairs", "visits", "share / target", "of the best policy")
     for pair in found.thin[:num_thin]:
         shares = (_number(share, ".3f") for share in (pair.share, pair.best_share))
         table.add_row(pair.name, f"{pair.count:,}", *shares)

@@ -1,4 +1,4 @@
-"""`rhocover top-up`: what to add to a data set, or the addition itself."""
+"""`rhocover top-up`: plans what to add to a data set, or collects it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer import Option
 from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.audit import read_codes, read_env
-from rhocover.cli.collect import hint_to_collect_on, made_room, repeated
+from rhocover.cli.collect import cleared_folder, hint_to_collect_on, repeated
 from rhocover.cli.output import print_json, print_message, print_result, progress, waiting
 from rhocover.cli.parsing import Place, close
 from rhocover.collecting import TopUp
@@ -30,16 +30,14 @@ Knowledge = Annotated[
     Option(
         "--model",
         metavar="NAME",
-        help="With --env: known (its table of transitions) or learned; known where there is a table, if not "
-        "given.",
+        help="With --env: known (its transition table) or learned; default: known if there is a table, else "
+        "learned.",
         rich_help_panel=o.RUN,
     ),
 ]
 Steps = Annotated[
     int,
-    Option(
-        "--steps", parser=o.parse_integer, metavar="N", help="How many steps to add.", rich_help_panel=o.RUN
-    ),
+    o.integer_option("--steps", "N", "The number of steps to add.", o.RUN),
 ]
 
 
@@ -68,12 +66,12 @@ def top_up(
     resume: o.Resume = False,
     force: o.ForceCollection = False,
 ) -> None:
-    """Finds how to add to a data set so that the whole becomes the best coverage, or adds to it.
+    """Plans what to add to a data set so that old and new data together cover best, or collects it.
 
-    Coverage before stands beside what the addition promises and what as many steps could have come to if all
-    of them were collected afresh. The policy is planned on the transitions that the data shows, or on the
-    table of `--env`. With `--env` and `--out` the steps are taken, and stored as a data set of their own with
-    a datasheet. The data that was there is not touched.
+    The table shows the coverage before, the coverage predicted after the addition, and what the same number
+    of steps could reach if all of them were collected anew. The policy is planned on the transitions observed
+    in the data, or on the transition table of `--env`. With `--env` and `--out` the steps are taken and
+    stored as a data set of their own with a datasheet. The old data is not changed.
 
     * `rhocover top-up data/lake --steps 10000 --rho inf --policy policy.csv`
     * `rhocover top-up data/lake --steps 5000 --rho inf --env FrozenLake-v1 --out data/more`
@@ -100,7 +98,7 @@ def top_up(
     else:
         with (
             _open(place) as world,
-            _made_room(world, asked, folder, page, force=force) as held,
+            _cleared_folder(world, asked, folder, page, force=force) as held,
             hint_to_collect_on(context, held),
             progress(f"adding to {data}") as bar,
         ):
@@ -115,18 +113,19 @@ def top_up(
 
 
 def _check_goal(out: Path | None, *, resume: bool, force: bool, dataset_id: str | None) -> None:
-    """Refuses what contradicts itself, and what would silently come to nothing."""
+    """Raises if options contradict each other, or would have no effect."""
     if resume and force:
         raise InvalidArgumentError(
-            "--resume goes on with what is in DIR, --force removes it. Pass one of them."
+            "--resume continues the collection in DIR, --force removes it. Pass only one of them.",
+            argument="resume",
         )
     if out is None and (resume or dataset_id is not None):
-        option = "--resume" if resume else "--id"
-        raise InvalidArgumentError(f"{option} goes with --out DIR: it is for new data.")
+        option, argument = ("--resume", "resume") if resume else ("--id", "dataset_id")
+        raise InvalidArgumentError(f"{option} needs --out DIR: it is for new data.", argument=argument)
 
 
 def _counted(data: str, asked: dict[str, Any], num_states: int | None, num_actions: int | None) -> Any:
-    """Returns the counts of the data, with as many states and actions as were said to be."""
+    """Returns the tally of the data, with the given numbers of states and actions."""
     from rhocover.datasets import read_tally
 
     return read_tally(
@@ -135,7 +134,7 @@ def _counted(data: str, asked: dict[str, Any], num_states: int | None, num_actio
 
 
 def _num_actions(num_actions: int | None, place: Place | None) -> int | None:
-    """Returns how many actions there are: as was said, or else as the environment has, if it counts them."""
+    """Returns the number of actions: as typed, or else that of a discrete action space, or None."""
     if num_actions is not None or place is None:
         return num_actions
     with _open(place) as world:
@@ -144,7 +143,7 @@ def _num_actions(num_actions: int | None, place: Place | None) -> int | None:
 
 @contextmanager
 def _open(place: Place) -> Iterator[Any]:
-    """Makes the environment, and closes it in the end."""
+    """Yields the environment, and closes it at the end."""
     world = place.make()
     try:
         yield world
@@ -152,19 +151,19 @@ def _open(place: Place) -> Iterator[Any]:
         close(world)
 
 
-def _made_room(
+def _cleared_folder(
     world: Any, asked: dict[str, Any], out: Location, report: Location | None, *, force: bool
 ) -> AbstractContextManager[Location]:
-    """Yields the folder; with `force` without the collection in the way, once another is sure to begin."""
+    """Yields the folder; with `force`, removes the collection in it once the new one is sure to start."""
     has_table = hasattr(world.unwrapped, "P") and asked["states"] is None
     names = ("rho", "num_steps", "mu", "seed", "states", "actions", "dataset_id")
     given = {name: asked[name] for name in names} | {"explorer": "feedback", "schedule": None, "until": None}
     given |= {"model": asked["model"] or ("known" if has_table else "learned")}
-    return made_room(world, given, out, report, force=force)
+    return cleared_folder(world, given, out, report, force=force)
 
 
 def _planned(counted: Any, place: Place | None, asked: dict[str, Any]) -> TopUp:
-    """Returns the policy alone: on the table of the environment, or on what the data shows."""
+    """Returns the plan only: on the environment's transition table, or on the observed transitions."""
     from rhocover import collecting
 
     given = {name: asked[name] for name in ("num_steps", "rho", "mu", "out")}
@@ -183,7 +182,7 @@ def _collected(counted: Any, world: Any, asked: dict[str, Any], bar: Any, comman
 def _finish(
     found: TopUp, words: dict[str, Any], json: bool, thin: int, policy: Location | None, force: bool
 ) -> None:
-    """Shows the top-up, writes the policy where a file was named, and says where everything is."""
+    """Prints the top-up, writes the policy if a file was given, and prints where everything is."""
     from rhocover._version import __version__
     from rhocover.cli.result_tables import top_up_table
 
@@ -210,20 +209,22 @@ ENDINGS = (".csv", ".safetensors")
 
 
 def check_policy(policy: Path | None, *, force: bool) -> Location | None:
-    """Returns where the policy goes; refuses a file that cannot be written, or that exists unless `force`."""
+    """Returns the location of the policy; raises if it cannot be written, or exists without `force`."""
     if policy is None:
         return None
     place, path = locate(policy, "policy", "file"), policy
     if path.suffix.lower() not in ENDINGS:
-        raise InvalidArgumentError(f"--policy must end in {' or '.join(ENDINGS)}, got {str(path)!r}.")
+        raise InvalidArgumentError(
+            f"--policy must end in {' or '.join(ENDINGS)}, got {str(path)!r}.", argument="policy"
+        )
     outputs.check_files(path.parent, [path.name], force=force)
     return place
 
 
 def write_policy(found: TopUp, place: Location, *, force: bool) -> None:
-    """Writes the policy, whole or not at all: rows are states in the order of the data's keys."""
+    """Writes the policy, completely or not at all; rows are states in the order of the data's keys."""
     path = place.path
-    outputs.check_files(path.parent, [path.name], force=force)  # again: others may have been faster
+    outputs.check_files(path.parent, [path.name], force=force)  # again: another process may have written it
     remove_left(path.parent, is_called(path))
     tally = found.before.tally
     names = [tally.state_name(state) for state in range(tally.num_states)]

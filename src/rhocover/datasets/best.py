@@ -133,7 +133,7 @@ def _lift(tally: Tally, h: FloatArray, delta: float) -> FloatArray:
     error = EPSILON * (S + 9) * float(np.abs(h).max())
     v = (
         float(known.highest(np.append(h, h.min()))[n]) + error
-    )  # a start is no end: what is said of it is least
+    )  # a start is never an end, so the value of an end is set to the least one
     highest = known.highest(np.append(h, v))[:n]
     return h[np.arange(n) // tally.num_actions] - highest - error
 

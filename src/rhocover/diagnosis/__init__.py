@@ -1,13 +1,13 @@
-"""What is installed, what it computes with, and whether it computes rightly: `diagnose()`.
+"""`diagnose()`: what is installed, which back ends are used, and whether the results are right.
 
-Three questions, in the order in which things go wrong:
+It answers three questions, in the order in which things go wrong:
 
-- `packages`: is every package there that is wanted, in a version that is known to work? Needs nothing but
-  Python itself, so that it answers where an import fails (`packages`);
-- `diagnose`: which of several ways to compute is taken here, and may compiled code be stored?
-- `trials`: does the library give numbers that are known otherwise? About ten seconds.
+- packages: is every required package installed, in a version that is known to work? The module `packages`
+  needs only the standard library, so that it works even if an import fails.
+- machine: which back ends are used, and can compiled code be stored?
+- self-test: does the library compute results that are known by other means? It takes about ten seconds.
 
-Every answer is a `Finding`: ok, a note, or FAILED with the reason and the way out.
+Every answer is a `Finding`: ok, a note, or FAILED with the reason and how to fix it.
 """
 
 from rhocover.diagnosis.diagnose import Diagnosis, diagnose

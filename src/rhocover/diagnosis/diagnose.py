@@ -1,16 +1,15 @@
-"""diagnose(): everything that was looked at, in one value.
+"""diagnose(): all checks of an installation, in one value.
 
-Which of several ways to compute is taken on this machine, and where files go.
+The back ends that are reported:
 
-- ordering of sparse matrices: our own nested dissection, and METIS beside it where pymetis is installed;
+- ordering of sparse matrices: our own nested dissection, and METIS in addition if pymetis is installed;
 - BLAS: which library; plans use one thread of it, so that their bits do not depend on the load;
-- Numba: compiled loops are kept in a folder, so that only the first use waits for the compiler.
+- Numba: compiled loops are stored in a folder, so that only the first use waits for the compiler.
 
-Small computations whose results are known otherwise. Each can fail, and says how it did.
-
-A trial returns what it showed, in a few words, or raises `TrialError`. Tolerances are those of what is
-compared: plans are certified to 1e-8, linear programs to 1e-9 of the largest reward, and what is to be
-the same is the same to the bit.
+The self-test consists of trials: small computations whose results are known by other means. A trial returns
+what it showed in a few words, or raises `TrialError`. Tolerances are those of the compared methods: plans are
+certified to 1e-8, linear programs to 1e-9 of the largest reward, and results that must be equal are compared
+bit for bit.
 """
 
 from __future__ import annotations
@@ -46,11 +45,11 @@ from rhocover.occupancy import Occupancies
 from rhocover.oracles import best_response
 from rhocover.planning import plan
 
-# Which of several ways to compute is taken on this machine, and where files go.
+# Back ends and folders.
 
 
 def backend_findings() -> list[Finding]:
-    """Returns what computes here, and whether folders that matter can be written to."""
+    """Returns the back ends, and whether the folders that are needed can be written to."""
     return [*_system(), _ordering(), *_blas(), *_compiler(), _temporary_folder()]
 
 
@@ -64,7 +63,7 @@ def _ordering() -> Finding:
     from rhocover.linalg.dissection import has_metis
 
     own = "our own nested dissection"
-    return Finding("ordering", OK, f"METIS where it fills less, else {own}" if has_metis() else own)
+    return Finding("ordering", OK, f"METIS if it has less fill, else {own}" if has_metis() else own)
 
 
 def _blas() -> Iterator[Finding]:
@@ -78,7 +77,7 @@ def _blas() -> Iterator[Finding]:
         text = f"{kind} ({info.get('architecture', 'unknown')}, in {where}), {info['num_threads']} threads"
         yield Finding("BLAS", OK, f"{text}; plans use one")
     if not libraries:
-        text = "no library that can be held to one thread: plans may differ in their last bits"
+        text = "no library that can be limited to one thread: plans may differ in their last bits"
         yield Finding("BLAS", NOTE, text, "set OMP_NUM_THREADS=1")
 
 
@@ -99,7 +98,7 @@ def is_compiled() -> bool:
 
 
 def cache_folder() -> Path | None:
-    """Returns where the compiled loops are kept; None where they are not, or nothing is compiled."""
+    """Returns the folder of the compiled loops; None if they are not stored or nothing is compiled."""
     from rhocover.exploring.worlds.simulator import act_by_policy
 
     kept = act_by_policy.stats.cache_path if is_compiled() else None
@@ -107,28 +106,28 @@ def cache_folder() -> Path | None:
 
 
 def is_warm() -> bool:
-    """Returns whether the loops of the simulator need no compiling: they were before, or are not at all."""
+    """Returns whether the simulator needs no compiling: it is compiled already, or never will be."""
     folder = cache_folder()
     return not is_compiled() or (folder is not None and any(folder.glob("simulator.act_by_policy-*.nbi")))
 
 
 def compiled_folder(folder: Path | None) -> Finding:
-    """Returns whether compiled code can be kept, and whether there is any."""
+    """Returns whether compiled code can be stored, and whether there is any."""
     if not is_compiled():
         way_out = "unset NUMBA_DISABLE_JIT"
         return Finding(
-            "compiled code", NOTE, "nothing is compiled: simulating takes 100 times as long", way_out
+            "compiled code", NOTE, "nothing is compiled: simulations take 100 times as long", way_out
         )
     if folder is None:
-        way_out = "name a folder that is yours alone: NUMBA_CACHE_DIR=FOLDER rhocover ..."
+        way_out = "set a folder that only you can write to: NUMBA_CACHE_DIR=FOLDER rhocover ..."
         return Finding(
-            "compiled code", NOTE, "not kept: every process compiles anew, for up to a minute", way_out
+            "compiled code", NOTE, "not stored: every process compiles again, for up to a minute", way_out
         )
     place = next(path for path in (folder, *folder.parents) if path.exists())
     if not is_writable(place):
-        way_out = "name another folder: NUMBA_CACHE_DIR=FOLDER rhocover ..."
+        way_out = "set another folder: NUMBA_CACHE_DIR=FOLDER rhocover ..."
         return Finding("compiled code", FAILED, f"{folder} cannot be written to", way_out)
-    state = "holds compiled loops" if is_warm() else "empty: the first use compiles, for up to a minute"
+    state = "holds compiled loops" if is_warm() else "empty: the first use compiles for up to a minute"
     return Finding("compiled code", OK, f"{folder}, {state}")
 
 
@@ -136,11 +135,13 @@ def _temporary_folder() -> Finding:
     folder = Path(tempfile.gettempdir())
     if is_writable(folder):
         return Finding("temporary files", OK, f"{folder}")
-    return Finding("temporary files", FAILED, f"{folder} cannot be written to", "set TMPDIR to one that can")
+    return Finding(
+        "temporary files", FAILED, f"{folder} cannot be written to", "set TMPDIR to a folder that can"
+    )
 
 
 def is_writable(folder: Path) -> bool:
-    """Returns whether a file can be made in a folder, by making one."""
+    """Returns whether a file can be created in a folder, by creating one."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True
@@ -148,15 +149,15 @@ def is_writable(folder: Path) -> bool:
         return False
 
 
-# diagnose(): everything that was looked at, in one value.
+# diagnose()
 
 Trial = Callable[[], str]
-REINSTALL = "pip install --force-reinstall rhocover; if it stays, report it with rhocover doctor --json"
+REINSTALL = "pip install --force-reinstall rhocover; if that does not help, report rhocover doctor --json"
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What computes here, which packages are there, and what the self-test showed."""
+    """The back ends, the installed packages, and the results of the self-test."""
 
     machine: tuple[Finding, ...]
     packages: tuple[Finding, ...]
@@ -164,12 +165,12 @@ class Diagnosis:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All of them, in order."""
+        """All findings, in order."""
         return (*self.machine, *self.packages, *self.trials)
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """Those that something must be done about."""
+        """The findings that failed."""
         return tuple(found for found in self.findings if found.is_failure)
 
     @property
@@ -178,7 +179,7 @@ class Diagnosis:
         return not self.failures
 
     def summary(self) -> dict[str, Any]:
-        """Returns all of it, ready for JSON."""
+        """Returns all findings, ready for JSON."""
         parts = {"machine": self.machine, "packages": self.packages, "self_test": self.trials}
         listed = {name: [asdict(found) for found in part] for name, part in parts.items()}
         return {"rhocover": __version__, "is_well": self.is_well, **listed}
@@ -187,10 +188,10 @@ class Diagnosis:
 def diagnose(
     *, self_test: bool = True, report: Callable[[int, int], None] | None = None
 ) -> Diagnosis:  # fmt: skip
-    """Returns what is installed, what it computes with, and whether numbers that are known come out.
+    """Returns what is installed, which back ends are used, and whether known results are reproduced.
 
-    The self-test takes about ten seconds, longer where loops are compiled for the first time; False leaves
-    it out. `report(done, total)` is called after each of its trials.
+    The self-test takes about ten seconds, and longer if loops are compiled for the first time; False skips
+    it. `report(done, total)` is called after each of its trials.
     """
     machine, packages = tuple(backend_findings()), tuple(package_findings())
     trials: tuple[Finding, ...] = ()
@@ -202,7 +203,7 @@ def diagnose(
 def run_trials(
     trials: Mapping[str, Trial], report: Callable[[int, int], None] | None = None
 ) -> list[Finding]:
-    """Returns a finding for each trial; one that fails, in whatever way, does not end the others."""
+    """Returns one finding per trial; a trial that fails, in whatever way, does not stop the others."""
     found = []
     for name, trial in trials.items():
         found.append(run_trial(name, trial))
@@ -212,41 +213,41 @@ def run_trials(
 
 
 def run_trial(name: str, trial: Trial) -> Finding:
-    """Returns what a trial showed, or why it failed."""
+    """Returns the result of a trial, or why it failed."""
     began = time.perf_counter()
     try:
         status, text, way_out = OK, trial(), ""
     except AssertionError as error:
         status, text, way_out = FAILED, str(error), REINSTALL
-    except Exception as error:  # of whatever package: that it failed is the finding
+    except Exception as error:  # from any package: the failure is the finding
         status, text, way_out = FAILED, f"{type(error).__name__}: {error}", REINSTALL
     return Finding(name, status, " ".join(text.split()), way_out, round(time.perf_counter() - began, 3))
 
 
-# Small computations whose results are known otherwise. Each can fail, and says how it did.
+# The trials of the self-test.
 
 ORDERS = (0.5, 2.0, 32.0, np.inf)
-SECOND = 1e-9  # what a linear program is solved to
+SECOND = 1e-9  # accuracy of a linear program
 SOLVES = 1e-6  # relative; the matrices have condition numbers up to 1e8
-LOOSE = 1e-3  # gap that Frank-Wolfe reaches within a tenth of a second
+LOOSE = 1e-3  # the gap that Frank-Wolfe reaches within a tenth of a second
 
 
 class TrialError(AssertionError):
-    """A computation gave something else than what is known."""
+    """A computation did not give the known result."""
 
 
 def known_optima() -> str:
-    """Optima of small models are those that were recorded, and those in closed form."""
+    """Optima of small models equal the recorded values and the closed forms."""
     rows = reproduce("reference-values").rows
     for row in rows:
         if not row.holds:
-            came = f"{row.ours.mean:.9g} where {row.published:.9g} is known"
+            came = f"{row.ours.mean:.9g}, expected {row.published:.9g}"
             raise TrialError(f"{row.group}, {row.label}: {came}")
     return f"{len(rows)} optima, rho from 0.5 to inf"
 
 
 def certificates() -> str:
-    """What a plan certifies holds of a second method: Frank-Wolfe, and a linear program at rho = inf."""
+    """The certified bounds of a plan agree with a second method: Frank-Wolfe, or at inf a linear program."""
     mdp = envs.make("river_swim")
     for rho in ORDERS:
         found = plan(mdp, rho)
@@ -255,12 +256,12 @@ def certificates() -> str:
             came = f"the plan certifies [{found.lower_bound:.9g}, {found.divergence:.9g}]"
             raise TrialError(f"rho = {rho:g}: {came}, a second method [{lower:.9g}, {upper:.9g}]")
         if not 0 <= found.gap <= 1e-8:
-            raise TrialError(f"rho = {rho:g}: the certified gap is {found.gap:.1e}, expected 1e-8")
+            raise TrialError(f"rho = {rho:g}: the certified gap is {found.gap:.1e}, expected at most 1e-8")
     return f"{len(ORDERS)} orders, each by two methods"
 
 
 def _second_bounds(mdp: MDP, rho: float) -> tuple[float, float]:
-    """Returns bounds on the least divergence by other means; at inf it is log 1/(n t*), t* = max min d."""
+    """Returns bounds on the least divergence by a second method; at inf, log 1/(n t*), t* = max min d."""
     if rho == np.inf:
         best = -np.log(mdp.num_pairs * Occupancies.average(mdp).max_floor()[0])
         return best, best
@@ -269,20 +270,20 @@ def _second_bounds(mdp: MDP, rho: float) -> tuple[float, float]:
 
 
 def dense_and_sparse() -> str:
-    """Both ways to solve the planner's linear systems give one answer."""
+    """The dense and the sparse solver of the planner's linear systems give the same answer."""
     mdp = envs.make("grid_world", num_rows=16, num_columns=16)
     K = Occupancies.average(mdp).flow[:-1]
     w = np.random.default_rng(0).uniform(0.5, 2.0, K.shape[1])
     right = np.sin(np.arange(K.shape[0]))
     sparse = SparseBackend.try_analyse(K, 1.0)
     if sparse is None:
-        raise TrialError("the sparse solver does not take a grid of 256 states")
+        raise TrialError("the sparse solver does not accept a grid of 256 states")
     with one_blas_thread():
         answers = [_solved(backend, w, right) for backend in (DenseBackend(K), sparse)]
     apart = np.abs(answers[0] - answers[1]).max() / np.abs(answers[0]).max()
     if not apart <= SOLVES:
-        raise TrialError(f"the answers are {apart:.1e} apart, expected {SOLVES:.0e}")
-    return f"{K.shape[0]} equations, {apart:.0e} apart"
+        raise TrialError(f"the answers differ by {apart:.1e}, expected at most {SOLVES:.0e}")
+    return f"{K.shape[0]} equations, difference {apart:.0e}"
 
 
 def _solved(backend: Any, w: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -291,7 +292,7 @@ def _solved(backend: Any, w: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def oracles() -> str:
-    """The best response to a reward is worth the same by policy iteration and by HiGHS."""
+    """Policy iteration and HiGHS find the same value of the best response to a reward."""
     members = Occupancies.average(envs.make("river_swim"))
     reward = np.random.default_rng(1).random(members.mdp.num_pairs)
     values = [best_response(members, reward, method=method).value for method in ("policy_iteration", "lp")]
@@ -301,7 +302,7 @@ def oracles() -> str:
 
 
 def compiled_and_plain() -> str:
-    """The compiled simulator visits what its source does when it is run as plain Python."""
+    """The compiled simulator makes the same visits as its source in plain Python."""
     mdp, num_steps = envs.make("river_swim"), 2000
     world = Simulator(mdp, np.full(mdp.num_states, 1 / mdp.num_states), 2)
     act = world.follow(SamplePolicy(np.full(mdp.num_pairs, 0.5)))
@@ -313,11 +314,11 @@ def compiled_and_plain() -> str:
         moves.append(seen.moves)
     if not np.array_equal(*moves):
         raise TrialError(f"{int((moves[0] != moves[1]).sum())} of {mdp.transitions.nnz} counts differ")
-    return f"{num_steps} steps, every count the same"
+    return f"{num_steps} steps, all counts equal"
 
 
 def plain_loops() -> dict[str, Any]:
-    """Returns the loops of `simulator` with nothing compiled, not even what they call."""
+    """Returns the loops of `simulator` and the functions that they call, all without compilation."""
     names = dict(vars(simulator))
     for name, value in vars(simulator).items():
         if hasattr(value, "py_func"):
@@ -326,7 +327,7 @@ def plain_loops() -> dict[str, Any]:
 
 
 def resumed() -> str:
-    """A run that was stopped and gone on with has the bits of one that was not."""
+    """A run that was stopped and resumed equals one that was not, bit for bit."""
     asked: dict[str, Any] = {"rho": 2.0, "num_steps": 5000, "seed": 4, "trace_points": 3}
     mdp, stop = envs.make("river_swim"), 1000
     whole = explore(mdp, **asked)
@@ -335,18 +336,18 @@ def resumed() -> str:
         with contextlib.suppress(_LeftError):
             explore(mdp, **asked, out=out, report=partial(_leave, stop))
         if not any((out / name).exists() for name in CHECKPOINTS):
-            raise TrialError("the run was stopped and left no checkpoint")
+            raise TrialError("the stopped run left no checkpoint")
         run = resume(out)
     same = np.array_equal(run.counts, whole.counts) and np.array_equal(
         run.trace["divergence"], whole.trace["divergence"], equal_nan=True
     )
     if not same:
-        raise TrialError("the run that went on visited other pairs than the one that was never stopped")
+        raise TrialError("the resumed run visited other pairs than the run without interruption")
     return f"stopped after {stop} of {asked['num_steps']} steps"
 
 
 class _LeftError(KeyboardInterrupt):
-    """Leaves a run in the middle, as Ctrl-C does."""
+    """Stops a run in the middle, as Ctrl-C does."""
 
 
 def _leave(stop: int, steps: int, num_steps: int) -> None:
@@ -355,24 +356,24 @@ def _leave(stop: int, steps: int, num_steps: int) -> None:
 
 
 def files() -> str:
-    """A model is read from a file as it was written, and a damaged file is refused."""
+    """A model is read from a file as it was written, and a damaged file is rejected."""
     mdp = envs.make("river_swim")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.safetensors")
         mdp.save(path)
         if MDP.load(path).fingerprint != mdp.fingerprint:
-            raise TrialError("the model that was read is not the one that was written")
+            raise TrialError("the model read from a file differs from the one that was written")
         whole = path.read_bytes()
         path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         try:
             MDP.load(path)
         except FileFormatError:
-            return f"{len(whole)} bytes, a damaged one refused"
-    raise TrialError("a damaged file was taken for a model")
+            return f"{len(whole)} bytes; a damaged file was rejected"
+    raise TrialError("a damaged file was accepted as a model")
 
 
 def environment() -> str:
-    """An environment of Gymnasium is explored, step by step."""
+    """An environment of Gymnasium can be explored."""
     import gymnasium as gym
 
     env, num_steps = gym.make("FrozenLake-v1"), 500
@@ -384,14 +385,14 @@ def environment() -> str:
 
 
 def picture() -> str:
-    """A picture can be drawn."""
+    """A figure can be drawn."""
     from rhocover.report.figures import occupancy_figure
 
     found = plan(envs.make("river_swim"), 2.0)
     drawn = io.BytesIO()
     occupancy_figure(found.mdp, found.occupancy, "visits").savefig(drawn, format="png")
     if not drawn.getvalue().startswith(b"\x89PNG"):
-        raise TrialError("what was drawn is no PNG")
+        raise TrialError("the drawn figure is not a PNG file")
     return f"{len(drawn.getvalue())} bytes of PNG"
 
 

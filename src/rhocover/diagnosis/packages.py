@@ -1,7 +1,7 @@
-"""Which packages are there, and which are wanted: read from the metadata of the installed rhocover.
+"""Compares the installed packages with the requirements in the metadata of the installed rhocover.
 
 A requirement is `name>=2.0,<3; extra == 'fast'`. Versions are compared by their leading numbers, which
-is all that the project's own requirements use. Only the standard library is needed here.
+is all that the project's own requirements use. This module needs only the standard library.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from importlib import metadata
 from itertools import zip_longest
 
-# One thing that was looked at: how it is, and what to do if it is not well.
+# The result of one check.
 
 OK, NOTE, FAILED = "ok", "note", "FAILED"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, its status (ok, note or FAILED), what was found, and the way out of it."""
+    """One check: its name, its status (ok, note or FAILED), what was found, and how to fix it."""
 
     name: str
     status: str
@@ -29,30 +29,30 @@ class Finding:
 
     @property
     def is_failure(self) -> bool:
-        """Whether something must be done."""
+        """Whether the check failed."""
         return self.status == FAILED
 
 
-# Which packages are there, and which are wanted: read from the metadata of the installed rhocover.
+# Required and installed packages.
 
 PROJECT = "rhocover"
-FOR_DEVELOPERS = ("bench", "docs", "test")  # extras that no user misses
+FOR_DEVELOPERS = ("bench", "docs", "test")  # extras that users do not need
 BOUNDS = {">=": operator.ge, "<": operator.lt, "==": operator.eq, "!=": operator.ne, "<=": operator.le}
 
 
 def package_findings() -> list[Finding]:
-    """Returns a finding for each package that rhocover needs, and for each that an extra brings."""
+    """Returns one finding per package that rhocover or one of its extras requires."""
     try:
         wanted = metadata.requires(PROJECT) or []
     except metadata.PackageNotFoundError:
-        text = "it runs from its source, so it is not known which versions are wanted"
+        text = "not installed but run from its source, so the required versions are not known"
         return [Finding(PROJECT, NOTE, text, "pip install rhocover, or in its folder: pip install -e .")]
     parts = [read_requirement(line) for line in wanted]
     return [_finding(*part) for part in parts if part[2] not in FOR_DEVELOPERS]
 
 
 def read_requirement(line: str) -> tuple[str, str, str]:
-    """Returns (name, bounds, extra) of a line of the metadata; "" where there is no bound or no extra."""
+    """Returns (name, bounds, extra) of a line of the metadata; "" if there is no bound or no extra."""
     head, _, marker = line.partition(";")
     name, bounds = re.match(r"\s*([\w.-]+)(?:\[[^]]*\])?\s*\(?([^)]*)\)?", head).groups()  # type: ignore[union-attr]
     extra = re.search(r"extra\s*==\s*['\"]([\w.-]+)['\"]", marker)
@@ -65,20 +65,24 @@ def _finding(name: str, bounds: str, extra: str) -> Finding:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return Finding(title, NOTE if extra else FAILED, f"not installed, wanted {bounds or 'any'}", way_out)
+        return Finding(
+            title, NOTE if extra else FAILED, f"not installed, required: {bounds or 'any version'}", way_out
+        )
     if not fits(version, bounds):
-        return Finding(title, FAILED, f"{version} is there, wanted {bounds}", f"pip install '{name}{bounds}'")
-    return Finding(title, OK, f"{version}, wanted {bounds or 'any'}")
+        return Finding(
+            title, FAILED, f"{version} is installed, required: {bounds}", f"pip install '{name}{bounds}'"
+        )
+    return Finding(title, OK, f"{version}, required: {bounds or 'any version'}")
 
 
 def fits(version: str, bounds: str) -> bool:
-    """Returns whether a version keeps all bounds, such as `>=1.2,<2`."""
-    return all(_keeps(version, bound) for bound in bounds.split(",") if bound)
+    """Returns whether a version satisfies all bounds, such as `>=1.2,<2`."""
+    return all(_satisfies(version, bound) for bound in bounds.split(",") if bound)
 
 
-def _keeps(version: str, bound: str) -> bool:
+def _satisfies(version: str, bound: str) -> bool:
     found = re.fullmatch(r"(>=|<=|==|!=|<)([\w.]+)", bound)
-    if found is None:  # a bound of another kind: pip has seen to it
+    if found is None:  # another kind of bound: pip has checked it
         return True
     pairs = list(zip_longest(_numbers(version), _numbers(found[2]), fillvalue=0))
     return BOUNDS[found[1]]([a for a, _ in pairs], [b for _, b in pairs])
@@ -89,11 +93,11 @@ def _numbers(version: str) -> list[int]:
     return [int(part) for part in re.match(r"[\d.]*", version)[0].split(".") if part]  # type: ignore[index]
 
 
-# Why rhocover cannot be loaded at all, said in one line. Only the standard library is needed here.
+# Why rhocover cannot be imported at all, in one line.
 
 
 def loading_failure(error: BaseException) -> str:
-    """Returns what is wrong and the way out, for an exception that importing rhocover raised."""
+    """Returns the reason and the remedy for an exception raised while importing rhocover."""
     broken = [found for found in package_findings() if found.is_failure]
     if not broken:
         return f"{error}. Install rhocover again: pip install --force-reinstall rhocover"

@@ -310,7 +310,7 @@ class CountVisitsVector(CountingWrapper, VectorWrapper):
         return result
 
     def _pairs(self, actions: Any) -> list[int | None]:
-        """Returns the pairs that a step with these actions would visit; None where it would visit none."""
+        """Returns the pair that each action would visit; None for sub-environments that would visit none."""
         each = zip(self._trajectories, iterate(self.env.action_space, actions), strict=True)
         number = self._counter.actions.number
         return [None if one.state is None else one.pair(number(action)) for one, action in each]

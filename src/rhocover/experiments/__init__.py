@@ -1,4 +1,4 @@
-"""Experiments: many runs under the same conditions, and what they say together."""
+"""Experiments: comparisons of explorers under the same conditions, and reproductions of published results."""
 
 from rhocover.experiments.compare import compare
 from rhocover.experiments.comparison import Comparison

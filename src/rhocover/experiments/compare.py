@@ -1,9 +1,8 @@
-"""compare(): several explorers on several models, with the same seeds and budgets, and what they reach.
+"""compare(): runs several explorers on several models, with the same seeds and budgets.
 
-The runs of a question as a function of their place, for this process and for others.
-
-In this process the question is the caller's own. Others receive it in plain values (`CompareSpec.plain`),
-once each, and what they make of it answers the same.
+The arguments are read into a question (`CompareSpec`), and everything is checked before anything runs. Each
+run is a function of its position in the grid of the question. This process uses the question itself; each
+worker process receives it once in plain values (`CompareSpec.plain`), and its runs give the same results.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from rhocover.folders import locate
 from rhocover.learning.rules import RULES, Rule, read_rule
 from rhocover.mdp import MDP
 
-# The runs of a question as a function of their place, for this process and for others.
+# The runs of a question as a function of their position, for this process and for others.
 
 
 @dataclass(frozen=True, eq=False)
 class RunTask:
-    """Answers a question place by place."""
+    """Runs a question, one position in the grid at a time."""
 
     question: CompareSpec
 
     def __call__(self, place: Place) -> Outcome | Failure:
-        """Returns the outcome of the run at a place, or why there is none."""
+        """Returns the outcome of the run at a position, or why it failed."""
         return run_one(self.question, place)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -51,13 +50,13 @@ def _from_plain(plain: Mapping[str, Any]) -> RunTask:
     return RunTask(CompareSpec.from_plain(plain))
 
 
-# The arguments of `compare` into a question; whatever is wrong is said before anything runs.
+# Reading and checking the arguments of `compare`.
 
 
 def read_question(
     envs: Any, explorers: Any, rho: Any, mu: Any, seeds: Any, schedule: Any, arguments: dict[str, Any]
 ) -> CompareSpec:
-    """Returns the question, each of its runs checked as `explore` would."""
+    """Returns the question, with each of its runs checked as `explore` would."""
     models = read_models(envs)
     question = CompareSpec(
         models=models,
@@ -68,15 +67,15 @@ def read_question(
         arguments=arguments,
     )
     for place in question.places:
-        if place[3] == 0:  # seeds were read one by one
+        if place[3] == 0:  # seeds have been checked already
             check_run(question.settings(place))
     return replace(question, arguments=_plain(arguments, question.settings((0, 0, 0, 0))))
 
 
 def check_run(asked: ModelRun) -> None:
-    """Refuses a run that could not begin: a wrong budget or problem, a world its explorer cannot act in.
+    """Raises if a run could not start: wrong budget or problem, or a model its explorer cannot act in.
 
-    The library's own explorers act in every world, and are not made to plan for this.
+    The library's own explorers can act in every model, so they do not have to plan for this check.
     """
     asked.check_budget()
     world = ModelWorld(asked)
@@ -85,7 +84,7 @@ def check_run(asked: ModelRun) -> None:
 
 
 def _plain(arguments: dict[str, Any], asked: ModelRun) -> dict[str, Any]:
-    """Returns the arguments as they were checked: numbers of Python's own, a start as a state or a list."""
+    """Returns the checked arguments: numbers as Python types, `start` as a state or a list."""
     start = arguments["start"]
     start = int(start) if np.ndim(start) == 0 and start is not None else start
     spec = asked.spec
@@ -96,7 +95,7 @@ def _plain(arguments: dict[str, Any], asked: ModelRun) -> dict[str, Any]:
 
 
 def read_models(given: Any) -> dict[str, MDP]:
-    """Returns models by name: one or several, each an MDP or a name of `rhocover.envs`."""
+    """Returns models by name, from one or several MDPs or names of `rhocover.envs`."""
     if isinstance(given, Mapping):
         return _some({str(name): _model(env) for name, env in given.items()}, "envs")
     several = [given] if isinstance(given, str | MDP) else _sequence(given, "envs")
@@ -114,7 +113,7 @@ def _model(env: Any) -> MDP:
 
 
 def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | Rule | None]:
-    """Returns the weights of each model: none, one array or rule, a function's, or a mapping's by name."""
+    """Returns the weights of each model, from None, an array, a rule, a function or a mapping by name."""
     if isinstance(mu, Mapping):
         wrong = set(mu) ^ set(models)
         if wrong:
@@ -129,7 +128,7 @@ def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | R
 
 
 def _is_rule(mu: Any) -> bool:
-    """Whether weights are one of the library's rules: other functions are of the model itself."""
+    """Whether weights are one of the library's rules; other functions are called with the model."""
     return isinstance(mu, str) or type(mu) in RULES.values()
 
 
@@ -140,14 +139,12 @@ def _weights(mu: Any) -> FloatArray | Rule | None:
 
 
 def read_explorers(given: Any, schedule: Any) -> dict[str, Any]:
-    """Returns explorers by name; `schedule` sets the episodes of "algorithm1"."""
+    """Returns explorers by name; `schedule` sets the episode lengths of "algorithm1"."""
     with inside("explorers"):
         found = _named(_explorers(given), "explorers")
     if schedule is not None:
         if "algorithm1" not in found:
-            raise InvalidArgumentError.of(
-                "schedule", "goes with algorithm1, which is not among the explorers"
-            )
+            raise InvalidArgumentError.of("schedule", "needs algorithm1, which is not among the explorers")
         found["algorithm1"] = make_explorer(found["algorithm1"], schedule)
     return found
 
@@ -163,7 +160,7 @@ def _explorers(given: Any) -> list[tuple[str, Any]]:
 def read_orders(rho: Any) -> tuple[float, ...]:
     """Returns the values of rho, each once."""
     several = _sequence(rho, "rho") if isinstance(rho, Iterable) else [rho]
-    orders = [checks.number(order, "rho") + 0.0 for order in several]  # + 0.0 makes 0 of -0
+    orders = [checks.number(order, "rho") + 0.0 for order in several]  # + 0.0 turns -0 into 0
     return tuple(_named([(order, order) for order in orders], "rho"))
 
 
@@ -182,26 +179,26 @@ def _sequence(given: Any, name: str) -> list[Any]:
 
 
 def _named(pairs: list[tuple[Any, Any]], name: str) -> dict[Any, Any]:
-    """Returns the pairs as a mapping; refuses none, and a name that comes twice."""
+    """Returns the pairs as a mapping; raises if there are none, or if a name occurs twice."""
     names = [key for key, _ in pairs]
     twice = [key for k, key in enumerate(names) if key in names[:k]]
     if twice:
-        way_out = (
-            Call("Pass a mapping from names of your own.", "Give it once.")
+        remedy = (
+            (Call("Pass a mapping with names of your own.", "Give it only once."),)
             if name in ("envs", "explorers")
             else ""
         )
-        raise InvalidArgumentError.of(name, f"has {twice[0]!r} twice", remedy=(way_out,) if way_out else "")
+        raise InvalidArgumentError.of(name, f"has {twice[0]!r} twice", remedy=remedy)
     return _some(dict(pairs), name)
 
 
 def _some(found: dict[Any, Any], name: str) -> dict[Any, Any]:
     if not found:
-        raise InvalidArgumentError.of(name, "must name at least one", "none")
+        raise InvalidArgumentError.of(name, "must have at least one entry", "none")
     return found
 
 
-# compare(): several explorers on several models, with the same seeds and budgets, and what they reach.
+# compare()
 
 EXPLORERS = ("feedback", "tracking", "stationary", "algorithm1")
 
@@ -228,17 +225,18 @@ def compare(
 ) -> Comparison:
     """Returns the runs of every explorer on every model at every rho, with the same seeds and budget.
 
-    `envs` is an MDP or a name, a list of them, or a mapping from names of your own. `explorers` likewise:
-    names or objects. `rho` is a number or several, `seeds` a number k (0..k-1) or a list. `mu` is None
-    (uniform), an array, a rule's name, a function of the model, or a mapping with an entry for each env.
-    `model` says what every explorer knows. `schedule` sets the episodes of "algorithm1"; the rest is as in
-    `explore`. With a `horizon` all explorers play episodes; some can do nothing else, and need one.
+    `envs` is an MDP or a name, a list of them, or a mapping with names of your own. `explorers` is the same,
+    with names or explorer objects. `rho` is a number or several, `seeds` a number k (0..k-1) or a list. `mu`
+    is None (uniform), an array, the name of a rule, a function of the model, or a mapping with an entry for
+    each env. `model` says what every explorer knows. `schedule` sets the episode lengths of "algorithm1"; the
+    rest is as in `explore`. With a `horizon` all explorers run in episodes; some work only in episodes and
+    need one.
 
-    Runs share out among `workers` processes, one for each core by default; the result does not depend on
-    how many. With one, everything happens in this process. A script that uses several needs the usual
-    `if __name__ == "__main__":`. `out` is a folder that keeps what is finished: the same call goes on after
-    an interruption, and refuses a folder that was begun with other arguments or is in use by another process.
-    `report(done, total)` is called after each run.
+    Runs are distributed over `workers` processes, by default one per core; the number does not change the
+    result. With one worker, everything runs in this process. A script that uses several needs the usual
+    `if __name__ == "__main__":`. `out` is a folder that stores finished runs: after an interruption, the same
+    call continues. It raises if the folder holds a comparison with other arguments or is in use by another
+    process. `report(done, total)` is called after each run.
 
     >>> import rhocover as rc
     >>> found = rc.compare("river_swim", ["feedback", "stationary"], num_steps=2000, seeds=4, workers=1)
@@ -246,7 +244,7 @@ def compare(
     >>> best.regret.mean < other.regret.mean / 10
     True
     """
-    out = None if out is None else locate(out)  # what is called on the way may change the working directory
+    out = None if out is None else locate(out)  # code called below may change the working directory
     question = check_question(
         envs, explorers, rho=rho, num_steps=num_steps, mu=mu, model=model, seeds=seeds, schedule=schedule,
         start=start, discount=discount, horizon=horizon, restrict=restrict, num_chains=num_chains,
@@ -257,7 +255,7 @@ def compare(
     try:
         _run(question, finished, workers, report)
     finally:
-        finished.close()  # whatever ended it: what is finished is kept
+        finished.close()  # also after an error: finished runs are kept
     return from_file(finished.tensors, finished.document, str(out))
 
 
@@ -265,13 +263,13 @@ def check_question(
     envs: Any, explorers: Any, *, rho: Any, mu: Any, seeds: Any, schedule: Any, trace_points: int = 5,
     **arguments: Any,
 ) -> CompareSpec:  # fmt: skip
-    """Returns what the arguments of `compare` ask; refuses what could not be run."""
+    """Returns the question of the arguments of `compare`; raises if it could not be run."""
     arguments = {"trace_points": trace_points, **arguments}
     return read_question(envs, explorers, rho, mu, seeds, schedule, arguments)
 
 
 def _run(question: CompareSpec, finished: FinishedRuns, workers: int, report: Any) -> None:
-    """Runs what is not done yet."""
+    """Runs everything that is not done yet."""
     places = [place for place in question.places if not finished.done[place]]
     total, workers = finished.done.size, min(workers, len(places))
     with closing(run_items(RunTask(question), places, workers, caller="compare")) as answers:
@@ -284,12 +282,12 @@ def _run(question: CompareSpec, finished: FinishedRuns, workers: int, report: An
 
 
 def _read_workers(workers: int | None, question: CompareSpec, out: Any) -> int:
-    """Returns how many processes to use; explorers of the caller's own stay in this one."""
+    """Returns the number of processes; the caller's own explorers run only in this one."""
     own = question.own_explorers
     if own and (out is not None or (workers or 1) > 1):
         raise InvalidArgumentError.of(
             "explorers",
-            f": {own[0]!r} is not of this library, so no other process and no file can rebuild it",
+            f": {own[0]!r} is not part of this library, so another process or a file cannot recreate it",
             remedy=parse_text("Pass workers=1 and no `out`."),
         )
     if workers is None:

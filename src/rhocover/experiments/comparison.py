@@ -1,22 +1,20 @@
-"""What a comparison returns: every run's numbers over time, side by side, and where they end.
+"""The result of a comparison: the traces of all runs, and a table of what they reach.
 
-Numbers are arrays over [envs, orders, explorers, seeds, times]. `curve` reads one line with its spread,
-`table` the last row of all of them, `save` and `load` keep them, so that a picture is drawn again without
-running again.
+Numbers are arrays over [envs, orders, explorers, seeds, times]. `curve` returns one line with its spread,
+`table` the last values of all of them; `save` and `load` store them, so that figures can be drawn again
+without new runs. The table has one row per model, order and explorer, with these numbers:
 
-Where a comparison ends: one row for each model, order and explorer, every mean beside what is possible.
-
-| number | beside it |
+| number | possible |
 |---|---|
 | regret | 0: the best for the same noise |
-| scaled_bregman, n times the Bregman part | kappa_min, which no explorer stays below on average |
+| scaled_bregman, n times the Bregman part | kappa_min, a lower bound for every explorer on average |
 | worst_ratio | that of the best plan |
-| excess, divergence - D* | 0 in the long run; of either sign in a finite run |
-| exponent of the regret, over the last two decades of steps | the theorem's: at most -1/3 for Algorithm 1 |
-| model_error, the mean L1 error of rows estimated from the transitions seen | 0 in the long run |
+| excess, divergence - D* | 0 in the long run; may be negative in a finite run |
+| exponent of the regret, over the last two decades of steps | the theorem: at most -1/3 for Algorithm 1 |
+| model_error, the mean L1 error of rows estimated from the observed transitions | 0 in the long run |
 
-Means are over all seeds, or nan if a seed never saw every pair: a mean over the others would flatter. The
-model error has a mean always: a row never seen is estimated as uniform.
+Means are over all seeds, or nan if a seed did not visit every pair: a mean over the others would be too good.
+The model error always has a mean: a row without observations is estimated as uniform.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ from rhocover.theory import measured_exponent
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Where a comparison ends: one row for each model, order and explorer, every mean beside what is possible.
+# The rows of the table.
 
 THEOREM = -1 / 3  # up to a logarithm
 FITTED = 100  # the exponent is fitted from num_steps/100 on
@@ -88,7 +86,7 @@ class Row:
     model_error: MeanEstimate
 
     def summary(self) -> dict[str, Any]:
-        """Returns the row ready for JSON: None where there is no number, infinities as text."""
+        """Returns the row ready for JSON: None for nan, infinities as text."""
         return plain(asdict(self))
 
     def __str__(self) -> str:
@@ -126,22 +124,22 @@ def make_row(comparison: Comparison, env: str, rho: float, explorer: str) -> Row
 
 
 def estimate(values: FloatArray) -> MeanEstimate:
-    """Returns the mean of values, one for each seed, with its standard error."""
+    """Returns the mean of values, one per seed, with its standard error."""
     with np.errstate(invalid="ignore"):
         return MeanEstimate(float(values.mean()), float(standard_error(values)))
 
 
 def exponent(steps: Any, regret: FloatArray) -> MeanEstimate:
-    """Returns the exponent of regret over the last two decades of steps; nan before all seeds have one."""
+    """Returns the exponent of regret over the last two decades of steps where all seeds have a regret."""
     late = (steps >= steps[-1] / FITTED) & ~np.isnan(regret).any(axis=0)
     try:
         slope, error, _ = measured_exponent(steps[late], regret[:, late])
-    except InvalidArgumentError:  # fewer than two times, or no regret to take a logarithm of
+    except InvalidArgumentError:  # fewer than two times, or no positive regret
         return MeanEstimate(math.nan, math.nan)
     return MeanEstimate(slope, error)
 
 
-# What a comparison returns: every run's numbers over time, side by side, and where they end.
+# The comparison.
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +147,9 @@ class Comparison:
     """Runs of several explorers with the same seeds and budgets.
 
     `columns` are those of a run's trace, `[envs, orders, explorers, seeds, times]`, nan while coverage is
-    incomplete; `ends` are numbers of the end of a run, `[envs, orders, explorers, seeds]`; `facts` are
+    incomplete; `ends` are numbers at the end of a run, `[envs, orders, explorers, seeds]`; `facts` are
     sigma, kappa_min, best_divergence, best_worst_ratio and num_weighted, `[envs, orders]`. `question` holds
-    what was asked, as text and numbers.
+    the arguments, as text and numbers.
     """
 
     steps: IntArray
@@ -176,7 +174,7 @@ class Comparison:
 
     @property
     def conditions(self) -> str:
-        """What was not as it is by default: the model that was learned, the episodes all explorers played."""
+        """The settings that are not the default: a learned model, episodes, restarts."""
         horizon, discount = self.question["horizon"], self.question["discount"]
         words = [f"model {self.model.replace('_', ' ')}"] * (self.model != KNOWN)
         words += [f"all in episodes of {horizon} steps"] * (horizon is not None)
@@ -212,7 +210,7 @@ class Comparison:
         return float(self.facts[name][self._cell(env, rho)])
 
     def num_incomplete(self, env: str, rho: float, explorer: str) -> IntArray:
-        """Returns how many seeds had a pair with a weight still unvisited, `[times]`."""
+        """Returns how many seeds had not yet visited all pairs with positive weight, `[times]`."""
         visited = self.values(env, rho, explorer, "visited")
         return (visited < self.fact(env, rho, "num_weighted")).sum(axis=0)
 
@@ -224,7 +222,7 @@ class Comparison:
         return isinstance(explorer_from_document(document).schedule, Quadratic)
 
     def table(self) -> list[Row]:
-        """Returns what was reached at the last step, a row for each model, order and explorer."""
+        """Returns what was reached at the last step, one row per model, order and explorer."""
         return [
             make_row(self, env, rho, explorer)
             for env in self.envs
@@ -240,7 +238,7 @@ class Comparison:
 
     @classmethod
     def load(cls, path: Path | str) -> Comparison:
-        """Returns the comparison of a file, or of the folder that `compare` wrote it to."""
+        """Returns the comparison in a file, or in the `out` folder of `compare`."""
         path = checks.place(path, "path")
         tensors, document = load_tensors(path / FILE if path.is_dir() else path, KIND)
         return from_file(tensors, document, str(path))
@@ -262,7 +260,7 @@ class Comparison:
 
 
 def from_file(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any], origin: str) -> Comparison:
-    """Returns the comparison that tensors and a document describe; refuses one that is not finished."""
+    """Returns the comparison that tensors and a document describe; raises if it is not finished."""
     said = f"{origin!r} does not hold a comparison"
     question = from_document(StoredQuestion, document, f"{said}: its question")
     if missing := [name for name in ("done", "steps", *COLUMNS, *ENDS, *FACTS) if name not in tensors]:
@@ -274,7 +272,7 @@ def from_file(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any], or
             argument="path",
             remedy=(
                 Call("Call compare", "Type rhocover compare"),
-                " again with the same arguments: it goes on from there.",
+                " again with the same arguments to continue.",
             ),
         )
     comparison = Comparison(
@@ -290,7 +288,9 @@ def from_file(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any], or
     )
     _check_shapes(comparison, origin)
     with naming(origin):
-        _ = [comparison.follows_theorem(explorer) for explorer in comparison.explorers]  # can be read
+        _ = [
+            comparison.follows_theorem(explorer) for explorer in comparison.explorers
+        ]  # checks that they can be read
     return comparison
 
 
@@ -301,22 +301,22 @@ def _check_shapes(found: Comparison, origin: str) -> None:
     fits &= all(array.shape == grid for array in found.columns.values())
     fits &= all(array.shape == grid[:-1] for array in found.ends.values())
     if not fits or any(array.shape != cells for array in found.facts.values()):
-        raise FileFormatError(f"{origin!r} holds arrays that do not fit its own question.")
+        raise FileFormatError(f"{origin!r} holds arrays whose shapes do not match its question.")
 
 
 def _find(kind: str, name: str, known: Sequence[str]) -> int:
     return known.index(checks.choice(name, kind, known))
 
 
-# Pictures of a comparison: what acting cost, and what the worst pair got, for one model and one order.
+# Figures of a comparison for one model and one order: regret and worst ratio.
 
-TITLES = {"regret": "What acting cost", "bregman": "What could be controlled"}
+TITLES = {"regret": "Regret", "bregman": "Bregman part of the suboptimality"}
 
 
 def comparison_regret_figure(
     comparison: Comparison, env: str, rho: float, *, part: Part = "regret", title: str = ""
 ) -> Figure:
-    """Returns regret, or its Bregman part, against steps for every explorer."""
+    """Returns regret, or the Bregman part of the suboptimality, against steps for every explorer."""
     theorem = [name for name in comparison.explorers if comparison.follows_theorem(name)]
     column = regret_column(rho) if part == "regret" else part
     in_nats = column == "pathwise_excess"
@@ -335,10 +335,10 @@ def comparison_worst_ratio_figure(comparison: Comparison, env: str, rho: float, 
     return worst_ratio_figure(
         comparison.curves(env, rho, "worst_ratio"),
         best=comparison.fact(env, rho, "best_worst_ratio"),
-        title=title or f"The worst pair: {as_text(env)}, {order_name(rho)}",
+        title=title or f"Worst ratio: {as_text(env)}, {order_name(rho)}",
     )
 
 
 def order_name(rho: float) -> str:
-    """Returns rho as it is written in a picture."""
+    """Returns rho as shown in figures."""
     return rf"$\rho$ = {'∞' if rho == float('inf') else f'{rho:g}'}"

@@ -1,10 +1,10 @@
-"""The runs that are done: filled as they finish, stored now and then, taken up again.
+"""The finished runs of a comparison: collected as they finish, stored regularly, and continued later.
 
-All results are arrays over the grid [envs, orders, explorers, seeds], and `done` says which places are
-filled. Together with the question they are one file, written whole or not at all: a comparison that is not
-finished and one that is differ in `done` only. A file is taken up again if it asks the same question. The
-folder is held (`folders`) until this is closed, so that no second process writes over what this one
-found; a comparison that is finished needs neither that nor a disk to write to.
+All results are arrays over the grid [envs, orders, explorers, seeds], and `done` says which entries are
+filled. Together with the question they are one file, written completely or not at all; finished and
+unfinished comparisons differ only in `done`. A comparison continues from a file if the question is the same.
+The folder is locked (`folders`) until this object is closed, so that no second process overwrites the
+results; a finished comparison needs neither the lock nor a writable disk.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from rhocover.files import load_tensors, save_tensors
 from rhocover.folders import Hold, Location, hold_folder, is_left, locate, make_folder, remove_left
 
 FILE, KIND = "comparison.safetensors", "comparison"
-MOST_LETTERS = 200  # of what differs, in a message
-SECONDS = 2.0  # between two stores, so that many short runs are not spent on writing
+MOST_LETTERS = 200  # characters of a difference shown in a message
+SECONDS = 2.0  # between two writes, so that many short runs do not spend their time on writing
 
 
 class FinishedRuns:
-    """Results over the grid, and the folder they are stored in, if any."""
+    """Results over the grid, and the folder in which they are stored, if any."""
 
     def __init__(self, question: CompareSpec, folder: Any) -> None:
-        self.document = json.loads(json.dumps(question.document(), sort_keys=True))  # as it is read back
+        self.document = json.loads(json.dumps(question.document(), sort_keys=True))  # as it will be read back
         self.tensors = empty_tensors(question)
         self._place = None if folder is None else locate(folder)
         self.path = None if self._place is None else self._place.path / FILE
@@ -46,7 +46,7 @@ class FinishedRuns:
                 self._begin(self._place)
 
     def _begin(self, place: Location) -> None:
-        """Holds the folder, and looks again at what is there: another process may have been faster."""
+        """Locks the folder and reads it again, because another process may have written to it meanwhile."""
         make_folder(place.path)
         self._hold = hold_folder(place)
         try:
@@ -58,7 +58,7 @@ class FinishedRuns:
             raise
 
     def close(self) -> None:
-        """Stores what is there, and gives the folder free."""
+        """Stores the results and releases the folder."""
         try:
             self.store()
         finally:
@@ -75,7 +75,7 @@ class FinishedRuns:
         return self.tensors["done"]
 
     def fill(self, place: Place, outcome: Outcome) -> None:
-        """Notes what a run left, and stores it if the last time is a while ago."""
+        """Adds the outcome of a run, and stores all results if the last time was more than `SECONDS` ago."""
         for name, row in zip(COLUMNS, outcome.rows, strict=True):
             self.tensors[name][place] = row
         for name, end in zip(ENDS, outcome.ends, strict=True):
@@ -87,13 +87,13 @@ class FinishedRuns:
             self.store()
 
     def store(self) -> None:
-        """Writes what is there, if the folder is held: what was finished before is there already."""
+        """Writes the results if the folder is locked; otherwise they were already complete on disk."""
         if self.path is not None and self._hold is not None:
             save_tensors(self.path, KIND, self.tensors, self.document, overwrite=True)
             self._stored = time.monotonic()
 
     def _take_up(self, place: Location) -> None:
-        """Goes on from the file if it asks the same question; refuses any other content of the folder."""
+        """Continues from the file if it has the same question; raises for any other content of the folder."""
         _check_folder(place)
         path = place.path / FILE
         if not path.exists():
@@ -103,7 +103,7 @@ class FinishedRuns:
         if {name: array.shape for name, array in tensors.items()} != {
             name: array.shape for name, array in self.tensors.items()
         }:
-            raise FileFormatError(f"{path.name} in {place.shown!r} has arrays of another shape.")
+            raise FileFormatError(f"{path.name} in {place.shown!r} has arrays with unexpected shapes.")
         self.tensors = {name: array.copy() for name, array in tensors.items()}
 
 
@@ -120,7 +120,7 @@ def empty_tensors(question: CompareSpec) -> dict[str, np.ndarray]:
 
 
 def _check_folder(place: Location) -> None:
-    """Refuses a place that is no folder, or one that holds something else and no comparison."""
+    """Raises if a path is not a folder, or is a folder with other files and no comparison."""
     folder = place.path
     if folder.exists() and not folder.is_dir():
         raise InvalidArgumentError.of("out", "must be a folder", f"the file {place.shown!r}")
@@ -129,26 +129,26 @@ def _check_folder(place: Location) -> None:
     if foreign and FILE not in foreign:
         raise InvalidArgumentError.of(
             "out",
-            f"must be a new or empty folder, or one of a comparison: {place.shown!r} holds {foreign[0]!r}",
+            f"must be a new or empty folder, or hold a comparison: {place.shown!r} holds {foreign[0]!r}",
         )
 
 
 def _clear_if_free(place: Location) -> None:
-    """Removes what a process left that was killed after the last run; a disk to read only keeps it."""
+    """Removes temporary files of a process that was killed after the last run, if the disk is writable."""
     if any(_is_left(entry) for entry in place.path.iterdir()):
         with suppress(OSError, InvalidArgumentError), hold_folder(place):
             remove_left(place.path, FILE.__eq__)
 
 
 def _is_left(entry: Path) -> bool:
-    """Whether a killed process left a file behind."""
+    """Whether a file was left behind by a killed process."""
     return is_left(entry, FILE.__eq__)
 
 
 def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> None:
-    """Refuses a file that answers another question, and says what differs."""
+    """Raises if a file has another question, and says what differs."""
     words = {"fingerprints": "models", "explorer_settings": "settings of explorers"}
-    names = sorted(asked, key=lambda name: name in words)  # other names before other contents
+    names = sorted(asked, key=lambda name: name in words)  # differing names before differing contents
     differing = [name for name in names if stored.get(name) != asked[name]]
     if not differing:
         return
@@ -158,10 +158,10 @@ def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> N
     raise InvalidArgumentError.of(
         "out",
         parse_text(f"{folder!r} holds a comparison with other {words.get(name, f'`{name}`')}{shown}"),
-        remedy="Nothing was changed. Go on with the same arguments, or name another folder.",
+        remedy="Nothing was changed. Continue with the same arguments, or name another folder.",
     )
 
 
 def _shown(value: Any) -> Any:
-    """Returns a value of a question as it is told: a way to know the model by its name, if it has one."""
+    """Returns a value of a question for a message; a `model` setting by its name, if it has one."""
     return next((name for name, model in MODELS.items() if model_document(model) == value), value)

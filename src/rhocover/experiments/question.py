@@ -1,13 +1,12 @@
-"""What a comparison asks: models, orders, explorers, seeds and a budget, checked and in plain values.
+"""The question of a comparison (models, orders, explorers, seeds and budget), and one run of it.
 
-A run is one place in the grid [envs, orders, explorers, seeds]. Everything that decides what it does is
-here, so that it comes out the same in whichever process it runs. `plain` gives it as arrays, texts and
-numbers for another process; `document` as text for a file, which tells one question from another.
+A run is one position in the grid [envs, orders, explorers, seeds]. The question contains everything that
+determines its result, so the result is the same in every process. `plain` returns the question as arrays,
+strings and numbers for another process; `document` as JSON for a file, so that different questions can be
+told apart.
 
-One run of a comparison: from a place in the grid to the rows of its trace, in any process.
-
-What goes wrong becomes a value, too. Errors of this library have arguments that do not survive the way
-between processes; their kind, their message and where they came from do.
+`run_one` runs one position and returns the rows of its trace. Failures are values, too: errors of this
+library have arguments that cannot be sent between processes, so only their kind, message and traceback are.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ Place = tuple[int, int, int, int]  # env, order, explorer, seed
 
 @dataclass(frozen=True)
 class StoredExplorer:
-    """An explorer by name; its settings are read only where it is made again."""
+    """An explorer by name; its settings are read only when it is created again."""
 
     name: str
     settings: dict[str, Any]
@@ -62,9 +61,9 @@ class StoredExplorer:
 
 @dataclass(frozen=True)
 class StoredQuestion:
-    """Everything that decides the results, as a file says it; lists where order matters.
+    """Everything that determines the results, as it is stored in a file; lists where order matters.
 
-    Weights are their digest, a rule is what `rule_document` says; an explorer of one's own is None.
+    Weights are stored as their digest, a rule as `rule_document`, a user's own explorer as None.
     """
 
     envs: tuple[str, ...]
@@ -86,7 +85,7 @@ class StoredQuestion:
 
 @dataclass(frozen=True, eq=False)
 class CompareSpec:
-    """Models, weights and explorers by name, orders, seeds, and what `explore` is given besides."""
+    """Models, weights and explorers by name, orders, seeds, and the other arguments of `explore`."""
 
     models: Mapping[str, MDP]
     weights: Mapping[str, FloatArray | Rule | None]
@@ -97,18 +96,18 @@ class CompareSpec:
 
     @property
     def shape(self) -> Place:
-        """How many envs, orders, explorers and seeds there are."""
+        """The numbers of envs, orders, explorers and seeds."""
         return len(self.models), len(self.orders), len(self.explorers), len(self.seeds)
 
     @property
     def places(self) -> Iterator[Place]:
-        """The runs; seeds vary slowest, so that an unfinished comparison has a little of everything."""
+        """The runs; seeds vary slowest, so that an unfinished comparison has some runs of everything."""
         envs, orders, explorers, seeds = map(range, self.shape)
         return ((e, r, x, k) for k, e, r, x in itertools.product(seeds, envs, orders, explorers))
 
     @property
     def grid(self) -> list[int]:
-        """The steps at which runs report."""
+        """The steps at which traces have rows."""
         given = self.arguments
         return grid_of_steps(given["num_steps"], given["trace_points"], given["num_chains"])
 
@@ -125,22 +124,22 @@ class CompareSpec:
         }
 
     def settings(self, place: Place) -> ModelRun:
-        """Returns what one run does, checked."""
+        """Returns the checked settings of one run."""
         given = self.run_arguments(place)
         return read_model_run(given["world"], read_spec(given), given["num_chains"])
 
     def describe(self, place: Place) -> str:
-        """Returns which run stands at a place, in words."""
+        """Returns a description of the run at a position."""
         env, explorer = list(self.models)[place[0]], list(self.explorers)[place[2]]
         return f"{explorer} on {env} at rho = {self.orders[place[1]]:g}, seed {self.seeds[place[3]]}"
 
     @property
     def own_explorers(self) -> list[str]:
-        """The explorers that are not this library's: no text and no other process can rebuild them."""
+        """The explorers from outside this library, which a file or another process cannot recreate."""
         return [name for name, explorer in self.explorers.items() if stored_explorer(explorer) is None]
 
     def plain(self) -> dict[str, Any]:
-        """Returns the question as arrays, texts and numbers."""
+        """Returns the question as arrays, strings and numbers."""
         return {
             "models": {name: _parts(mdp) for name, mdp in self.models.items()},
             "weights": {name: rule_document(mu) if callable(mu) else mu for name, mu in self.weights.items()},
@@ -163,7 +162,7 @@ class CompareSpec:
         return cls(models, weights, plain["orders"], explorers, plain["seeds"], arguments)
 
     def document(self) -> dict[str, Any]:
-        """Returns everything that decides the results, ready for JSON; lists where order matters."""
+        """Returns everything that determines the results, ready for JSON; lists where order matters."""
         stored = [stored_explorer(explorer) for explorer in self.explorers.values()]
         return to_document(
             StoredQuestion(
@@ -180,7 +179,7 @@ class CompareSpec:
 
 
 def stored_explorer(explorer: Any) -> dict[str, Any] | None:
-    """Returns an explorer as a document that gives it back; None if there is none."""
+    """Returns a document from which the explorer can be recreated; None if there is none."""
     try:
         document = json.loads(json.dumps(explorer_document(explorer)))
         return document if explorer_from_document(document) == explorer else None
@@ -189,7 +188,7 @@ def stored_explorer(explorer: Any) -> dict[str, Any] | None:
 
 
 def _parts(mdp: MDP) -> dict[str, Any]:
-    """Returns what a model is made of; its layout is for pictures only."""
+    """Returns the arguments of `MDP.from_pairs`, without the layout, which is only for figures."""
     return {
         "transitions": mdp.transitions, "states": mdp.pair_state, "actions": mdp.pair_action,
         "num_actions": mdp.num_actions, "start": mdp.start, "state_labels": mdp.state_labels,
@@ -204,7 +203,7 @@ def _mu_document(mu: FloatArray | Rule | None) -> Any:
     return rule_document(mu) if callable(mu) else tensor_digest({"mu": np.asarray(mu)})
 
 
-# One run of a comparison: from a place in the grid to the rows of its trace, in any process.
+# One run of a comparison, in any process.
 
 COLUMNS = (
     "regret", "bregman", "suboptimality", "excess", "pathwise_excess", "divergence", "gap", "worst_ratio",
@@ -217,16 +216,16 @@ KINDS = {error.__name__: error for error in (InvalidArgumentError, NotConvergedE
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run left."""
+    """The numbers of a finished run."""
 
     rows: FloatArray  # of its trace, [columns, times]
-    ends: FloatArray  # what is known at its end only
+    ends: FloatArray  # numbers known only at its end
     facts: FloatArray  # of its model and order
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run left nothing."""
+    """Why a run failed."""
 
     kind: str
     message: Text
@@ -235,7 +234,7 @@ class Failure:
 
 
 def run_one(question: CompareSpec, place: Place) -> Outcome | Failure:
-    """Returns the outcome of one run, or why there is none."""
+    """Returns the outcome of one run, or why it failed."""
     try:
         with one_blas_thread():
             return outcome_of(explore(**question.run_arguments(place)))
@@ -255,7 +254,7 @@ def outcome_of(run: Run) -> Outcome:
 
 
 def failure_of(error: Exception) -> Failure:
-    """Returns the error being handled as a value; its kind is its name, or the one of ours that it is."""
+    """Returns the error being handled as a value; `kind` is its class in `KINDS`, or its own name."""
     names = [kind.__name__ for kind in type(error).__mro__]
     kind = next((name for name in names if name in KINDS), names[0])
     text, argument = getattr(error, "text", str(error)), getattr(error, "argument", "")
@@ -263,7 +262,7 @@ def failure_of(error: Exception) -> Failure:
 
 
 def error_of(failure: Failure, run: str) -> Exception:
-    """Returns the error to raise: it says which run failed and why; a defect keeps its traceback."""
+    """Returns the error to raise, with the run that failed and the reason; a bug keeps its traceback."""
     text = join_texts(f"the run of {run} failed:", failure.message)
     message = format_text(text)
     if failure.kind == InvalidArgumentError.__name__:

@@ -1,19 +1,19 @@
-"""Nested dissection: in which order to eliminate the vertices of a symmetric graph.
+"""Nested dissection: an order in which to eliminate the vertices of a symmetric graph.
 
-A separator is a set of vertices without which the rest falls into parts. Eliminate the parts first and
-the separator last, and go on with the parts (George 1973): that fills in O(n log n) entries on
-planar-like graphs, where the natural order fills O(n^1.5). Separators here are levels of a breadth-first
-search from a far vertex. On grid-like models they fill no more than METIS's and take a tenth of its time.
+A separator is a set of vertices without which the rest falls into parts. Eliminating the parts first and the
+separator last, recursively (George 1973), fills in O(n log n) entries on planar-like graphs, where the
+natural order fills O(n^1.5). Separators here are levels of a breadth-first search from a far vertex. On
+grid-like models they fill no more than those of METIS, in a tenth of its time.
 
-There are two users. The recursion and the separator step are one; at which level to cut has two rules:
+There are two users. They share the recursion and the separator step, but choose the level to cut differently:
 
-- `nested_dissection` gives the planner's sparse Cholesky an order alone. What counts is fill, so the cut is
-  the smallest level that leaves each side a third, without the vertices that touch nothing above it. The
+- `nested_dissection` gives the planner's sparse Cholesky an order alone. Fill matters, so the cut is the
+  smallest level that leaves each side a third, without the vertices that touch nothing above it. The
   factorisation finds blocks and their tree itself, so small parts are left as they are, connected or not.
-- `dissect` gives the elimination of a chain its fronts. A front is dense and hands what it adds to its
+- `dissect` gives the elimination of a chain its fronts. A front is dense and passes what it adds to its
   parent, so a part is always connected. The cut is the whole level at the median, which halves every part.
 
-Both orders decide last bits of plans and of stationary distributions. Knows of a graph alone, not of
+Both orders affect the last bits of plans and of stationary distributions. Only the graph is used, not the
 numbers.
 """
 
@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from rhocover.checks import IntArray, Matrix
 from rhocover.compiling import compiled
 
-# METIS, which is optional: on grid-like models our own order fills no more and takes a tenth of the time; on
+# METIS is optional: on grid-like models our own order fills no more and takes a tenth of the time; on
 # irregular graphs METIS (`pip install 'rhocover[fast]'`) finds better separators.
 
 
@@ -53,7 +53,7 @@ def _without_diagonal(pattern: Matrix) -> Matrix:
     return sp.csr_array((ones, (coo.row[keep], coo.col[keep])), shape=pattern.shape)
 
 
-LEAF_SIZE = 64  # parts this small are one dense block: below it more steps cost more than arithmetic
+LEAF_SIZE = 64  # smaller parts are one dense block: there more steps cost more than arithmetic
 LARGEST_SEPARATOR = 4000  # a front is then about 1 GiB at most; larger separators mean an expander
 HUB_DEGREE = 20  # times the mean: such states (restarts) hide distances, so they are eliminated last
 
@@ -68,7 +68,7 @@ class Fronts:
 
 
 def nested_dissection(pattern: Matrix) -> IntArray:
-    """Returns the order in which to eliminate: `order[k]` is the k-th vertex of the CSR `pattern`."""
+    """Returns the order of elimination: `order[k]` is the k-th vertex of the CSR `pattern`."""
     order = np.arange(pattern.shape[0])
     _dissect(pattern.indptr, pattern.indices, order, LEAF_SIZE, order.size, True)
     return order
@@ -88,7 +88,7 @@ def dissect(graph: Matrix, root: int) -> Fronts | None:
     if (begin.size and begin[-1] < 0) or hubs.size > LARGEST_SEPARATOR:
         return None
     by_level = np.lexsort((lowest, depth))
-    number = np.append(np.argsort(by_level) + 1, 0)  # number[-1]: what has no parent hangs on the hubs
+    number = np.append(np.argsort(by_level) + 1, 0)  # number[-1], of no parent, is the front of the hubs
     states = np.concatenate([hubs, *(order[begin[f] : end[f]] for f in by_level)])
     first = np.append(0, np.cumsum(np.append(hubs.size, (end - begin)[by_level])))
     return Fronts(states, first.tolist(), [-1, *number[parent[by_level]].tolist()])
@@ -105,8 +105,8 @@ def _hubs(graph: Matrix, root: int) -> IntArray:
 def _dissect(indptr, indices, order, leaf_size, largest, smallest):
     """Sorts `order` in place; returns its blocks: begin, end, parent, lowest vertex of the part, depth.
 
-    Works on segments of `order`, each of them ascending. Vertices that `order` leaves out are not there.
-    `smallest` says by which rule to cut. Ends with begin -1 where a separator is larger than `largest`.
+    Works on segments of `order`, each of them ascending. Vertices that are not in `order` are ignored.
+    `smallest` selects the rule for cuts. The last begin is -1 if a separator is larger than `largest`.
     """
     n = indptr.size - 1
     label = np.zeros(n, np.int64)
@@ -173,7 +173,7 @@ def _search(indptr, indices, order, low, high, label, part, level, queue, smalle
 def _components(indptr, indices, order, low, high, label, part, level, queue, least):
     """Sorts a segment by components, that of the lowest vertex first; returns where they begin and end.
 
-    Vertices that are left over, at most `least`, are not told apart.
+    The last vertices, if at most `least`, are not separated further.
     """
     bounds = [(low, low)]
     found = np.empty(high - low, np.int64)

@@ -1,17 +1,16 @@
 """Sparse Cholesky factorisation M = L L' by dense blocks (multifrontal, Duff and Reid 1983).
 
 Supernodes are visited children first. Each gathers its part of M and the update matrices of its
-children, factorises its own columns with dense LAPACK, and hands what is left to its parent:
+children, factorises its own columns with dense LAPACK, and passes the rest to its parent:
 
     [L11        ]   columns of the supernode          U = - L21 L21'  (+ children's)  goes to the parent
     [L21  ...   ]   rows below them
 
 Scatter loops are compiled; everything cubic is BLAS.
 
-The matrix K diag(w) K' of a Newton step, re-filled for each w without finding its pattern again.
-
-Every column i of K adds w_i times its outer product with itself. Where each product lands in the lower
-triangle of the result is worked out once; after that a fill is one compiled pass over a list of places.
+**The matrix K diag(w) K'** of a Newton step is filled for each w without computing its pattern again. Every
+column i of K adds w_i times its outer product with itself. The place of each product in the lower triangle is
+computed once; after that, a fill is one compiled pass over a list of places.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ dsyrk, dtrsm = get_blas_funcs(("syrk", "trsm"), dtype=np.float64)
 
 
 class Workspace:
-    """Memory that outlives a factorisation: the next one writes over the numbers of the last.
+    """Memory that is reused by the next factorisation.
 
-    Fresh memory is handed out page by page by the operating system; on 10^6 states that alone took
-    a fifth of the time. Sizes are rounded up to powers of two, so that pieces fit again.
+    The operating system provides new memory page by page; on 10^6 states that alone took a fifth of the time.
+    Sizes are rounded up to powers of two, so that blocks can be reused.
     """
 
     def __init__(self) -> None:
@@ -44,7 +43,7 @@ class Workspace:
         self._free: dict[int, list[FloatArray]] = {}
 
     def entries(self, size: int) -> FloatArray:
-        """Returns zeros for all blocks of the factor; the factor made before is gone."""
+        """Returns zeros for all blocks of the factor; overwrites the previous factor."""
         if self._entries.size != size:
             self._entries = np.zeros(size)
         else:
@@ -70,7 +69,7 @@ class Workspace:
 
 
 class MultifrontalFactor:
-    """The factor of one matrix, whose `values` stand in the order of the analysis's `indices`."""
+    """The factor of one matrix, whose `values` are in the order of the analysis's `indices`."""
 
     def __init__(self, symbolic: Symbolic, values: FloatArray, workspace: Workspace) -> None:
         self._symbolic = symbolic
@@ -135,7 +134,7 @@ def _eliminate(low: int, top: FloatArray, below: FloatArray) -> None:
 
 @compiled
 def _gather(low, high, rows, indptr, indices, values, local, top, below):
-    """Writes the columns [low, high) of M into the blocks; notes where each row lies in `local`."""
+    """Writes the columns [low, high) of M into the blocks; stores the place of each row in `local`."""
     for k in range(rows.size):
         local[rows[k]] = k
     for j in range(low, high):
@@ -222,7 +221,7 @@ def _backward(block, own, values):
         own[j] = (own[j] - total) / column[0]
 
 
-# The matrix K diag(w) K' of a Newton step, re-filled for each w without finding its pattern again.
+# The matrix K diag(w) K'.
 
 
 def normal_pattern(K: Matrix) -> Matrix:
@@ -286,7 +285,7 @@ def _fill(K_indptr, K_values, w, places, values):
 
 # The sparse back end: nested dissection, supernodes, multifrontal Cholesky.
 
-METIS_PAYS = 2e9  # operations of one factorisation below which METIS costs more than it saves
+METIS_PAYS = 2e9  # below this many operations per factorisation METIS costs more than it saves
 PLANAR = 300.0  # operations over n^1.5: about 100 on slippery grids, where METIS does no better
 
 
@@ -303,7 +302,7 @@ class SparseBackend:
 
     @classmethod
     def try_analyse(cls, K: Matrix, dense_share: float) -> SparseBackend | None:
-        """Returns the back end, or None where the factor fills more than `dense_share` of a triangle."""
+        """Returns the back end, or None if the factor fills more than `dense_share` of a triangle."""
         pattern = normal_pattern(K)
         triangle = 0.5 * K.shape[0] ** 2
         if pattern.nnz > dense_share * triangle:
@@ -335,7 +334,7 @@ class SparseBackend:
 
 
 def best_analysis(pattern: Matrix) -> Symbolic:
-    """Returns the analysis of our own order, or of METIS's where that is installed and fills less."""
+    """Returns the analysis of our own order, or of METIS's if it is installed and fills less."""
     own = analyse(pattern, nested_dissection(pattern))
     planar = PLANAR * pattern.shape[0] ** 1.5
     if own.num_operations < max(METIS_PAYS, planar) or not has_metis():

@@ -2,23 +2,20 @@
 
 Both back ends scale the matrix to a unit diagonal, add a relative 1e-14 to it (the system may be
 singular to working precision near a face of the polytope), and refine against the matrix itself, so that
-the addition does not bias the answer. A pivot that still fails is met with a larger addition.
+the addition does not bias the answer. If a pivot still fails, the addition is increased.
 
-A few dense rows and columns around K diag(W) K', eliminated by their Schur complement.
+**Borders** are a few dense rows and columns around K diag(W) K', eliminated by their Schur complement:
 
     [K W K'   C] [nu]   [flow ]
     [  C'     D] [u ] = [right]
 
-C holds the columns of the mass multiplier and of theta, where those are unknown.
+C holds the columns of the mass multiplier and of theta, if those are unknown.
 
-BLAS on one thread: blocks here are small, and the same bits come out whatever else the machine does.
-
-On two busy cores the two-thread BLAS took 13 times as long for one factorisation: its threads wait for
-each other at every small block.
-
-The number of threads belongs to the whole process (with OpenMP, to each thread). Plans at the same time,
-each in a thread of its own, hold it together: each sets it to one, the last to end puts back what the
-first found.
+**BLAS uses one thread**: blocks here are small, and the bits do not depend on what else the machine does. On
+two busy cores the two-thread BLAS took 13 times as long for one factorisation: its threads wait for each
+other at every small block. The number of threads belongs to the whole process (with OpenMP, to each thread).
+If several threads plan at the same time, each sets it to one, and the last to end restores the number that
+the first found.
 """
 
 from __future__ import annotations
@@ -40,11 +37,11 @@ from rhocover.errors import SolverError
 
 dpotrf, dpotrs = get_lapack_funcs(("potrf", "potrs"), dtype=np.float64)
 
-DENSE_ROWS = 200  # up to here a dense factorisation is no slower; at 400 a grid is twice as fast sparse
+DENSE_ROWS = 200  # up to this size a dense factorisation is no slower; at 400 a grid is twice as fast sparse
 DENSE_SHARE = 0.25  # a sparse factor with more of the dense triangle than this is slower than dense
 REGULARISATION = (1e-14, 1e-12, 1e-10, 1e-8)
 REFINEMENTS = 12
-ENOUGH = 1e-12  # residual over right side; later Newton steps correct what is left
+ENOUGH = 1e-12  # residual over right side; later Newton steps correct the rest
 
 
 class NotPositiveDefiniteError(SolverError):
@@ -63,8 +60,8 @@ class Backend(Protocol):
 class Solution:
     """x with K diag(w) K'x = right, and `lift` = K'x.
 
-    The lift is carried along because K'x, computed from x, cancels: where w is 1e8 the rounding of x
-    alone would leave a residual of 1e-9. The residual refers to the lift, and so must its users.
+    The lift is kept because K'x, computed from x, cancels: where w is 1e8 the rounding of x alone would leave
+    a residual of 1e-9. The residual refers to the lift, and so must its users.
     """
 
     x: FloatArray
@@ -91,7 +88,7 @@ class NormalEquations:
         return type(self._backend).__name__
 
     def factorise(self, w: FloatArray) -> None:
-        """Takes new weights; raises `SolverError` if no admissible addition makes the pivots positive."""
+        """Factorises for new weights; raises `SolverError` if no allowed addition makes pivots positive."""
         began = time.perf_counter()
         self._w = w
         for extra in REGULARISATION:
@@ -108,8 +105,8 @@ class NormalEquations:
         """Returns the solution; `refine` corrects for the addition to the diagonal.
 
         The factor is that of a slightly different matrix, so it serves as the preconditioner of a
-        conjugate-gradient iteration: near a face of the polytope a handful of directions, which plain
-        refinement would hardly move, are found one by one.
+        conjugate-gradient iteration: near a face of the polytope it finds one by one the few directions in
+        which plain refinement would hardly converge.
         """
         began = time.perf_counter()
         x = self._backend.solve(right)
@@ -162,7 +159,7 @@ class DenseBackend:
 
     def factorise(self, w: FloatArray, extra: float) -> None:
         """Factorises for these weights."""
-        if self._K.shape[0] == 0:  # one state: nothing to balance
+        if self._K.shape[0] == 0:  # one state: there are no equations
             return
         M = self._product(w)
         diagonal = M.diagonal().copy()
@@ -190,7 +187,7 @@ class DenseBackend:
         return self._scale * dpotrs(self._factor, self._scale * right, lower=1)[0]
 
 
-# A few dense rows and columns around K diag(W) K', eliminated by their Schur complement.
+# Borders.
 
 
 class Borders:
@@ -230,15 +227,15 @@ class Borders:
         return Solution(x, inner.lift - self._lift @ unknowns), unknowns
 
 
-# BLAS on one thread: blocks here are small, and the same bits come out whatever else the machine does.
+# BLAS on one thread.
 
 _lock = threading.Lock()
-_found: list[list[int]] = []  # one entry for each plan under way: the numbers of threads before the first
+_found: list[list[int]] = []  # one entry per running plan: the numbers of threads before the first
 
 
 @cache
 def _libraries() -> list[Any]:
-    """Returns the loaded BLAS libraries; finding them takes milliseconds, so once."""
+    """Returns the loaded BLAS libraries; finding them takes milliseconds, so it is done once."""
     import scipy.linalg  # noqa: F401  loads SciPy's own BLAS before the search
 
     return ThreadpoolController().select(user_api="blas").lib_controllers
@@ -246,7 +243,7 @@ def _libraries() -> list[Any]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Returns a context in which BLAS uses one thread; the old setting comes back after the last of them."""
+    """Returns a context in which BLAS uses one thread; the last to end restores the old setting."""
     libraries = _libraries()
     with _lock:
         _found.append(_found[0] if _found else [library.get_num_threads() for library in libraries])
@@ -265,7 +262,7 @@ def one_blas_thread() -> Iterator[None]:
 def set_threads(library: Any, number: int) -> None:
     """Sets the number of threads of one library, whichever thread set it last.
 
-    Newer versions of threadpoolctl leave OpenBLAS to the thread that set it first, for as long as that lives:
-    the last plan to end could not put anything back.
+    Newer versions of threadpoolctl let only the thread that set it first change OpenBLAS, as long as it
+    lives: the last plan to end could not restore anything.
     """
     getattr(library, "_real_set_num_threads", library.set_num_threads)(number)

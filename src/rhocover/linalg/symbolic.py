@@ -1,6 +1,6 @@
-"""The shape of a sparse Cholesky factor, found before any number is known.
+"""The structure of a sparse Cholesky factor, from the pattern of the matrix alone.
 
-From the pattern of a symmetric matrix in a fill-reducing order: the elimination tree (Liu 1990), its
+For a symmetric matrix in a fill-reducing order it computes the elimination tree (Liu 1990), its
 postorder, the column counts of the factor (Gilbert, Ng and Peyton 1994), and a partition of the columns
 into supernodes: runs of columns with (nearly) one row structure, so that the numbers can be
 computed by dense kernels. Small subtrees become one supernode each: a few stored zeros cost less than
@@ -16,8 +16,8 @@ import numpy as np
 from rhocover.checks import IntArray, Matrix
 from rhocover.compiling import compiled
 
-SUBTREE_COLUMNS = 48  # a subtree with at most so many columns is one supernode
-RELAXED_COLUMNS = 24  # a supernode this narrow may swallow the one before it
+SUBTREE_COLUMNS = 48  # a subtree with at most this many columns is one supernode
+RELAXED_COLUMNS = 24  # a supernode this narrow may be merged with the one before it
 RELAXED_ZEROS = 0.15  # ... if at most this share of the merged block is zeros
 
 
@@ -222,7 +222,7 @@ def _supernodes(parent, counts, subtree_columns, relaxed_columns, relaxed_zeros)
         end = _run_end(j, parent, counts, size, subtree_columns)
         first[num], zeros[num] = j, 0.0
         num += 1
-        # Swallow the supernode before, if it hangs below this one and few zeros are stored for it.
+        # Merge with the supernode before, if it is a child of this one and few zeros are stored for it.
         while num > 1 and first[num - 1] <= parent[first[num - 1] - 1] <= end:
             low, here = first[num - 2], first[num - 1]
             width, height = end - low + 1, counts[end] - 1

@@ -1,37 +1,34 @@
 """Best responses: the occupancy of a set that earns most under a reward, with a certificate.
 
-One contract for all methods. `best_response(members, reward)` returns a `Response`: an occupancy d of the
-set, the policy behind it, its value <reward, d>, and a certified upper bound on the value of every
-other member. Explorers that ask again and again keep the oracle and hand back the last answer:
+All methods have the same interface. `best_response(members, reward)` returns a `Response`: an occupancy d of
+the set, its policy, its value <reward, d>, and a certified upper bound on the value of every other member.
+For many rewards, keep the oracle and pass it the last answer:
 
     oracle = make_oracle(members)
     answer = oracle.respond(reward)
     answer = oracle.respond(another, warm=answer)
 
-- "policy_iteration": Howard's method, one sparse factorisation an iteration. The default without a floor.
+- "policy_iteration": Howard's method, one sparse factorisation per iteration. The default without a floor.
 - "value_iteration": sweeps without a factorisation, for models whose factors would not fit.
 - "lp": the only method with a floor, because d >= 2 eta couples the states.
 
-Which to take is a measurement. On a 100×100 grid that slips, with 4 actions, policy iteration needed 2 to 8
-factorisations of 20 ms; it was 7 to 13 times faster than the linear program after a change of the reward
-by 3% or 30%, and 5 to 7 times where an explorer's last visits had moved the best place elsewhere, to
-the same gain within 1e-13 of the largest reward.
+The default is by measurement. On a slippery 100×100 grid with 4 actions, policy iteration needed 2 to 8
+factorisations of 20 ms; it was 7 to 13 times faster than the linear program after a change of the reward by
+3% or 30%, and 5 to 7 times where an explorer's last visits had moved the best place elsewhere, with the same
+gain within 1e-13 of the largest reward.
 
-Models that come apart: answer in each end component, and keep the best.
+**Several end components.** A pair has a positive share in some stationary occupancy exactly when it lies in
+an end component, a set of pairs that one trajectory never has to leave; and an occupancy of the model is a
+mixture of occupancies of its maximal end components. So the best response over the model is the best over one
+component, and the largest of the components' upper bounds holds for the model. Each component is a
+communicating model, which the methods require: over the whole model, potentials of unconnected parts differ
+by as much as the solver's infinity, and their digits are lost.
 
-A pair has a positive share in some stationary occupancy exactly when it lies in an end component, a set
-of pairs that one trajectory never has to leave; and an occupancy of the model is a mixture of occupancies
-of its maximal end components. So the best response over the model is the best over one component, and the
-largest of the components' upper bounds holds for the model. Each component is a communicating model of
-its own, where the methods are at home: over the whole, potentials of unconnected parts differ by as much
-as the solver's infinity, and their digits are lost.
-
-The linear program max <reward, d> over {F d = g, sum d = 1, d >= 2 eta}, solved by HiGHS.
-
-With a floor the best member is not the occupancy of a deterministic policy: 2 eta > 0 in one state fixes
-how often the others are entered, so the states are coupled and dynamic programming does not apply. The
-constraints are built once; explorers keep the oracle and bring a new reward each time. The multipliers of
-the flow rows are the potential h of the certificate.
+**The linear program** max <reward, d> over {F d = g, sum d = 1, d >= 2 eta}, solved by HiGHS. With a floor
+the best member is not the occupancy of a deterministic policy: 2 eta > 0 in one state fixes how often the
+others are entered, so the states are coupled and dynamic programming does not apply. The constraints are
+built once, and only the reward changes from call to call. The multipliers of the flow rows are the potential
+h of the certificate.
 """
 
 from __future__ import annotations
@@ -52,11 +49,11 @@ from rhocover.oracles.policy_iteration import PolicyIteration
 from rhocover.oracles.response import Choices, Oracle, Response, ScaledReward, check_warm
 from rhocover.oracles.value_iteration import ValueIteration
 
-# Models that come apart: answer in each end component, and keep the best.
+# Several end components.
 
 
 def comes_apart(members: Occupancies) -> EndComponents | None:
-    """Returns the end components if the set is of average type and they are not one; None otherwise."""
+    """Returns the end components if the set is of average type and has several; None otherwise."""
     if members.criterion != "average" or members.eta > 0:
         return None
     found = maximal_end_components(members.mdp)
@@ -82,8 +79,8 @@ class _Part:
 class ByComponent:
     """Best responses over a model of several end components.
 
-    The policy stays in the end component that a state belongs to, and is uniform in states of none. The
-    potential is that of each component, zero elsewhere: it bounds pairs of end components only.
+    The policy stays in the end component that a state belongs to, and is uniform in states outside of them.
+    The potential is that of each component, zero elsewhere: it bounds pairs of end components only.
     """
 
     def __init__(
@@ -118,7 +115,7 @@ def _part(members: Occupancies, pairs: Any, method: Callable[[Occupancies], Orac
     return _Part(method(Occupancies.average(model)), np.flatnonzero(pairs), states)
 
 
-# The linear program max <reward, d> over {F d = g, sum d = 1, d >= 2 eta}, solved by HiGHS.
+# The linear program.
 
 NAME = "lp"
 
@@ -127,7 +124,7 @@ class LPOracle:
     """Best responses by linear programming, over a set with or without a floor.
 
     `keep_basis=True` starts each solve from the last: faster on random models and chains, slower on
-    grids, and answers may then depend on what was asked before (see `rhocover.linear_program`).
+    grids, and answers may then depend on earlier rewards (see `rhocover.linear_program`).
     """
 
     def __init__(self, members: Occupancies, *, keep_basis: bool = False) -> None:
@@ -141,7 +138,7 @@ class LPOracle:
         try:
             solution = self.program.solve(question.reward)
         except InfeasibleProgramError:
-            self.members.check_floor()  # says which floor this model allows
+            self.members.check_floor()  # its error says which floor this model allows
             raise
         d = solution.x.copy()
         policy = self.members.flatten(self.members.to_policy(d), "policy")
@@ -149,7 +146,7 @@ class LPOracle:
         return question.answer(d, policy, potential, solution.iterations, NAME)
 
 
-# Best responses: the occupancy of a set that earns most under a reward, with a certificate.
+# Best responses.
 
 METHODS = {"policy_iteration": PolicyIteration, "value_iteration": ValueIteration, "lp": LPOracle}
 
@@ -181,7 +178,7 @@ def best_response(
 ) -> Response:
     """Returns a member of the set that maximises <reward, d>; `reward` is a table or per entry.
 
-    `warm` is an answer to a similar reward over the same set. It saves time; where several members are
-    best, another one of them may be found than without it.
+    `warm` is an answer to a similar reward over the same set. It saves time; if several members are
+    best, it may change which of them is found.
     """
     return make_oracle(members, method).respond(reward, warm=warm)

@@ -1,34 +1,30 @@
-"""What a chain earns: sparse direct solves with I - P, and the occupancies that follow.
+"""Gain, bias and occupancy of a chain, by sparse direct solves with I - P or by sweeps.
 
-The average reward of a chain with one recurrent class is a renewal theorem. Fix one state, the anchor,
-and let u, w be the expected reward and time until the chain is back there:
+The average reward of a chain with one recurrent class follows from a renewal theorem. Fix one state, the
+anchor, and let u, w be the expected reward and time until the chain is back there:
 
     M u = reward, M w = 1, M = I - P without the anchor's row and column;
     gain = (reward + P u)(anchor) / (1 + P w)(anchor),   bias h = u - gain w,   h(anchor) = 0,
 
 and M'x = P(anchor, .) holds the expected visits in between, so that one factorisation gives the gain,
 the bias and the stationary distribution. `restart` > 0 sends the chain back to the anchor with that
-probability a step: then there is one recurrent class whatever the chain, and no time exceeds 1/restart.
+probability at each step: then every chain has one recurrent class, and no time exceeds 1/restart.
 
-M is an M-matrix: its diagonal is summed from what leaves a state rather than subtracted from 1, which
-keeps states that are hardly ever left accurate, and it needs no pivoting, so that SuperLU may order it
+M is an M-matrix: its diagonal is summed from the probabilities of leaving rather than subtracted from 1,
+which is accurate for states that are hardly ever left, and it needs no pivoting, so that SuperLU can order it
 by its symmetric pattern. On a 100×100 grid: 18 ms, against 44 ms with COLAMD and its pivoting.
 
-Compiled sweeps over the rows of a sparse matrix, one call for many of them.
+**Sweeps.** Models that mix fast need no factorisation: sweeps alone give their values and visits. Values:
+h <- T h until all states change equally, T h - h = constant; between two sweeps over all entries there are
+some over the best of them alone, which cost less (modified policy iteration, Puterman and Shin 1978). Visits:
+x <- inflow + keep x P until nothing changes. Both converge as fast as the chain mixes. On random graphs that
+is a factor of two or more per step, while a factorisation fills in: with 10,000 states and 5 successors it
+took 90 s, and sweeps take 15 ms. On grids it is the other way round. So a few sweeps are tried, and given up
+as soon as they do not converge fast; the result is certified like any other.
 
-Sums run over a row from its first entry to its last, and nothing is reassociated, so that the bits are
-those of `reward + keep * (matrix @ h)` in SciPy and NumPy; what is saved is their temporaries and a
-Python call a sweep. `first` is where the entries of each node begin; the entries of a node are one run.
-
-Models that mix fast need no factorisation: sweeps alone settle their values and their visits.
-
-Values: h <- T h until all states change alike, T h - h = constant; between two sweeps over all entries
-there are some over the best of them alone, which cost less (modified policy iteration, Puterman and Shin
-1978). Visits: x <- inflow + keep x P until nothing changes. Both converge as fast as the chain forgets
-where it was. On random graphs that is a factor of two or more a step, while a factorisation fills in:
-with 10,000 states and 5 successors it took 90 s, and sweeps take 15 ms. On grids it is the other way
-round. So a few sweeps are tried, and given up as soon as they do not converge fast; whatever comes out is
-certified as any other answer is.
+The compiled sweeps sum a row from its first entry to its last without reassociation, so that the bits are
+those of `reward + keep * (matrix @ h)` in SciPy and NumPy, without temporaries and without a Python call per
+sweep. `first` is where the entries of each node begin; the entries of a node are contiguous.
 """
 
 from __future__ import annotations
@@ -46,7 +42,7 @@ from rhocover.compiling import compiled
 from rhocover.errors import SolverError
 from rhocover.oracles.response import EPSILON, Choices, centred
 
-# Compiled sweeps over the rows of a sparse matrix, one call for many of them.
+# Compiled sweeps.
 
 
 @compiled
@@ -64,7 +60,7 @@ def best_entry(indptr, indices, data, begin, end, reward, keep, h):
 
 @compiled
 def best_values(indptr, indices, data, first, reward, keep, h, sweeps):
-    """Returns h after so many sweeps h <- max over the entries of a node of reward + keep (row @ h)."""
+    """Returns h after some sweeps h <- max over the entries of a node of reward + keep (row @ h)."""
     for _ in range(sweeps):
         after = np.empty_like(h)
         for s in range(first.size):
@@ -76,9 +72,9 @@ def best_values(indptr, indices, data, first, reward, keep, h, sweeps):
 
 @compiled
 def improved_values(indptr, indices, data, first, reward, keep, h, sweeps):
-    """Returns h after one sweep over all entries and so many over those that were best in it.
+    """Returns h after one sweep over all entries and some over those that were best in it.
 
-    And by how much more the first sweep changed one node than another.
+    Also returns by how much more the first sweep changed one node than another.
     """
     after, chosen = np.empty_like(h), np.empty(first.size, np.int64)
     low, high = np.inf, -np.inf
@@ -98,7 +94,7 @@ def improved_values(indptr, indices, data, first, reward, keep, h, sweeps):
 
 @compiled
 def moved_visits(indptr, indices, data, inflow, keep, x, sweeps):
-    """Returns x after so many sweeps x <- inflow + keep (x @ matrix), and how much moved in the last."""
+    """Returns x after some sweeps x <- inflow + keep (x @ matrix), and how much the last one changed."""
     last = x
     for _ in range(sweeps):
         after = inflow.copy()
@@ -110,13 +106,13 @@ def moved_visits(indptr, indices, data, inflow, keep, x, sweeps):
     return x, np.abs(x - last).sum()
 
 
-# Models that mix fast need no factorisation: sweeps alone settle their values and their visits.
+# Sweeps for models that mix fast.
 
-SMALL = 50  # states below which a factorisation takes no longer than sweeps
-BATCH = 10  # sweeps between two looks
-FAST = 0.7  # of the unevenness a batch may leave: 0.6 at first, 0.01 later; on grids it grows at first
+SMALL = 50  # below this many states a factorisation takes no longer than sweeps
+BATCH = 10  # sweeps between two checks
+FAST = 0.7  # of the spread that a batch may leave: 0.6 at first, 0.01 later; on grids it grows at first
 FORGETFUL = 0.1  # of what moves a batch may leave
-ALIKE = 1e-12  # changes of states that differ by less are the same: rewards are near 1
+ALIKE = 1e-12  # changes of states that differ by less count as equal: rewards are near 1
 STILL = 1e-15  # of all visits may move in a sweep; rounding leaves 1e-17 to 1e-16
 NEARLY_STILL = 1e-14  # ... where rounding leaves more
 
@@ -153,16 +149,16 @@ def visits_by_sweeps(chain: Matrix, inflow: FloatArray, keep: float) -> FloatArr
         last = moved
 
 
-# What a chain earns: sparse direct solves with I - P, and the occupancies that follow.
+# Direct solves.
 
-BALANCE = 1e-12  # what a stationary distribution may miss its balance by; solves leave 1e-16 to 1e-14
-FAR = 10  # times the number of states: the state visited most is back within that number, on average
+BALANCE = 1e-12  # largest imbalance of a stationary distribution; solves leave 1e-16 to 1e-14
+FAR = 10  # times the number of states: the mean return time of the most visited state is at most that number
 MAX_EXCHANGES = 3
-RARE = 1e-3  # an anchor visited this much less than the likeliest state is exchanged for that state
+RARE = 1e-3  # an anchor visited this much less than the most visited state is replaced by that state
 
 
 class Factor:
-    """LU of I - (1 - restart) P, the rows and columns of the `anchors` replaced by the identity's."""
+    """LU of I - (1 - restart) P, with identity rows and columns for the `anchors`."""
 
     def __init__(self, chain: Matrix, restart: float = 0.0, anchors: IntArray | None = None) -> None:
         size = chain.shape[0]
@@ -175,7 +171,7 @@ class Factor:
         kept = leaves & ~pinned[rows] & ~pinned[chain.indices]
         values = np.concatenate([diagonal, -(1 - restart) * chain.data[kept]])
         places = np.arange(size)
-        columns = np.concatenate([places, rows[kept]])  # transposed: SuperLU takes columns
+        columns = np.concatenate([places, rows[kept]])  # transposed, because SuperLU uses columns
         rows = np.concatenate([places, chain.indices[kept]])
         self._lu = _factor(sp.csc_array((values, (rows, columns)), shape=(size, size)))
 
@@ -210,7 +206,7 @@ class Evaluation:
     cycle: float  # expected time from one visit of the anchor to the next
     anchor: int
     factor: Factor
-    leaving: FloatArray  # where the anchor leads, itself left out, [S]
+    leaving: FloatArray  # the anchor's row, without the anchor, [S]
 
     def likeliest(self) -> int:
         """Returns the state that is visited most."""
@@ -222,8 +218,8 @@ class Evaluation:
 def evaluate(chain: Matrix, reward: FloatArray, anchor: int, restart: float) -> Evaluation:
     """Returns what a chain that restarts at the anchor earns for `reward` `[S]`.
 
-    An anchor that the chain hardly ever returns to is exchanged for the state it visits most: the
-    rewards and times in between would be so long that their difference has no digits left.
+    An anchor to which the chain hardly ever returns is replaced by the state that it visits most: otherwise
+    rewards and times between two returns would be so large that their difference has no digits left.
     """
     result = _evaluate(chain, reward, anchor, restart)
     for _ in range(MAX_EXCHANGES):
@@ -263,10 +259,9 @@ def distribution(mass: FloatArray) -> FloatArray:
 def best_class(chain: Matrix, reward: FloatArray, potential: FloatArray) -> FloatArray:
     """Returns the stationary distribution `[S]` of the recurrent class that earns most.
 
-    One class that mixes fast is swept. Otherwise anchors are where the potential is highest. A state that
-    is visited once in 1e16 steps would be one on paper only: the visits in between would be lost in
-    rounding. Then the balance shows it, and the class is eliminated state by state instead
-    (`chains.stationary_distribution`).
+    One class that mixes fast is swept. Otherwise anchors are where the potential is highest. If the anchor is
+    visited once in 1e16 steps, the visits in between are lost in rounding. Then the balance is violated, and
+    the class is eliminated state by state instead (`chains.stationary_distribution`).
     """
     classes = recurrent_classes(chain)
     states = np.concatenate(classes)
@@ -292,7 +287,7 @@ def _visits(chain: Matrix, label: IntArray, anchors: IntArray, tries: int = 3) -
     leaving[anchors] = 0.0
     try:
         visits = np.maximum(Factor(chain, 0.0, anchors).solve_transposed(leaving), 0.0)
-    except SolverError:  # an anchor so rare that the rest is a closed class in float64
+    except SolverError:  # the anchor is so rare that the rest is a closed class in float64
         return np.full(label.size, np.nan)
     visits[anchors] = 1.0
     likeliest = _highest(visits, label)

@@ -1,40 +1,35 @@
-"""Howard's policy iteration: evaluate the policy by one sparse solve, then take better entries, repeat.
+"""Howard's policy iteration: evaluate the policy by one sparse solve, take better entries, repeat.
 
 **Average reward.** Textbook policy iteration assumes that every policy has one recurrent class. Here greedy
-policies have many, or nearly: on a slippery grid a policy that likes two far corners needs 1e14 steps
-from one to the other, its bias is lost in rounding, and the iteration wanders about. So
+policies have several, or almost: on a slippery grid a policy that prefers two far corners needs 1e14 steps
+from one to the other, its bias is lost in rounding, and the iteration does not converge. So
 
 - the model is perturbed: after each step, with probability 1e-13, it jumps to one state, the anchor.
   Then every policy has one recurrent class and Howard's proof holds. The anchor is the state visited most;
 - an entry replaces another only if it is better by more than rounding, that of the evaluation included,
-  so neither ties nor noise make it cycle;
-- the certificate is that of the model without jumps (`ScaledReward.upper_bound`). Where several classes
-  earn the same, the bias is rounding times 1e13 in those without the anchor: the policy is optimal, its
-  bias proves nothing. Then both are polished (`_polished`).
+  so that neither ties nor rounding make it cycle;
+- the certificate is that of the model without jumps (`ScaledReward.upper_bound`). If several classes earn
+  the same, the bias in those without the anchor is rounding times 1e13: the policy is optimal, but its bias
+  proves nothing. Then both are improved (`_polished`).
 
-A cold start begins with some sweeps of value iteration, a warm one with the last policy; it is repeated
-cold if a few iterations do not finish it. Models that mix fast are settled by sweeps alone (`evaluation`).
+A cold start begins with some sweeps of value iteration, a warm one with the last policy; it is repeated cold
+if a few iterations do not finish it. Models that mix fast are solved by sweeps alone (`evaluation`). The
+model must be communicating (`rhocover.oracles` handles others).
 
-The model must be communicating (see `components` for those that are not). Discounted rewards need none
-of this (`discounted`), and with a horizon it is backward induction.
+**Improvement over several steps.** Howard's step takes in each state the entry that is best if the old policy
+follows afterwards. So the effect of a better place spreads by one state per change of policy, and each change
+costs a factorisation. A sweep of value iteration, h <- T h, also spreads it by one state, at a hundredth of
+the cost. With h the value of the old policy, T h >= h, and T is monotone, so the policy that is greedy after
+any number of sweeps is at least as good as the old one (Puterman and Shin 1978). On a 100×100 grid whose best
+place had moved, 30 sweeps reduced 23 factorisations to 6 from the last policy, and 17 to 5 from a cold start.
 
-Policy improvement that looks further than one step.
+**Discounted rewards**: runs that stop with probability `restart` = 1 - gamma at each step. The values of a
+policy solve (I - (1 - restart) P) h = reward, whatever its classes; taking better entries makes no state
+worse, so no policy occurs twice. Only differences of h are compared: a discounted value is a large constant
+and small differences, and the constant costs digits. Models that mix fast are solved by sweeps before any of
+this (`evaluation`).
 
-Howard's step takes in each state the entry that is best if the old policy goes on afterwards. News of a
-better place then travels one change of policy at a time, and each costs a factorisation. Sweeps of value
-iteration, h <- T h, carry it one state further each and cost a hundredth. With h the value of the old
-policy, T h >= h, and T is monotone, so the policy that is greedy after any number of sweeps is at least
-as good as the old one (Puterman and Shin 1978). On a 100×100 grid whose best place had moved, 30 sweeps
-reduced 23 factorisations to 6 from the last policy, and 17 to 5 from nothing.
-
-Policy iteration for discounted rewards: runs that stop with probability `restart` = 1 - gamma a step.
-
-The values of a policy solve (I - (1 - restart) P) h = reward, whatever its classes; taking better entries
-makes no state worse, so no policy comes twice. Only differences of h are compared: a discounted value is
-a large constant and small differences, and the constant costs digits. Models that mix fast are settled by
-sweeps before any of this (`evaluation`).
-
-Backward induction: with a horizon one sweep from the last step to the first is exact.
+**With a horizon** backward induction, one sweep from the last step to the first, is exact:
 
 h_H = 0,    h_t(s) = max_a reward_t(s, a) + sum_s' P(s' | s, a) h_{t+1}(s').
 """
@@ -60,7 +55,7 @@ from rhocover.oracles.evaluation import (
 )
 from rhocover.oracles.response import EPSILON, Choices, Response, ScaledReward, check_warm, refuse_floor
 
-# Policy improvement that looks further than one step.
+# Improvement over several steps.
 
 LOOK_AHEAD = 30  # sweeps; on a 100×100 grid they cost half a factorisation, and more save little
 FIRST_LOOK = 100  # sweeps before a cold start
@@ -72,7 +67,7 @@ def improved(
     """Returns better entries than the chosen ones, or the same if none is better by more than rounding.
 
     The operator is T h = max (reward + keep P h) over the entries of each state, h the values of
-    the chosen ones, and `noise` what h may be off by in each state.
+    the chosen ones, and `noise` bounds the error of h in each state.
     """
     transitions, node = choices.members.mdp.transitions, choices.node
     size = np.abs(reward) + np.abs(h)[node] + transitions @ np.abs(h)
@@ -91,18 +86,18 @@ def first_look(choices: Choices, reward: FloatArray, keep: float) -> tuple[IntAr
 
 
 def swept(choices: Choices, reward: FloatArray, h: FloatArray, keep: float, sweeps: int) -> FloatArray:
-    """Returns the values `[S]` after so many sweeps."""
+    """Returns the values `[S]` after a number of sweeps."""
     P = choices.members.mdp.transitions
     return best_values(P.indptr, P.indices, P.data, choices.first, reward, keep, h, sweeps)
 
 
-# Policy iteration for discounted rewards: runs that stop with probability `restart` = 1 - gamma a step.
+# Discounted rewards.
 
 MAX_ITERATIONS = 200  # 2 to 20 are usual
 
 
 def discounted(question: ScaledReward, warm: Response | None, method: str) -> Response:
-    """Returns the best response over a discounted set, from the last answer or from nothing."""
+    """Returns the best response over a discounted set, from the last answer or a cold start."""
     choices = question.choices
     members = choices.members
     restart = 1 - float(members.discount or 0.0)
@@ -136,7 +131,7 @@ def visits_of(chain: Matrix, restart: float, inflow: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """Where iterations ended: the entries, their values, and the factor behind those."""
+    """The result of iterations: the entries, their values, and the factor of their equations."""
 
     chosen: IntArray  # [S]
     values: FloatArray  # [S]
@@ -159,7 +154,7 @@ def settled(choices: Choices, reward: FloatArray, restart: float, chosen: IntArr
         chosen = better
 
 
-# Backward induction: with a horizon one sweep from the last step to the first is exact.
+# Backward induction.
 
 
 def backward_induction(question: ScaledReward, method: str) -> Response:
@@ -182,23 +177,23 @@ def _steps(choices: Choices) -> list[tuple[slice, slice]]:
     return [(slice(entry[t], entry[t + 1]), slice(node[t], node[t + 1])) for t in reversed(range(num_steps))]
 
 
-# Howard's policy iteration: evaluate the policy by one sparse solve, then take better entries, repeat.
+# Average reward.
 
 NAME = "policy_iteration"
-TOLERANCE = 1e-8  # of the largest |reward|: an answer with a larger gap is an error, not an answer
+TOLERANCE = 1e-8  # of the largest |reward|: a larger gap is an error
 FINISHED = 1e-11  # iterations end at this gap; rounding leaves 1e-13 to 1e-11
 RESTART = 1e-13  # probability of a jump to the anchor; it changes gains by that times the bias
-STOP = 1e-4  # probability that a run stops, in a polishing step: values are then accurate to 1e-12
-WARM_ITERATIONS = 20  # a warm start that needs more has lost its way; 2 to 7 are usual
-MOVED = 0.25  # an answer that may be this part below the best is no start: the best place has moved
+STOP = 1e-4  # probability that a run stops, in `_polished`: values are then accurate to 1e-12
+WARM_ITERATIONS = 20  # a warm start that needs more is given up; 2 to 7 are usual
+MOVED = 0.25  # an answer that may be this much below the best is not used as a start
 WARM_GAP = 1e-10  # a warm start that ends above it is followed by a cold one
 MAX_POLISH = 30
-STALLED = 0.5  # polishing that leaves more of the gap than this is given up
+STALLED = 0.5  # `_polished` gives up if it leaves more of the gap than this
 
 
 @dataclass(frozen=True, eq=False)
 class _Stage:
-    """Where iterations ended."""
+    """The result of iterations."""
 
     chosen: IntArray  # entries, [S]
     potential: FloatArray  # [S]
@@ -248,7 +243,7 @@ def _average(question: ScaledReward, warm: Response | None) -> Response:
 
 
 def _swept(question: ScaledReward, warm: Response | None) -> _Stage | None:
-    """Returns where sweeps alone end, from the last answer or from nothing; None where they are slow."""
+    """Returns the result of sweeps alone, from the last answer or a cold start; None if they are slow."""
     choices = question.choices
     first = np.zeros(choices.num_nodes) if warm is None else warm.potential / question.size
     h = values_by_sweeps(choices, question.reward, first, 1.0)
@@ -262,7 +257,7 @@ def _swept(question: ScaledReward, warm: Response | None) -> _Stage | None:
 
 
 def _warm(question: ScaledReward, warm: Response) -> _Stage | None:
-    """Returns where iterations end that begin with the last answer, or None if it is far from the best."""
+    """Returns the result of iterations from the last answer; None if that is far from the best."""
     choices = question.choices
     h = swept(choices, question.reward, warm.potential / question.size, 1.0, LOOK_AHEAD)
     advantage, _ = question.advantage(h)
@@ -275,13 +270,13 @@ def _warm(question: ScaledReward, warm: Response) -> _Stage | None:
 
 
 def _cold(question: ScaledReward) -> _Stage:
-    """Returns where iterations end that begin with a policy greedy after some value iteration."""
+    """Returns the result of iterations from a policy that is greedy after some value iteration."""
     chosen, h = first_look(question.choices, question.reward, 1 - STOP)
     return _polished(question, _howard(question, chosen, int(np.argmax(h)), MAX_ITERATIONS))
 
 
 def _howard(question: ScaledReward, chosen: IntArray, anchor: int, limit: int) -> _Stage:
-    """Returns where policy iteration ends in the model with jumps to the anchor."""
+    """Returns the result of policy iteration in the model with jumps to the anchor."""
     choices, iterations = question.choices, 0
     while True:
         iterations += 1
@@ -301,9 +296,9 @@ def _howard(question: ScaledReward, chosen: IntArray, anchor: int, limit: int) -
 def _polished(question: ScaledReward, stage: _Stage) -> _Stage:
     """Returns the stage with a policy and a potential that certify each other, if there are any.
 
-    Value iteration would find it: its bound max (T h - h) falls with every sweep, but a class that is
-    hardly ever left takes as many sweeps as that takes. One implicit step is worth 1/STOP of them:
-    h <- the value of runs that stop with probability STOP a step and are then paid the last h.
+    Value iteration would find it: its bound max (T h - h) falls with every sweep, but a class that is hardly
+    ever left needs as many sweeps as steps until it is left. One implicit step replaces 1/STOP sweeps:
+    h <- the value of runs that stop with probability STOP at each step and then earn the last h.
     """
     choices = question.choices
     for _ in range(MAX_POLISH):

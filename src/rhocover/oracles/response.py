@@ -1,21 +1,20 @@
-"""What an oracle answers, and the bound that makes the answer checkable.
+"""The response of an oracle, its certified bound, and occupancy sets as decision problems.
 
 For any potential h `[rows]` and any member d of {F d = g, d >= floor, sum d = 1},
 
     <reward, d> = g'h + <reward - F'h, d> <= g'h + floor sum_i c_i + (1 - floor N) max_i c_i,
 
 c = reward - F'h. So every h gives an upper bound, whatever computed it; the potential of an optimal
-policy (its bias or value function) makes it tight. Rounding is added, never hoped away: an entry of c
-with k terms is off by at most about k units in the last place of the sum of its magnitudes.
+policy (its bias or value function) makes it tight. Rounding errors are added: the error of an entry
+of c with k terms is at most about k units in the last place of the sum of its magnitudes.
 
-With one sum of d for all steps, a constant added to h changes nothing; `centred` takes the one away that
-costs digits (a discounted value function is a large constant, 1/(1-gamma), and small differences).
+With one sum of d for all steps, a constant added to h changes nothing; `centred` removes the
+constant that costs digits (a discounted value function is a large constant, 1/(1-gamma), and small
+differences).
 
-A set of occupancies seen as decisions: nodes, the entries to choose from in each, where they lead.
-
-A node is a state, or a (step, state) with a horizon. The flow matrix is F' = E - K: E says which node an
-entry belongs to, row i of K what it leads to (P, gamma P, or P into the next step). One step of dynamic
-programming is then h <- max over the entries of each node of reward + K h, for every criterion.
+**Decisions.** A node is a state, or a (step, state) with a horizon. The flow matrix is F' = E - K: E says
+which node an entry belongs to, and row i of K where it leads (P, gamma P, or P into the next step). One step
+of dynamic programming is then h <- max over the entries of each node of reward + K h, for every criterion.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from rhocover.coverage import Coverage
 from rhocover.errors import InvalidArgumentError
 from rhocover.occupancy import Occupancies
 
-# A set of occupancies seen as decisions: nodes, the entries to choose from in each, where they lead.
+# Decisions.
 
 EPSILON = float(np.finfo(float).eps)
 
 
 class Choices:
-    """The nodes of a set, and K; entries are sorted by node, so that each node's are one run."""
+    """The nodes of a set, and K; entries are sorted by node, so that those of a node are contiguous."""
 
     def __init__(self, members: Occupancies) -> None:
         self.members = members
@@ -75,12 +74,12 @@ class Choices:
         return policy
 
     def chosen(self, policy: Any) -> IntArray:
-        """Returns the likeliest entry of each node under a policy per entry, `[rows]`."""
+        """Returns the most likely entry of each node under a policy per entry, `[rows]`."""
         return self.greedy(np.asarray(policy, float))
 
 
 def _onward(members: Occupancies) -> Matrix:
-    """Returns K = E - F', without the zeros that the subtraction leaves behind."""
+    """Returns K = E - F', without the zeros that the subtraction leaves."""
     if members.criterion == "average":
         return members.mdp.transitions
     if members.discount is not None:
@@ -92,12 +91,12 @@ def _onward(members: Occupancies) -> Matrix:
     return onward
 
 
-# What an oracle answers, and the bound that makes the answer checkable.
+# Responses.
 
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """An occupancy that answers a reward, and what no occupancy of the set can exceed."""
+    """A best response to a reward, and an upper bound on the value of every occupancy of the set."""
 
     occupancy: FloatArray  # per entry, [N]
     policy: FloatArray  # per entry, [N]
@@ -109,23 +108,23 @@ class Response:
 
     @property
     def gap(self) -> float:
-        """How far the value may be from the best, at most."""
+        """A bound on the distance of the value from the best."""
         return self.upper_bound - self.value
 
 
 class Oracle(Protocol):
-    """Answers rewards over one set of occupancies."""
+    """Computes best responses over one set of occupancies."""
 
     members: Occupancies
 
     def respond(self, reward: Any, *, warm: Response | None = None) -> Response:
-        """Returns a best response to `reward`, a finite table or one value an entry."""
+        """Returns a best response to `reward`, a finite table or one value per entry."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class ScaledReward:
-    """A reward divided by its largest magnitude: oracles see numbers near 1, answers are scaled back."""
+    """A reward divided by its largest magnitude, so that oracles compute with numbers near 1."""
 
     choices: Choices
     reward: FloatArray  # within [-1, 1], [N]
@@ -133,7 +132,7 @@ class ScaledReward:
 
     @classmethod
     def of(cls, choices: Choices, reward: Any) -> ScaledReward:
-        """Returns the question that `reward`, a table or per entry, asks."""
+        """Returns the scaled form of `reward`, a table or per entry."""
         reward = choices.members.flatten(reward, "reward")
         size = float(np.abs(reward).max()) or 1.0
         return cls(choices, reward / size, size)
@@ -141,7 +140,7 @@ class ScaledReward:
     def answer(
         self, occupancy: FloatArray, policy: FloatArray, potential: FloatArray, iterations: int, method: str
     ) -> Response:
-        """Returns the response to the reward as it was asked; `potential` belongs to the scaled one."""
+        """Returns the response to the caller's reward; `potential` belongs to the scaled one."""
         potential = potential if self.choices.members.criterion == "horizon" else centred(potential)
         value = float(self.reward @ occupancy)
         bound = max(self.upper_bound(potential), value)
@@ -151,7 +150,7 @@ class ScaledReward:
         )  # fmt: skip
 
     def upper_bound(self, h: FloatArray) -> float:
-        """Returns a number that <reward, d> exceeds for no member d; `reward` is the scaled one."""
+        """Returns an upper bound on <reward, d> for every member d; `reward` is the scaled one."""
         members = self.choices.members
         advantage, error = self.advantage(h)
         most = advantage + error
@@ -161,7 +160,7 @@ class ScaledReward:
         return inflow + spread + rest * float(most.max())
 
     def advantage(self, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Returns c = reward - F'h per entry, and how far rounding may have moved it."""
+        """Returns c = reward - F'h per entry, and a bound on its rounding error."""
         choices = self.choices
         here = h[choices.node]
         advantage = self.reward + choices.onward @ h - here
@@ -202,5 +201,5 @@ def gradient_reward(coverage: Coverage, d: FloatArray) -> FloatArray:
 
 
 def certified_gap(rho: float, reward: FloatArray, d: FloatArray, answer: Response) -> float:
-    """Returns the certified distance of D_rho(d) from the smallest."""
+    """Returns a certified bound on the distance of D_rho(d) from the smallest."""
     return answer.upper_bound - float(reward @ d) if rho == 0 else float(np.log(answer.upper_bound))

@@ -1,10 +1,10 @@
-"""Value iteration: sweeps h <- h + step (max over entries of reward + K h - h), no factorisation inside.
+"""Value iteration: sweeps h <- h + step (max over entries of reward + K h - h), without factorisations.
 
-For the average reward `step` < 1 mixes in staying put, which makes every chain aperiodic without
-changing gains; otherwise a cycle of two states would swing for ever. For the discounted reward it is 1.
-The upper bound needs only the sweep itself, max_s (T h - h)(s) beside the inflow, and falls with every
-sweep to the best gain, whatever the classes of the model. The lower one is what the greedy policy earns;
-it costs a solve, so it is asked for when the span of T h - h is small, and at doubling sweeps. Only
+For the average reward `step` < 1 adds a probability to stay, which makes every chain aperiodic without
+changing gains; otherwise a cycle of two states would oscillate forever. For the discounted reward it is 1.
+The upper bound needs only the sweep itself, max_s (T h - h)(s) plus the inflow term, and falls with every
+sweep to the best gain, whatever the classes of the model. The lower bound is what the greedy policy
+earns; it costs a solve, so it is computed when the span of T h - h is small, and at doubling sweeps. Only
 differences of h matter for either criterion, so h is centred after each sweep and never grows.
 
 With a horizon this is backward induction.
@@ -24,7 +24,7 @@ from rhocover.oracles.policy_iteration import backward_induction, visits_of
 from rhocover.oracles.response import Choices, Response, ScaledReward, centred, check_warm, refuse_floor
 
 NAME = "value_iteration"
-APERIODIC_STEP = 0.9  # any value below 1 would do; 0.9 hardly slows down
+APERIODIC_STEP = 0.9  # any value below 1 works; 0.9 is hardly slower
 
 
 class ValueIteration:

@@ -1,4 +1,4 @@
-"""Planning: from a model to the best coverage it allows, with a certificate."""
+"""Planning: computes the best coverage that a model allows, with a certificate."""
 
 from rhocover.planning.planner import METHODS, Plan, PlanStatus, plan
 

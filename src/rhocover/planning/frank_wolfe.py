@@ -1,14 +1,14 @@
-"""Frank-Wolfe: planning with nothing but best responses, the second method beside the interior point.
+"""Frank-Wolfe: planning by best responses alone, a second method besides the interior point.
 
 At a point d the divergence falls fastest along p/d, p = softmax(rho log mu + (1-rho) log d). An oracle
 returns the member s of the set that earns most under that reward, and d moves towards s:
 
-- "plain": by 2/(k+2), the textbook's step;
-- "line_search": to the lowest divergence on the way, the root of the derivative;
-- "away": d is kept as a mixture of the responses so far. Weight goes from the one that earns least to the
-  one that earns most, by line search, until none promises more than a tenth of what the oracle did;
-  then the oracle is asked again (pairwise steps: Lacoste-Julien and Jaggi 2015; blended: Tsuji et al.
-  2022). On polytopes this ends the zigzag: RiverSwim-6 at rho = 2 needs 11 responses for a gap of 1e-8,
+- "plain": by 2/(k+2), the textbook step;
+- "line_search": to the lowest divergence on the segment, the root of the derivative;
+- "away": d is kept as a mixture of the responses so far. Weight is moved from the one that earns
+  least to the one that earns most, by line search, until no move promises more than a tenth of the oracle's
+  gain; then the oracle is called again (pairwise steps: Lacoste-Julien and Jaggi 2015; blended: Tsuji et al.
+  2022). On polytopes this avoids zigzagging: RiverSwim-6 at rho = 2 needs 11 responses for a gap of 1e-8,
   where "line_search" is at 5e-7 after 400.
 
 The same best response certifies. For every d > 0 and every rho in (0, inf),
@@ -16,7 +16,7 @@ The same best response certifies. For every d > 0 and every rho in (0, inf),
     D_rho(d) - D_rho* <= log max_{d' in D} <p/d, d'>.
 
 At rho = 0 the objective is KL(d || mubar), the reward log(mubar/d), and convexity gives
-max <reward, d'> - <reward, d>. Both use the oracle's upper bound, so they hold however exact it is.
+max <reward, d'> - <reward, d>. Both use the oracle's upper bound, so they hold however accurate it is.
 
 rho = inf is refused: the worst ratio is not differentiable, and a best response to the worst pair
 alone says nothing about the others.
@@ -41,15 +41,15 @@ from rhocover.oracles import Oracle, Response, make_oracle
 from rhocover.oracles.response import certified_gap, gradient_reward
 
 VARIANTS = ("away", "line_search", "plain")
-PATIENCE = 0.1  # part of the oracle's promise below which moving weight about is not worth it
+PATIENCE = 0.1  # of the oracle's gain: moving weight for less is not worth it
 MAX_ROUNDS = 200  # of moving weight between two best responses
 NEGLIGIBLE = 1e-15  # a weight that rounding in the sum of weights could hide
-SOMETHING = 1e-100  # a weight that does no more than keep a share from being zero
+SOMETHING = 1e-100  # a weight that only keeps a share from being zero
 
 
 @dataclass(frozen=True, eq=False)
 class FrankWolfeResult:
-    """A member of the set, and how far its divergence is from the smallest, at most."""
+    """A member of the set, and an upper bound on its distance from the smallest divergence."""
 
     d: FloatArray  # per entry, [N]
     divergence: float
@@ -59,13 +59,13 @@ class FrankWolfeResult:
 
     @property
     def gap(self) -> float:
-        """Certified distance of the divergence from the smallest."""
+        """Certified bound on the distance of the divergence from the smallest."""
         return self.divergence - self.lower_bound
 
 
 @dataclass(frozen=True)
 class Step:
-    """Where the method stands after some steps."""
+    """The state of the method after some steps."""
 
     steps: int
     seconds: float
@@ -87,7 +87,7 @@ def frank_wolfe(
 
     `coverage` has weights per entry, or a table of the set's shape. If `max_steps` or the time until
     `deadline` (a reading of `time.perf_counter`) are not enough, or float64 allows no further progress,
-    `converged` is False and the gap is what was reached. `report` is called after each step.
+    `converged` is False and the gap is the one that was reached. `report` is called after each step.
     """
     began = time.perf_counter()
     coverage = _checked(members, coverage, variant)
@@ -115,10 +115,10 @@ def frank_wolfe(
 def _advance(
     mixture: _Mixture, coverage: Coverage, reward: FloatArray, target: FloatArray, variant: str, step: int
 ) -> bool:
-    """Moves the mixture, and says whether that changed anything."""
+    """Moves the mixture; returns whether that changed anything."""
     if variant == "away":
         promise = float(reward @ (target - mixture.d))
-        mixture.earn(reward)  # notes the worst, from which weight goes first
+        mixture.earn(reward)  # stores the worst, from which weight is moved first
         return _blend(mixture, coverage, mixture.add(target), promise)
     way = target - mixture.d
     length = 2 / (step + 2) if variant == "plain" else line_search(coverage, mixture.d, way, 1.0)
@@ -149,7 +149,7 @@ def line_search(coverage: Coverage, d: FloatArray, way: FloatArray, longest: flo
         return 0.0
     if _slope(coverage, d, way, longest) >= 0:
         return longest
-    # 1e-12 of the way: what a longer search would gain is below the rounding of the divergence.
+    # to 1e-12 of the length: a longer search would gain less than the rounding of the divergence
     found = brentq(
         lambda length: _slope(coverage, d, way, length), 0.0, longest,
         xtol=1e-12 * longest, full_output=True, disp=False,
@@ -176,7 +176,7 @@ class _Mixture:
         self.worst = 0  # the point that earned least, of those with weight
 
     def replace(self, d: FloatArray) -> None:
-        """Makes the mixture one point."""
+        """Starts the mixture with one point."""
         self.points, self.weights, self.d = d[None], np.ones(1), d
 
     def add(self, point: FloatArray) -> int:
@@ -189,15 +189,16 @@ class _Mixture:
         return self.weights.size - 1
 
     def earn(self, reward: FloatArray) -> FloatArray:
-        """Returns what each point earns, and notes the worst of those with weight."""
+        """Returns what each point earns, and stores the worst of those with weight."""
         earned = self.points @ reward
         self.worst = int(np.argmin(np.where(self.weights > 0, earned, np.inf)))
         return earned
 
     def shift(self, source: int, target: int, weight: float) -> None:
-        """Moves weight from one point to another; what is left below rounding goes along.
+        """Moves weight from one point to another; a rest below rounding is moved, too.
 
-        Unless pairs would be left with nothing: at rho = 0 the best share of a pair may be below rounding.
+        The rest stays if pairs would otherwise have no mass: at rho = 0 the best share of a pair may be below
+        rounding.
         """
         is_last = self.weights[source] - weight < NEGLIGIBLE
         is_alone = is_last and self._is_alone(source, target)
@@ -217,7 +218,7 @@ class _Mixture:
         return bool((self.points[source] > 0)[self._needed & ~visited].any())
 
     def drop(self) -> None:
-        """Forgets the points without weight."""
+        """Removes the points without weight."""
         kept = self.weights > 0
         self.points, self.weights = self.points[kept], self.weights[kept] / self.weights.sum()
         self.worst = 0
@@ -228,7 +229,7 @@ class _Mixture:
 
 
 def _checked(members: Occupancies, coverage: Coverage, variant: str) -> Coverage:
-    """Returns the coverage with weights per entry; refuses what the method cannot do."""
+    """Returns the coverage with weights per entry; refuses an objective that the method cannot handle."""
     if variant not in VARIANTS:
         raise unknown_name("variant", variant, VARIANTS)
     if coverage.rho == np.inf:
@@ -255,7 +256,7 @@ def _start(members: Occupancies, coverage: Coverage, oracle: Oracle) -> FloatArr
         return members.max_floor()[1]
     try:
         d = members.from_policy(1 / np.bincount(members.node)[members.node])
-    except InvalidArgumentError:  # several recurrent classes: no one occupancy
+    except InvalidArgumentError:  # several recurrent classes: no unique occupancy
         d = np.zeros(members.num_pairs)
     found = [d] if d.any() else []
     missing = coverage.support & ~(d > 0)

@@ -1,4 +1,4 @@
-"""One primal-dual interior-point method for every rho from 0 to infinity.
+"""One primal-dual interior-point method for every rho from 0 to infinity; leximin at infinity.
 
 The optimum over the cone {K d = k0 theta, d >= floor theta} is stationary with multipliers (nu, alpha, z):
 
@@ -9,13 +9,12 @@ The optimum over the cone {K d = k0 theta, d >= floor theta} is stationary with 
 For finite rho the objective is its own barrier and x vanishes; kappa = 0 is exactly the minimax linear
 program (d = mubar + x), so one code covers both ends. At rho = 0 stationarity is d = mubar exp(-c) with
 theta = 1. Products are relaxed to tau m and driven to zero by the Newton steps of `rhocover.planning.newton`.
-Every iterate has a certificate of its own; the best one is returned, whatever stopped the method.
+Every iterate has its own certificate; the best iterate is returned, whatever stopped the method.
 
-The weighted leximin occupancy: the limit of the optima d*_rho as rho grows without bound.
-
-At rho = inf the minimax occupancy is rarely unique: pairs that are not the worst may get anything above
-their due. Leximin goes on: maximise the worst d/mu, hold the pairs that cannot be raised any further,
-maximise the worst of the rest, and so on. Each level is one linear program
+**Leximin** (`leximin`) is the limit of the optima d*_rho as rho grows. At rho = inf the minimax occupancy is
+rarely unique: pairs that are not the worst may get anything above their share. Leximin maximises the worst
+d/mu, fixes the pairs that cannot be raised any further, maximises the worst of the rest, and so on. Each
+level is one linear program
 
     max t   s.t.   d in D,   d_i >= t mubar_i for free pairs,   d_i >= level_i mubar_i for held ones,
 
@@ -52,35 +51,35 @@ from rhocover.planning.newton import (
 )
 from rhocover.planning.program import Multipliers, Program, dual_bound
 
-PATIENCE = 25  # steps without a better point after which float64 has given what it can
-FAR = 1e-6  # a gap above which a rising bound is progress; below it may be rounding
-NEAR = 1e-5  # a flow residual that a projection may end
+PATIENCE = 25  # steps without a better point after which float64 allows no more
+FAR = 1e-6  # above this gap a rising bound is progress; below, it may be rounding
+NEAR = 1e-5  # a flow residual that a projection can remove
 ROUNDING = 1e-15  # a flow residual that no projection improves
 FLOW_TOLERANCE = 1e-10  # the last projection takes the flow residual from here to rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Where the method stands after some steps; `d` sums to 1."""
+    """The state of the method after some steps; `d` sums to 1."""
 
     steps: int
     seconds: float
     d: FloatArray
     multipliers: Multipliers
     program: Program
-    flow: float  # what d misses of the equations and of the floor
-    tau: float  # sum of the products that are to vanish
+    flow: float  # residual of the equations and of the floor at d
+    tau: float  # sum of the products, which vanishes at the optimum
     stages: Mapping[str, float] = field(default_factory=dict)  # seconds in each stage, at the end
     taken: int = 0  # steps in all, at the end; the best point may be an earlier one
 
     @property
     def distance(self) -> float:
-        """How far from feasible and complementary; cheaper to know than the gap."""
+        """Distance from feasibility and complementarity; cheaper to compute than the gap."""
         return self.flow + self.tau
 
     @cached_property
     def divergence(self) -> float:
-        """What the point reaches; inf if it is not one."""
+        """The divergence of the point; inf if it is not a valid point."""
         if not np.isfinite(self.d.sum()):
             return np.inf
         program = self.program
@@ -89,7 +88,7 @@ class Progress:
 
     @cached_property
     def lower_bound(self) -> float:
-        """What no point of the set falls below."""
+        """A lower bound on the divergence of every point of the set."""
         return dual_bound(self.program, self.multipliers)
 
     @property
@@ -107,16 +106,16 @@ def interior_point(
     warm: FloatArray | None = None,
     deadline: float = np.inf,
 ) -> Progress:
-    """Returns the best point found: gap and flow within `tol`, or whatever `max_steps` and time allowed.
+    """Returns the best point found: gap and flow within `tol`, or the best that `max_steps` and time allow.
 
     `deadline` is a reading of `time.perf_counter`.
 
-    `warm` is nu of a similar program; programs with a floor or an inflow begin cold all the same.
+    `warm` is nu of a similar program; programs with a floor or an inflow start cold anyway.
     """
     began = time.perf_counter()
     newton, point = _prepared(program, warm)
     best = state = proved = _measure(program, point, 0, 0.0)
-    since = taken = 0  # when the distance last fell; how many steps were taken
+    since = taken = 0  # the step at which the distance last fell; the steps so far
     for steps in range(1, max_steps + 1):
         state = _finished(program, newton, state, tol)
         if _is_done(state, tol) or time.perf_counter() >= deadline:
@@ -126,7 +125,7 @@ def interior_point(
                 break
             since, proved = steps, state
         try:
-            with np.errstate(all="ignore"):  # what leaves float64 is caught by its value
+            with np.errstate(all="ignore"):  # overflow is detected by its value
                 point = newton.step(point)
         except (SolverError, np.linalg.LinAlgError):
             break
@@ -142,13 +141,13 @@ def interior_point(
 
 
 def _proves_more(state: Progress, before: Progress) -> bool:
-    """Whether the bound has risen by something since: far from the optimum the flow may be late to fall."""
+    """Whether the bound has risen since then: far from the optimum the flow residual may fall late."""
     risen = state.lower_bound - before.lower_bound
     return bool(abs(state.gap) > FAR and risen > 0.01 * abs(state.gap))
 
 
 def _finished(program: Program, newton: Newton, state: Progress, tol: float) -> Progress:
-    """Returns the state, projected onto the flow equations if that is all it lacks.
+    """Returns the state, projected onto the flow equations if only these are not satisfied.
 
     Near the optimum the gap is second order in the distance once the flow holds, so a projection, which
     needs no new factorisation, often saves the last step.
@@ -176,7 +175,7 @@ def _is_done(state: Progress, tol: float) -> bool:
 
 
 def _better(best: Progress, state: Progress) -> Progress:
-    """Returns the nearer of two points; of two equally near the one that proves more."""
+    """Returns the better of two points; of two equally good ones the one with the better bound."""
     if state.distance < 0.9 * best.distance:
         return state
     return min(best, state, key=_badness) if state.distance < 10 * best.distance else best
@@ -196,13 +195,13 @@ def _measure(program: Program, point: Iterate, steps: int, seconds: float) -> Pr
 
 
 def _missed(program: Program, d: FloatArray) -> float:
-    """Returns what d misses of the equations, relative to what moves, and of the floor."""
+    """Returns the residual of the equations at d, relative to the flow, and that of the floor."""
     flow = program.missed(d)
     return flow + float(np.maximum(program.floor - d, 0.0).sum()) if program.has_floor else flow
 
 
 def _projected(program: Program, newton: Newton, state: Progress) -> Progress:
-    """Returns the state with d projected onto the flow equations, if that made them hold better."""
+    """Returns the state with d projected onto the flow equations, if that reduces their residual."""
     if state.flow <= ROUNDING:
         return state
     d = newton.project(state.d)
@@ -211,10 +210,10 @@ def _projected(program: Program, newton: Newton, state: Progress) -> Progress:
     return replace(state, d=d, flow=flow) if is_better else state
 
 
-# The weighted leximin occupancy: the limit of the optima d*_rho as rho grows without bound.
+# Leximin.
 
-SLACKS = (1e-10, 1e-9, 3e-9, 8e-9)  # held pairs may lose such a share, or rounding makes a level infeasible
-POSITIVE = 1e-9  # of a level's multipliers, which add up to 1
+SLACKS = (1e-10, 1e-9, 3e-9, 8e-9)  # that fixed pairs may lose: rounding could make a level infeasible
+POSITIVE = 1e-9  # of a level's multipliers, which sum to 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,6 +266,6 @@ def _raise_free(
     costs[-1] = 1.0
     solution = program.solve(costs)
     t = float(solution.x[-1])
-    price = matrix.T @ solution.dual * due  # adds up to 1 over the free pairs
+    price = matrix.T @ solution.dual * due  # sums to 1 over the free pairs
     tight = price > POSITIVE * price.max()
     return solution.x[:-1] + t * due, t, solution.dual, tight & free

@@ -5,36 +5,31 @@ w = -dd/dc = mubar c^(-kappa-1)/rho + x/c and the dual residual r = K'nu + alpha
 
     K diag(w) K' dnu = K(d + q) - k0 theta,        q = (tau m - x c)/c - w r,
 
-bordered by theta for the criteria with an inflow. (`floored` adds what a floor brings.) All other
-differences follow entry by entry.
+bordered by theta for the criteria with an inflow. All other differences follow entry by entry.
 
 Three things make it fast at every rho:
 - Mehrotra's corrector, extended by the second-order term of mubar c^-kappa;
 - steps of different length for primal (x, y, theta) and dual (nu, alpha, c, z) unknowns;
 - the flow moves linearly. d = mubar c^-kappa + x bends with c, so a step that is exact to first order
-  would throw K d off by as much as the curve bends. x takes up the difference, within a factor of ten
+  would violate K d by as much as the curve bends. x compensates for the difference, within a factor of ten
   of its own step. Without this rho = 8 to 1000 take two to three times as many steps.
 
-Newton steps with a floor: y = d - floor theta >= 0 with multiplier z, y z = tau m.
+**With a floor**, y = d - floor theta >= 0 has the multiplier z, y z = tau m. With e = z/y the eliminated
+system has W = w/(1 + w e) in place of w, and the mass multiplier alpha becomes an unknown. The differences of
+c, y and z are written so that nothing cancels when both products of a pair vanish: at the floor c and y are
+near 1e-10 while z is near 1.
 
-With e = z/y the eliminated system has W = w/(1 + w e) in place of w, and the mass multiplier alpha
-becomes an unknown. The differences of c, y and z are written so that nothing cancels when both products
-of a pair vanish: at the floor c and y are near 1e-10 while z is near 1.
-
-Newton steps for {K d = k0 theta, 1'd = theta} with both a mass row and an inflow.
-
-Such sets hold the occupancies whose flow residual is prescribed: what a trajectory of finite length could
-have visited, whose in- and outflow of a state differ by chance. The mass multiplier alpha and theta are
-both unknown, and border the system:
+**With a mass row and an inflow**, {K d = k0 theta, 1'd = theta}. Such sets contain the occupancies with a
+given flow residual: those of trajectories of finite length, whose in- and outflow of a state differ by
+chance. The mass multiplier alpha and theta are both unknown, and border the system:
 
     [K W K'   K w   k0] [dnu   ]   [K(d + q) - k0 theta ]
     [(K w)'   1'w   1 ] [dalpha] = [1'(d + q) - theta   ]
     [k0'      1     0 ] [dtheta]   [1 - alpha - k0'nu   ]
 
-Newton steps below rho = 1/2: straight down the dual bound.
-
-There d = mubar c^-kappa, kappa = 1/rho > 2, leaves 0 so steeply that it keeps c positive alone, and the x
-of `newton` would only hold it up. Without x the best multipliers minimise one smooth function,
+**Below rho = 1/2** the steps minimise the dual bound directly. There d = mubar c^-kappa, kappa = 1/rho > 2,
+is so steep near c = 0 that it keeps c positive by itself, and x would only slow the method down. Without x
+the best multipliers minimise one smooth function,
 
     G(nu) = log( sum_i mubar_i c_i^(1-kappa) ) / (kappa - 1),        c = K'nu + 1,
 
@@ -57,9 +52,9 @@ from rhocover.planning.program import Program
 
 STEP_TO_BOUNDARY = 0.99
 LARGEST_LOG_STEP = 2.0  # at rho < 1/2 no entry of d grows by more than e^2 in a step
-WARM = 0.1  # of tau, at a warm start; less saves a step more near the optimum and loses many away from it
-ROUGH = 1e-13  # a flow residual after projection that is more than rounding
-SMALLEST_X, LARGEST_X = 0.1, 10.0  # how far x may leave its own step to keep the flow linear
+WARM = 0.1  # of tau, at a warm start; less saves a step near the optimum and costs many steps away from it
+ROUGH = 1e-13  # a flow residual after projection that is not only rounding
+SMALLEST_X, LARGEST_X = 0.1, 10.0  # how far x may deviate from its own step to keep the flow linear
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +92,8 @@ def starting_point(program: Program) -> Iterate:
 def warm_point(program: Program, nu: FloatArray) -> Iterate:
     """Returns where to start from the potential of a similar program, for rho > 0.
 
-    Its own products would be too small to leave a wrong corner: they begin at WARM of those of a cold start.
+    Its own products would be too small to leave a wrong corner, so they start at WARM times those of a cold
+    start.
     """
     m = centre_of(program)
     c = np.maximum(program.KT @ nu + 1.0, WARM)
@@ -106,7 +102,7 @@ def warm_point(program: Program, nu: FloatArray) -> Iterate:
 
 
 def centre_of(program: Program) -> FloatArray:
-    """Returns m: the weights, with something positive where a weight is zero or nearly so."""
+    """Returns m: the weights, with a positive number where a weight is zero or almost zero."""
     n = program.num_pairs
     return np.where(program.mu_bar > 0, np.maximum(program.mu_bar, 1e-6 / n), 1 / n)
 
@@ -123,15 +119,15 @@ def point_of(program: Program, c: FloatArray, x: FloatArray | float) -> FloatArr
 
 
 class Newton:
-    """Newton steps of one program without a floor: the factorisation and what belongs to it."""
+    """Newton steps of one program without a floor, with their factorisation."""
 
-    PROJECTIONS = 2  # onto the flow equations: one solve, and one for what it rounded
+    PROJECTIONS = 2  # projections onto the flow equations: one solve, and one for its rounding
 
     def __init__(self, program: Program) -> None:
         self._program = program
         self._equations = NormalEquations(program.K, program.KT)
         self._m = centre_of(program)
-        self._num_products = float(self._m.sum())  # what tau multiplies, all products together
+        self._num_products = float(self._m.sum())  # the sum of all products is tau times this
         self._W = np.ones(program.num_pairs)
         self._is_factorised = False
         self._borders = Borders(self._equations, program.K)
@@ -157,8 +153,8 @@ class Newton:
     def project(self, d: FloatArray) -> FloatArray:
         """Returns d moved onto K d = k0 sum d by the last factorisation, and divided by its mass.
 
-        At large rho the last W runs over so many digits that this leaves more than rounding. Then the move
-        is the least in proportion to d itself, which takes one more factorisation.
+        At large rho the entries of the last W differ by so many orders of magnitude that the residual is more
+        than rounding. Then the change is the smallest relative to d, which takes one more factorisation.
         """
         if not self._is_factorised:
             return d
@@ -183,7 +179,7 @@ class Newton:
         return d
 
     def _linearise(self, point: Iterate) -> None:
-        """Sets what predictor and corrector share, and factorises."""
+        """Computes what predictor and corrector share, and factorises."""
         program = self._program
         self._set_slopes(point)
         self._rd = program.KT @ point.nu + (point.alpha - point.c)
@@ -192,12 +188,12 @@ class Newton:
         self._set_borders()
 
     def _set_borders(self) -> None:
-        """Sets the columns beside the factorised matrix: here theta's, where theta is unknown."""
+        """Sets the columns that border the factorised matrix: here theta's, if theta is unknown."""
         if self._has_theta:
             self._borders.set(self._program.k0[:, None], np.zeros((1, 1)))
 
     def _set_slopes(self, point: Iterate) -> None:
-        """Sets d, and how it and x answer to c."""
+        """Sets d, and the derivatives of d and x with respect to c."""
         program = self._program
         self._d = point_of(program, point.c, point.x)
         self._pull = point.x / point.c  # -dx/dc at a constant product
@@ -222,7 +218,7 @@ class Newton:
         return Correction(weight * guess.x * guess.c, bend=weight * bend)
 
     def _product_step(self, point: Iterate, tau: float, second: Correction) -> FloatArray | float:
-        """Returns what x and the curve contribute to d at constant c."""
+        """Returns the contribution of x and of the curve to d at constant c."""
         if self._program.rho == 0:
             return 0.0
         return (tau * self._m - second.x) / point.c - point.x + second.bend
@@ -282,14 +278,14 @@ class Newton:
             length = min(1.0, LARGEST_LOG_STEP / growth)
             return length, length
         dual = to_zero(point.c, move.c)
-        if self._program.rho < 0.5:  # c^-kappa grows faster than any step to the boundary foresees
+        if self._program.rho < 0.5:  # c^-kappa grows faster than a step to the boundary allows for
             fall = max(-float((move.c / point.c)[self._program.coverage.support].min()), 1e-300)
             dual = min(dual, LARGEST_LOG_STEP * self._program.rho / fall)
         return to_zero(point.x, move.x), dual
 
 
 def products_of(point: Iterate) -> float:
-    """Returns the sum of all products that are to vanish."""
+    """Returns the sum of all products, which vanishes at the optimum."""
     return float(point.x @ point.c) + float(np.sum(point.y * point.z))
 
 
@@ -299,7 +295,7 @@ def to_zero(value: FloatArray, move: FloatArray) -> float:
     return 1.0 if shrink <= 1 else 1 / shrink
 
 
-# Newton steps with a floor: y = d - floor theta >= 0 with multiplier z, y z = tau m.
+# Steps with a floor.
 
 
 def floored_start(program: Program) -> Iterate:
@@ -384,13 +380,13 @@ class FlooredNewton(Newton):
         return primal, dual
 
 
-# Newton steps for {K d = k0 theta, 1'd = theta} with both a mass row and an inflow.
+# Steps with a mass row and an inflow.
 
 
 class ShiftedNewton(Newton):
     """The steps of a program with a mass row, an inflow and no floor."""
 
-    PROJECTIONS = 6  # dividing by the mass shifts the right side, by a smaller part each time
+    PROJECTIONS = 6  # dividing by the mass changes the right side, by less each time
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
@@ -419,18 +415,18 @@ class ShiftedNewton(Newton):
         return Iterate(solution.x, dalpha, float(unknowns[-1]) if self._has_theta else 0.0, dc, dx, 0.0, 0.0)
 
 
-# Newton steps below rho = 1/2: straight down the dual bound.
+# Steps below rho = 1/2.
 
 SMALL_ORDER = 0.5
-LONGEST = 1e6  # Newton steps of the sum that one step of its logarithm may be
+LONGEST = 1e6  # at most this many times a Newton step of the sum
 NEAR_ZERO = 1 - 1e-9  # of the way to c = 0, at most
 HALVINGS = 60
-ROUNDING = 1e-12  # of a slope, whose terms add up to about 1
-FLAT = 1e-3  # a slope of this share of the first is flat enough: the next step does the rest
+ROUNDING = 1e-12  # of a slope, whose terms sum to about 1
+FLAT = 1e-3  # a slope below this fraction of the first is small enough to stop
 
 
 def is_small_order(program: Program) -> bool:
-    """Whether these steps apply: no x is needed, and nothing but nu is unknown."""
+    """Whether these steps apply: no x is needed, and only nu is unknown."""
     is_plain = not program.has_floor and not (program.has_mass_row and bool(program.k0.any()))
     return is_plain and 0 < program.rho < SMALL_ORDER and bool(program.coverage.support.all())
 
@@ -460,7 +456,7 @@ class SmallOrderNewton(Newton):
         fall = -float((dc / c).min())
         end = min(LONGEST, NEAR_ZERO / fall if fall > 0 else LONGEST)
         first = self._slope(c, dc, 0.0)
-        if first > -ROUNDING:  # the end: what is left of the slope is rounding
+        if first > -ROUNDING:  # the end: the rest of the slope is rounding
             return min(1.0, 0.5 * end)
         low, high, t = 0.0, np.inf, min(1.0, 0.5 * end)
         for _ in range(HALVINGS):
@@ -472,7 +468,7 @@ class SmallOrderNewton(Newton):
         return t
 
     def _slope(self, c: FloatArray, dc: FloatArray, t: float) -> float:
-        """Returns the slope of G at t; the terms are divided by the largest, for they leave float64."""
+        """Returns the slope of G at t; the terms are divided by the largest, because they may overflow."""
         there = c + t * dc
         log_term = self._program.coverage.log_mu_bar + (1 - 1 / self._program.rho) * np.log(there)
         p = np.exp(log_term - log_term.max())

@@ -1,4 +1,4 @@
-"""plan(): from a model to the best coverage it allows, with a certificate."""
+"""plan(): computes the best coverage that a model allows, with a certificate."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from rhocover.planning.problem import Criterion, Objective, PlanningProblem, lex
 from rhocover.planning.program import Multipliers, dual_bound, rounding_of_point, slack_of_point
 from rhocover.printing import ProgressLine, printed
 
-# What planning returns: one frozen value, whatever happened, with its certificate.
+# The result of planning.
 
 
 class SolverProgress(Protocol):
-    """What a method says of itself after a step."""
+    """What a method reports after a step."""
 
     @property
     def steps(self) -> int: ...  # noqa: D102
@@ -88,17 +88,17 @@ class Plan:
 
     @property
     def rho(self) -> float:
-        """The order that was planned for."""
+        """The order of the objective."""
         return self.coverage.rho
 
     @property
     def is_good(self) -> bool:
-        """Whether the plan is within its tolerance, or near enough to be handed over without one."""
+        """Whether the plan is within its tolerance, or within 1e-6 if no tolerance was given."""
         return self.status in (PlanStatus.SOLVED, PlanStatus.NEARLY)
 
     @property
     def ratio(self) -> FloatArray:
-        """mubar/d of each pair as a table: 1 is its due, 2 is half of it; 0 where there is no weight."""
+        """mubar/d of each pair as a table: 1 is its target share, 2 is half of it; 0 without weight."""
         weight = self.weights / self.weights.max()  # so that the sum cannot overflow
         weight = weight / weight.sum()
         seen = np.where(self.occupancy > 0, self.occupancy, 1.0)
@@ -106,11 +106,11 @@ class Plan:
 
     @property
     def lower_bound(self) -> float:
-        """What no occupancy of the set can fall below."""
+        """A lower bound on the divergence of every occupancy of the set."""
         return self.divergence - self.gap
 
     def summary(self) -> dict[str, Any]:
-        """Returns the numbers of the plan, ready for JSON (infinities as text)."""
+        """Returns the numbers of the plan as a JSON document (infinities as text)."""
         numbers = {
             "rho": self.rho,
             "divergence": self.divergence,
@@ -145,7 +145,7 @@ class Plan:
         text = (
             f"Plan for {self.mdp.name or 'the model'} at rho = {self.rho:g}: {self.status.value}.\n"
             f"  divergence  {self.divergence:.9g}  (at most {self.gap:.1e} above the best possible)\n"
-            f"  worst ratio {self.worst_ratio:.6g}  (the worst pair falls short by this factor)\n"
+            f"  worst ratio {self.worst_ratio:.6g}  (the worst pair has too few visits by this factor)\n"
             f"  {self.steps} steps of {self.method} in {self.seconds:.3g} s"
         )
         return f"{text}\n  {self.restriction}" if self.restriction else text
@@ -158,7 +158,7 @@ def missed_plans(plans: Iterable[Plan]) -> list[Plan]:
     return sorted((plan for plan in plans if not plan.is_good), key=lambda plan: plan.gap, reverse=True)
 
 
-# plan(): from a model to the best coverage it allows, with a certificate.
+# Planning.
 
 FRANK_WOLFE = {
     "frank_wolfe": "away",
@@ -169,18 +169,18 @@ METHODS = ("interior_point", *FRANK_WOLFE, "leximin")
 DEFAULT_STEPS = {"interior_point": 200, "leximin": 0}
 FRANK_WOLFE_STEPS = 20_000
 DEFAULT_TOLERANCE = 1e-8
-ACCEPTABLE = 1e-6  # without an explicit tol, a plan is handed over up to this gap
-PATIENCE = 2.0  # seconds without a word
-AIM = 0.5  # the solver aims below tol, because the check afterwards adds its own rounding
-LARGEST_WARM = 1e6  # a potential beyond this is no plan's of this model
+ACCEPTABLE = 1e-6  # without an explicit tol, a plan is returned up to this gap
+PATIENCE = 2.0  # seconds before progress is shown
+AIM = 0.5  # of tol: the solver aims below it, because the check afterwards adds rounding
+LARGEST_WARM = 1e6  # a larger potential is not from a plan of this model
 MEMBERSHIP_TOLERANCE = 1e-9
-EVALUATED_STATES = 100_000  # up to here evaluating the policy takes less time than planning did
-FLOW_ROUNDING = 1e-13  # of a row, relative to what flows through it
+EVALUATED_STATES = 100_000  # up to this size, evaluating the policy is faster than planning
+FLOW_ROUNDING = 1e-13  # of a row, relative to the flow through it
 
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What a method hands over before anything is checked."""
+    """The result of a solver, before it is checked."""
 
     d: FloatArray
     lower_bound: float
@@ -211,22 +211,21 @@ def plan(
 
     `rho` in [0, inf] says how much the worst pair counts: 0 is maximum entropy, 1 matches mu in
     relative entropy, 2 is average relative coverage, inf the worst case. `mu` are weights `[S, A]` (per
-    pair, or `[H, S, A]` with a horizon); None is uniform; a pair of weight zero is out of the objective.
+    pair, or `[H, S, A]` with a horizon); None is uniform; a pair of weight zero is not in the objective.
 
     Occupancies are long-run frequencies; with `discount` or `horizon` those of runs from `start`. With a
-    horizon each step is covered for itself: weights `[S, A]` are repeated for every step that can reach
+    horizon each step is covered separately: weights `[S, A]` are repeated for every step that can reach
     the pair.
-    `eta` asks for at least 2 eta on every pair. Pairs that cannot be visited for ever are refused, or
+    `eta` requires at least 2 eta for every pair. Pairs that cannot be visited again and again are refused, or
     dropped and reported with `restrict=True`. `method="leximin"` at rho = inf picks, among the
     minimax optima, the limit of the optima for growing rho. `warm` is the `potential` of a plan for a similar
     model; without restarts and floor the interior point then needs fewer steps.
 
-    The occupancy is what the policy visits, computed from the policy itself, and the gap is that of this
-    occupancy. An explicit `tol` that is missed raises `NotConvergedError` (below rho = 1 `tol * rho` is
-    meant, because D_rho is of that order there). Without `tol` the aim is 1e-8; a gap above it, up to 1e-6,
-    is handed over with a `GapWarning`, and only a larger one raises. `throw=False` returns the plan in any
-    case.
-    `time_limit` in seconds is looked at after each step; what was reached by then counts. Planning that
+    The occupancy is computed from the policy itself, and the gap is that of this occupancy. If an explicit
+    `tol` is not reached, `NotConvergedError` is raised (below rho = 1 the tolerance is `tol * rho`, because
+    D_rho is of that order there). Without `tol` the aim is 1e-8; with a gap above it, up to 1e-6, the plan is
+    returned with a `GapWarning`, and only a larger one raises. `throw=False` returns the plan in any case.
+    `time_limit` in seconds is checked after each step; the best plan found until then is used. Planning that
     takes longer than two seconds shows a line of progress on a terminal or in a notebook.
     Causes of a large gap and remedies: exact ties among the weights at rho = inf (use a large finite
     rho), a floor almost as large as possible (lower eta), too few steps for a Frank-Wolfe method (raise
@@ -262,14 +261,14 @@ def _planned(problem: PlanningProblem, method: str, limits: _Limits, warm: Any) 
     limits = limits.scaled(min(1.0, problem.program.rho or 1.0))
     nu = _read_warm(problem, warm)
     result = _checked(problem, _solve(problem, method, limits, nu), method, limits)
-    if nu is not None and not result.is_good:  # the wrong start, perhaps
+    if nu is not None and not result.is_good:  # the warm start may be the cause
         result = _checked(problem, _solve(problem, method, limits, None), method, limits)
     return limits, result
 
 
 @dataclass(frozen=True)
 class _Limits:
-    """What to reach, what is still handed over, and when to give up."""
+    """The gap to reach, the largest gap to return, and when to give up."""
 
     tol: float
     acceptable: float
@@ -278,7 +277,7 @@ class _Limits:
     deadline: float
 
     def scaled(self, unit: float) -> _Limits:
-        """Returns the limits with both tolerances in this unit; below 1e-12 float64 has nothing to say."""
+        """Returns the limits with both tolerances in this unit, at least 1e-12: float64 allows no less."""
         least = min(self.tol, 1e-12)
         return replace(self, tol=max(self.tol * unit, least), acceptable=max(self.acceptable * unit, least))
 
@@ -341,7 +340,7 @@ def _solve(problem: PlanningProblem, method: str, limits: _Limits, warm: FloatAr
 
 
 def progress_line(rho: float) -> tuple[Callable[[SolverProgress], None], Callable[[], None]]:
-    """Returns (report, close): what to call after each step and at the end; silent for PATIENCE."""
+    """Returns (report, close), to be called after each step and at the end; silent for PATIENCE."""
     lines: list[ProgressLine] = []
 
     def report(state: SolverProgress) -> None:
@@ -375,11 +374,11 @@ def _solve_leximin(problem: PlanningProblem) -> _Found:
     from rhocover.planning.interior_point import leximin
 
     if problem.program.rho != np.inf:
-        goes = f"`method='leximin'` goes with rho=inf, got rho={problem.program.rho:g}."
-        raise InvalidArgumentError(parse_text(goes), argument="method")
+        text = f"`method='leximin'` is for rho=inf only, got rho={problem.program.rho:g}."
+        raise InvalidArgumentError(parse_text(text), argument="method")
     if problem.program.has_floor:
         raise InvalidArgumentError(
-            parse_text("`method='leximin'` takes no floor: pass `eta=0`."), argument="method"
+            parse_text("`method='leximin'` does not support a floor: pass `eta=0`."), argument="method"
         )
     end = leximin(problem.members, problem.program.mu_bar)
     multipliers = leximin_multipliers(problem.members, problem.rows, end.potential)
@@ -387,7 +386,7 @@ def _solve_leximin(problem: PlanningProblem) -> _Found:
 
 
 def _checked(problem: PlanningProblem, found: _Found, method: str, limits: _Limits) -> Plan:
-    """Returns the plan with every number computed again from what its policy visits."""
+    """Returns the plan, with every number computed again from the visits of its policy."""
     members, coverage = problem.members, problem.program.coverage
     d, slack = _visits_of_policy(problem, found, limits.tol)
     divergence = coverage.divergence(d)
@@ -429,13 +428,13 @@ def _status(gap: float, found: _Found, limits: _Limits) -> PlanStatus:
 
 
 def _visits_of_policy(problem: PlanningProblem, found: _Found, tol: float) -> tuple[FloatArray, float]:
-    """Returns what the policy of the solver's point visits, and what to add to the gap for d's own errors.
+    """Returns the occupancy of the policy of the solver's point, and what to add to the gap for its errors.
 
-    The policy amplifies what the point misses of the flow equations by as much as its chain mixes slowly:
-    1e-10 can become nats. So the policy's own visits are computed, entry by entry to 14 digits. Above
-    100,000 states that takes longer than planning; there, for a finite rho, the point stands as it is if
-    the flow of every state and of every nearly closed part holds to rounding. Its residual times the
-    potentials is what evaluation would change, to first order, and is added to the gap.
+    The policy amplifies the point's residuals of the flow equations, the more the slower its chain mixes:
+    1e-10 can become nats. So the policy's own visits are computed, each entry to 14 digits. Above 100,000
+    states that takes longer than planning. There, for a finite rho, the point itself is used if the flow of
+    every state and of every nearly closed part holds up to rounding. To first order, evaluation would change
+    the divergence by the residual times the potentials, and this is added to the gap.
     """
     program, members = problem.program, problem.members
     d = _linked(problem, np.maximum(found.d, 0.0), 0.25 * tol)
@@ -449,10 +448,10 @@ def _visits_of_policy(problem: PlanningProblem, found: _Found, tol: float) -> tu
 
 
 def _evaluated(problem: PlanningProblem, d: FloatArray, share: float) -> FloatArray | None:
-    """Returns the occupancy of d's policy; None where no method finds it.
+    """Returns the occupancy of d's policy; None if no method finds it.
 
-    A policy with several recurrent classes has no one occupancy; a share of the uniform policy's visits
-    joins them.
+    A policy with several recurrent classes has no unique occupancy; a share of the uniform policy's visits
+    connects them.
     """
     members = problem.members
     with suppress(RhocoverError):
@@ -463,10 +462,10 @@ def _evaluated(problem: PlanningProblem, d: FloatArray, share: float) -> FloatAr
 
 
 def _linked(problem: PlanningProblem, d: FloatArray, share: float) -> FloatArray:
-    """Returns d with a share of the uniform policy's visits where pairs of no weight may be needed.
+    """Returns d with a share of the uniform policy's visits if pairs without weight may be needed.
 
-    At the optimum the ways between weighted parts may carry nothing at all, and a policy that never takes
-    them stays in one part for ever. The share costs at most log 1/(1 - share) in divergence.
+    At the optimum the pairs that connect weighted parts may have no visits at all, and a policy that never
+    takes them stays in one part forever. The share costs at most log 1/(1 - share) in divergence.
     """
     members, coverage = problem.members, problem.program.coverage
     if coverage.support.all() or members.criterion != "average":
@@ -481,7 +480,7 @@ def _joined(members: Occupancies, d: FloatArray, share: float) -> FloatArray:
 
 
 def _explain(result: Plan, limits: _Limits) -> str:
-    """Returns the message of a plan that missed its tolerance: what was reached, and what to do."""
+    """Returns the message for a plan that missed its tolerance: the gap, and what to do."""
     accept = f"pass tol={_above(result.gap)} to accept it" if np.isfinite(result.gap) else "it proves nothing"
     remedy = {
         PlanStatus.OUT_OF_STEPS: f"Allow more than max_steps={result.steps}, or {accept}.",

@@ -1,18 +1,16 @@
-"""A planning problem as the caller wrote it, checked, on the pairs that can carry occupancy.
+"""A planning problem: the caller's arguments, checked, on the pairs that can have a positive occupancy.
 
-Pairs that no policy can keep visiting are refused or dropped here, so that solvers only see sets where
-every pair can have positive occupancy; tables are laid out in the caller's shape again afterwards.
-
-Which pairs can carry occupancy, and what becomes of those that cannot.
+Other pairs are refused or dropped here, so that in the sets that solvers get every pair can have positive
+occupancy. Afterwards results are put into tables of the caller's shape.
 
 Under the average criterion d is a circulation: d_i > 0 is possible exactly when pair i lies in an end
 component, and one trajectory stays in one of them. So all weighted pairs must lie in one maximal end
-component. Under the discounted criterion the trajectory restarts for ever, and what counts is whether the
-start reaches the pair's state. A weighted pair without occupancy makes the divergence infinite for every
-rho >= 1, so it is refused by name or, with `restrict`, dropped and reported. Pairs of no weight outside
-the kept part are never refused: they are dropped, and reported with the weight they had, none.
+component. Under the discounted criterion the trajectory restarts again and again, and a pair can be visited
+if its state can be reached from the start. A weighted pair without occupancy makes the divergence infinite
+for every rho >= 1, so it is refused by name or, with `restrict`, dropped and reported. Pairs without weight
+outside the kept part are never refused: they are dropped, and reported with a weight of 0.
 
-What is kept is closed, so `mdp.subset(structure.kept)` is a model.
+The kept pairs are closed, so `mdp.subset(structure.kept)` is a model.
 """
 
 from __future__ import annotations
@@ -32,9 +30,9 @@ from rhocover.mdp import MDP, check_mdp
 from rhocover.occupancy import Occupancies
 from rhocover.planning.program import Multipliers, Program, Rows, flow_rows, make_program
 
-# Which pairs can carry occupancy, and what becomes of those that cannot.
+# The pairs that can have a positive occupancy.
 
-# Models never change, so what was found stays true; entries go with their models.
+# Models never change, so components are found once; they are freed with their model.
 _FOUND: WeakKeyDictionary[MDP, tuple[EndComponents, BoolArray]] = WeakKeyDictionary()
 
 
@@ -42,8 +40,8 @@ _FOUND: WeakKeyDictionary[MDP, tuple[EndComponents, BoolArray]] = WeakKeyDiction
 class Structure:
     """The pairs to plan on, `kept` `[n]`, and those dropped, with their share of the weight in [0, 1].
 
-    `num_components` counts the maximal end components (1 if restarts join everything), `reason` says in
-    a few words why the dropped pairs carry no occupancy.
+    `num_components` counts the maximal end components (1 if restarts connect everything), `reason` says
+    briefly why the dropped pairs cannot have an occupancy.
     """
 
     kept: BoolArray
@@ -67,10 +65,10 @@ class Structure:
 
 
 def average_structure(mdp: MDP, mu: Any, *, restrict: bool) -> Structure:
-    """Returns the end component to plan on; raises unless it holds all weight or `restrict` is set.
+    """Returns the end component to plan on; raises unless it has all the weight or `restrict` is set.
 
     It is the one with the most weight; among equals the one with more pairs, then with the lowest state.
-    If the model has a start, only components that it reaches count.
+    If the model has a start, only components that can be reached from it are considered.
     """
     mu = _weights_of_pairs(mdp, mu)
     components, reached = _components(mdp)
@@ -93,16 +91,16 @@ def reachable_structure(mdp: MDP, mu: Any, start: Any, *, restrict: bool) -> Str
     left = bool((mu[kept] > 0).any())
     if lost.size and not (restrict and left):
         within = _count(int(reached.sum()), "state")
-        way_out = parse_text(f"Pass `restrict=True` to plan on the {within} within reach.")
-        raise _refusal(mdp, lost, _unreached(mdp, lost), way_out if left else _NOTHING_LEFT)
+        remedy = parse_text(f"Pass `restrict=True` to plan on the {within} within reach.")
+        raise _refusal(mdp, lost, _unreached(mdp, lost), remedy if left else _NOTHING_LEFT)
     return _make_structure(mu, kept, 1, "out of reach of the start")
 
 
 def horizon_structure(mdp: MDP, mu: Any, reached: BoolArray, *, restrict: bool) -> Structure:
     """Returns the pairs that some step of an episode reaches; `reached` is `[H, S, A]`.
 
-    Weights `[S, A]` ask for a pair at the steps that reach it. Weights `[H, S, A]` ask for it at the
-    steps they name, so weight on a step that is out of reach is refused, or lost and reported.
+    Weights `[S, A]` are for the steps that reach the pair. Weights `[H, S, A]` are for particular steps, so
+    weight on a step that is out of reach is refused, or dropped and reported.
     """
     ever: BoolArray = np.logical_or.reduce(reached, axis=0)
     weights = np.ones(ever.shape) if mu is None else np.asarray(mu, dtype=float)
@@ -141,7 +139,7 @@ def _make_structure(mu: FloatArray, kept: BoolArray, num_components: int, reason
 
 
 def _components(mdp: MDP) -> tuple[EndComponents, BoolArray]:
-    """Returns the components and which of them the start reaches, found once for each model."""
+    """Returns the components and which of them the start reaches, computed once per model."""
     if mdp not in _FOUND:
         components = maximal_end_components(mdp)
         _FOUND[mdp] = components, _reached_components(mdp, components)
@@ -165,11 +163,11 @@ def _heaviest(mu: FloatArray, components: EndComponents, reached: BoolArray) -> 
         return -1
     tied = weight >= weight.max() * (1 - 1e-12)  # sums of the same weights in another order
     size = np.bincount(labels, minlength=components.count)
-    return int(np.argmax(np.where(tied, size, 0)))  # the first maximum: components go by lowest state
+    return int(np.argmax(np.where(tied, size, 0)))  # the first: components are ordered by lowest state
 
 
 def _by_cause(components: EndComponents, reached: BoolArray, best: int) -> dict[str, BoolArray]:
-    """Returns, per cause, which pairs `[n]` carry no occupancy because of it."""
+    """Returns, per cause, which pairs `[n]` cannot have an occupancy because of it."""
     label = components.pair_label
     within = (label >= 0) & np.append(reached, False)[label]  # label -1 reads the appended entry
     return {
@@ -179,13 +177,13 @@ def _by_cause(components: EndComponents, reached: BoolArray, best: int) -> dict[
     }
 
 
-_NOTHING_LEFT = "No other pair has weight: give some to pairs that can be visited for ever."
+_NOTHING_LEFT = "No other pair has weight: give weight to pairs that can be visited again and again."
 
 
 def _not_communicating(
     mdp: MDP, mu: FloatArray, components: EndComponents, reached: BoolArray, best: int
 ) -> NotCommunicatingError:
-    """Returns the refusal that names the weighted pairs, cause by cause, and the ways out."""
+    """Returns the error that names the weighted pairs, cause by cause, and the remedies."""
     say = {"transient": _transient, "elsewhere": _elsewhere, "unreached": _unreached}
     causes = {
         cause: np.flatnonzero(where & (mu > 0))
@@ -194,9 +192,9 @@ def _not_communicating(
     text = join_texts(*(say[cause](mdp, pairs) for cause, pairs in causes.items() if pairs.size))
     num_states = int((components.state_label == best).sum())
     largest = _count(num_states, "state")
-    way_out = parse_text(f"Pass `restrict=True` to plan on the end component of {largest}.")
+    remedy = parse_text(f"Pass `restrict=True` to plan on the end component of {largest}.")
     pairs = np.sort(np.concatenate(list(causes.values())))
-    return _refusal(mdp, pairs, text, way_out if best >= 0 else _NOTHING_LEFT)
+    return _refusal(mdp, pairs, text, remedy if best >= 0 else _NOTHING_LEFT)
 
 
 def _transient(mdp: MDP, pairs: IntArray) -> str:
@@ -206,7 +204,7 @@ def _transient(mdp: MDP, pairs: IntArray) -> str:
 def _elsewhere(mdp: MDP, pairs: IntArray) -> Text:
     return (
         f"The weight lies in several end components, and one trajectory stays in one of them; "
-        f"{_count(pairs.size, 'pair')} outside the heaviest: {_names(mdp, pairs)}. Restarts join them: pass ",
+        f"{_count(pairs.size, 'pair')} outside the heaviest: {_names(mdp, pairs)}. To connect them, pass ",
         Call("discount= or horizon=", "--discount or --horizon"),
         ".",
     )
@@ -231,20 +229,20 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-# A planning problem as the caller wrote it, checked, on the pairs that can carry occupancy.
+# The problem.
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What is to be covered: the order `rho` and the weights `mu`, as the caller gave them."""
+    """The objective: the order `rho` and the weights `mu`, as the caller gave them."""
 
     rho: Any
-    mu: Any = None  # None: every pair counts the same
+    mu: Any = None  # None: equal weights
 
 
 @dataclass(frozen=True, eq=False)
 class Criterion:
-    """Which occupancies are meant: long-run ones, or those of runs from `start`; whether to drop pairs."""
+    """The set of occupancies: long-run ones, or those of runs from `start`; whether to drop pairs."""
 
     discount: Any = None
     horizon: Any = None
@@ -253,7 +251,7 @@ class Criterion:
 
     @property
     def has_restarts(self) -> bool:
-        """Whether runs begin anew: with a probability, or after so many steps."""
+        """Whether runs restart: with some probability, or after a number of steps."""
         return self.discount is not None or self.horizon is not None
 
 
@@ -276,7 +274,7 @@ class PlanningProblem:
     def read(
         cls, mdp: Any, objective: Objective, criterion: Criterion = AVERAGE, eta: Any = 0.0
     ) -> PlanningProblem:
-        """Returns the checked problem; refuses what is wrong, by the caller's own names."""
+        """Returns the checked problem; errors use the caller's names of arguments."""
         check_mdp(mdp)
         rho, mu, c = objective.rho, objective.mu, criterion
         full = Occupancies.of(mdp, discount=c.discount, horizon=c.horizon, start=c.start, eta=eta)
@@ -291,8 +289,9 @@ class PlanningProblem:
             coverage = Coverage(rho, kept_weights)
         if coverage.rho == 0 and not coverage.support.all():
             raise InvalidArgumentError(
-                "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited. "
-                "Give every pair some weight, or use a small rho such as 0.05."
+                "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited.",
+                argument="mu",
+                remedy="Give every pair some weight, or use a small rho such as 0.05.",
             )
         members.check_floor()
         rows = flow_rows(members)
@@ -341,7 +340,7 @@ class PlanningProblem:
 
 
 def _read_weights(mdp: MDP, mu: Any) -> FloatArray:
-    """Returns the weights as the caller shaped them; one value a pair becomes `[S, A]`."""
+    """Returns the weights in the caller's shape; one value per pair becomes `[S, A]`."""
     mu = checks.float_array(mu, "mu")
     checks.check_nonnegative(mu, "mu")
     return mdp.table(mu) if mu.shape == (mdp.num_pairs,) else mu
@@ -358,9 +357,9 @@ def _structure(full: Occupancies, mu: Any, weights: FloatArray, restrict: bool) 
 def _kept(
     full: Occupancies, weights: FloatArray, structure: Structure
 ) -> tuple[Occupancies, FloatArray, IntArray]:
-    """Returns the set, the weights and the old state numbers after dropping what cannot be covered.
+    """Returns the set, the weights and the old state numbers after dropping pairs.
 
-    A horizon set holds only what can be reached in the first place.
+    A horizon set contains only what can be reached, so nothing is dropped from it.
     """
     if full.num_steps is not None or structure.kept.all():
         return full, weights, np.arange(full.mdp.num_states)

@@ -1,40 +1,38 @@
-"""What a solver sees of a planning problem: {K d = k0 theta, d >= floor theta} and weights that sum to 1.
+"""A planning problem in the solver's form, {K d = k0 theta, d >= floor theta}, and certified lower bounds.
 
 theta is the mass of d. Divergences do not depend on the scale of d, so a solver may work on the cone
 and divide by the mass at the end. K are the flow equations in the basis of `rows`. For the average criterion
-k0 = 0, and the mass row stands apart because it is dense. The discounted and the horizon criterion have
-k0 = inflow and imply the mass.
+k0 = 0, and the mass row is kept separate because it is dense. The discounted and the horizon criterion have
+k0 = inflow and imply the mass. The weights sum to 1.
 
-The flow equations with a row for every set that is nearly closed.
-
-Two parts of a model that exchange states once in 10^9 steps have potentials near 10^9 apart, and within
-float64 nothing is left of what happens inside either; nor does the sum of d's flows through the states of
-a part, each to 16 digits, say anything about the exchange. Both are matters of the basis. The flow of a
-whole set C of states is the sum of its states' rows, and in that row everything that stays inside
-cancels:
+**Rows for nearly closed sets.** If two parts of a model exchange states once in 10^9 steps, their potentials
+differ by about 10^9, and float64 has no digits left for the differences inside either part; nor do the flows
+of d through the states of a part, each to 16 digits, determine the exchange. Another basis solves both
+problems. The flow of a whole set C of states is the sum of its states' rows, and in that row everything that
+stays inside cancels:
 
     sum_{i in C} P(leaves C | i) d_i  -  sum_{i not in C} P(enters C | i) d_i  =  0,
 
-small numbers, computed without subtraction. So the states are grouped into strongly connected parts by
-moves of probability above 10^-3, those into parts by rarer moves, and so on, up to the whole. Each part
-has its row, but for one part of each larger one, whose row the others' rows imply. A row's multiplier is
-the potential of its part relative to the larger one. Without rare moves this is the flow matrix without
-its last row. Under a discount near 1 the whole itself is nearly closed, and has a row, too.
+where all numbers are small, and computed without subtraction. So the states are grouped into strongly
+connected parts by transitions of probability above 10^-3, those into parts by rarer transitions, and so on,
+up to the whole. Each part has its row, except for one part of each larger one, whose row follows from the
+others. A row's multiplier is the potential of its part relative to the larger one. Without rare transitions
+this is the flow matrix without its last row. Under a discount near 1 the whole itself is nearly closed, and
+has a row, too.
 
-Lower bounds on the optimum that hold whatever the solver did.
-
-Any multipliers (nu, alpha, z >= 0) give y = K'nu + alpha - z with <y, d> <= Y for every d of the set, Y =
-k0'nu + alpha - floor sum z. By Hölder's inequality every such d has
+**Lower bounds that hold whatever the solver did.** Any multipliers (nu, alpha, z >= 0) give
+y = K'nu + alpha - z with <y, d> <= Y for every d of the set, Y = k0'nu + alpha - floor sum z. By Hölder's
+inequality every such d has
 
     D_rho(mubar || d) >= rho/(rho-1) log sum mubar y^((rho-1)/rho) - log Y,      y >= 0,
 
 sum mubar log y - log Y at rho = 1, log sum mubar y - log Y at rho = inf. At rho = 0 Gibbs' variational
 inequality gives KL(d || mubar) >= -Y - log sum mubar exp(-y), y of any sign.
 
-Floating point: the exact y of these multipliers is no smaller than what is computed minus `_rounding`,
-entry by entry, and the bounds grow with y; so they are taken at that lower end. Where it is negative all
-of y is raised to 0, which makes <y, d> larger by just that, because d sums to 1. After division by Y, so
-that the scale of the multipliers does not matter, what the logarithms and sums lose is subtracted.
+Floating point: the exact y of these multipliers is at least the computed one minus `_rounding`, entry by
+entry, and the bounds increase with y, so they are evaluated at that lower end. If it is negative, all of y is
+raised until it is 0, which raises <y, d> by exactly this amount, because d sums to 1. After division by Y, so
+that the scale of the multipliers does not matter, the rounding errors of logarithms and sums are subtracted.
 """
 
 from __future__ import annotations
@@ -49,15 +47,15 @@ from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.coverage import Coverage, log_sum_exp
 from rhocover.occupancy import Occupancies
 
-# The flow equations with a row for every set that is nearly closed.
+# Rows for nearly closed sets.
 
-RARE = 1e-3  # a move below this costs three of the sixteen digits: from here on it is worth a row
+RARE = 1e-3  # a transition below this costs three of the sixteen digits, so its part gets a row
 MAX_LEVELS = 12  # of parts within parts
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows K of an occupancy set, `[m, N]`, and what their multipliers say of each state.
+    """The rows K of an occupancy set, `[m, N]`, and how their multipliers give potentials of states.
 
     Row k is the flow of the states with `labels[level[k]] == part[k]`.
     """
@@ -68,7 +66,7 @@ class Rows:
     level: IntArray
     part: IntArray
     head: IntArray  # a state whose potential is the part's
-    base: IntArray  # a state whose potential is the larger part's; -1 where there is none
+    base: IntArray  # a state whose potential is the larger part's; -1 if there is none
 
     def potential(self, nu: FloatArray) -> FloatArray:
         """Returns the potential of each state, `[S]`, from the multipliers of the rows."""
@@ -118,7 +116,7 @@ def _nested_parts(members: Occupancies) -> list[IntArray]:
 
 
 def _moves(members: Occupancies) -> Matrix:
-    """Returns the largest probability of each move between two states, over actions, `[S, S]`."""
+    """Returns the largest probability of each transition between two states, over actions, `[S, S]`."""
     flow = members.flow.tocoo()
     state = members.mdp.pair_state[flow.col]
     away = (flow.row != state) & (flow.data < 0)
@@ -131,7 +129,7 @@ def _moves(members: Occupancies) -> Matrix:
 
 
 def _strong_parts(moves: Matrix, threshold: float) -> IntArray:
-    """Returns the strongly connected part of each state, by the moves more likely than `threshold`."""
+    """Returns the strongly connected part of each state, by transitions more likely than `threshold`."""
     often = moves.data > threshold
     source = np.repeat(np.arange(moves.shape[0]), np.diff(moves.indptr))[often]
     graph = sp.csr_array((moves.data[often], (source, moves.indices[often])), shape=moves.shape)
@@ -139,7 +137,7 @@ def _strong_parts(moves: Matrix, threshold: float) -> IntArray:
 
 
 def _thresholds(sizes: FloatArray) -> list[float]:
-    """Returns at which probabilities to cut, rarest first: each decade below RARE that has moves."""
+    """Returns the probabilities to cut at, rarest first: each decade below RARE that has transitions."""
     rare = sizes[sizes <= RARE]
     decades = np.unique(np.ceil(np.log10(rare)))
     if decades.size > MAX_LEVELS:
@@ -153,7 +151,7 @@ def _tree(
     """Returns, per level, (level, part, head, base) of its rows: all parts but one of each larger part.
 
     The part without a row is the largest; among equals the one with the last state. Its head is that of the
-    larger part, so that the potential of the larger part is a state's own.
+    larger part, so that the potential of the larger part is that of a state.
     """
     heads = _heads(labels)
     rows = []
@@ -191,7 +189,7 @@ def _last(labels: IntArray) -> IntArray:
     return last
 
 
-# What a solver sees of a planning problem: {K d = k0 theta, d >= floor theta} and weights that sum to 1.
+# The solver's form.
 
 SMALL = 20_000  # entries of K up to which it is a plain array
 
@@ -202,21 +200,21 @@ class Program:
 
     K: Matrix  # [m, N]; a plain array for small models, where a sparse product is all overhead
     KT: Matrix  # its transpose, also by rows
-    terms: int  # how many roundings an entry of K'nu holds, at most
+    terms: int  # the most roundings in an entry of K'nu
     k0: FloatArray  # [m]
-    has_mass_row: bool  # the row 1'd = theta stands apart (average criterion)
-    moving: FloatArray  # [N], 1-norm of each column of K: what a visit puts into and takes out of rows
+    has_mass_row: bool  # whether the row 1'd = theta is kept separate (average criterion)
+    moving: FloatArray  # [N], 1-norm of each column of K: the flow of one visit
     coverage: Coverage
     mu_bar: FloatArray  # [N]
-    floor: FloatArray | float  # one for all pairs, or each its own [N]
+    floor: FloatArray | float  # one for all pairs, or one per pair [N]
 
     @property
     def has_floor(self) -> bool:
-        """Whether some pair must have more than nothing."""
+        """Whether some pair has a positive floor."""
         return bool(np.any(self.floor > 0))
 
     def missed(self, d: FloatArray) -> float:
-        """Returns what d misses of the flow equations, as a share of what moves at all.
+        """Returns the residual of the flow equations at d, relative to the whole flow.
 
         Relative, because in a chain that hardly ever moves every flow is small, and so is every residual.
         """
@@ -224,7 +222,7 @@ class Program:
         return missed / max(min(float(d.sum()), float(self.moving @ d)), 1e-300)
 
     def row_error(self, d: FloatArray) -> float:
-        """Returns the largest residual of a row over what flows through it: rounding is near 1e-15."""
+        """Returns the largest residual of a row relative to the flow through it: rounding is near 1e-15."""
         through = abs(self.K) @ d + np.abs(self.k0)
         residual = np.abs(self.K @ d - self.k0)
         return float(np.max(residual / np.maximum(through, 1e-300), initial=0.0))
@@ -245,21 +243,21 @@ def make_program(members: Occupancies, coverage: Coverage, rows: Rows | None = N
     rows = flow_rows(members) if rows is None else rows
     K, average = rows.K, members.criterion == "average"
     moving = np.asarray(abs(K).sum(axis=0)).ravel()
-    # An entry of K'nu adds up a column of K, and an entry of K may itself be a sum over a pair's moves.
+    # An entry of K'nu sums a column of K, and an entry of K may be a sum over a pair's transitions.
     terms = 2 * int(np.bincount(members.flow.indices, minlength=1).max(initial=0)) + len(rows.labels)
     K = K.toarray() if K.shape[0] * K.shape[1] <= SMALL else K
     KT = K.T if isinstance(K, np.ndarray) else K.T.tocsr()
     return Program(K, KT, terms, rows.k0, average, moving, coverage, coverage.mu_bar, members.floor)
 
 
-# Lower bounds on the optimum that hold whatever the solver did.
+# Lower bounds.
 
 EPSILON = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
 class Multipliers:
-    """What a bound is made of: nu for the rows of K, alpha for the mass, z >= 0 for the floor."""
+    """Multipliers of a bound: nu for the rows of K, alpha for the mass, z >= 0 for the floor."""
 
     nu: FloatArray
     alpha: float
@@ -267,7 +265,7 @@ class Multipliers:
 
 
 def dual_bound(program: Program, multipliers: Multipliers) -> float:
-    """Returns a number that no achievable divergence is below; -inf when the multipliers prove nothing."""
+    """Returns a lower bound on every achievable divergence; -inf if the multipliers prove nothing."""
     nu, alpha, z = multipliers.nu, multipliers.alpha, 0.0
     if program.has_floor:
         z = np.maximum(multipliers.z, 0.0)
@@ -293,8 +291,8 @@ def dual_bound(program: Program, multipliers: Multipliers) -> float:
 def _power_mean_log(program: Program, y: FloatArray) -> tuple[float, float]:
     """Returns rho/(rho-1) log sum mubar y^((rho-1)/rho), its limits at 1 and inf, and its rounding error.
 
-    In a sum of exponentials each share p_i is off by the rounding of its exponent, and the exponents
-    of the shares that count are no larger than sum p log 1/p <= log n and the logarithm of the sum.
+    In a sum of exponentials each share p_i has the rounding error of its exponent, and the exponents
+    of the shares that matter are no larger than sum p log 1/p <= log n and the logarithm of the sum.
     """
     rho, k = program.rho, program.coverage.support
     with np.errstate(divide="ignore"):
@@ -314,7 +312,7 @@ def _power_mean_log(program: Program, y: FloatArray) -> tuple[float, float]:
 
 
 def _is_flat(exponent: FloatArray) -> bool:
-    """Whether expm1 is the accurate way: near rho = 1 the sum is 1 plus little."""
+    """Whether expm1 is more accurate: near rho = 1 the sum is close to 1."""
     return bool(np.abs(exponent).max() < 0.5)
 
 
@@ -341,21 +339,21 @@ def _total(program: Program, multipliers: Multipliers) -> tuple[float, float]:
 def _rounding(program: Program, nu: FloatArray, alpha: float, z: FloatArray | float) -> FloatArray:
     """Returns a bound on the error of each entry of K'nu + alpha - z, `[n]`.
 
-    Each entry by its own terms: between parts that hardly exchange anything multipliers are large, and the
-    entries of K that they meet are as small.
+    Each entry is bounded by its own terms: between parts that hardly exchange anything multipliers are large,
+    and the entries of K that they multiply are equally small.
     """
     return (program.terms + 3) * EPSILON * (abs(program.KT) @ np.abs(nu) + (abs(alpha) + z))
 
 
 def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) -> float:
-    """Returns what to add to D(d) for d's own errors: missed equations, and rounding in the sums.
+    """Returns what to add to D(d) for the errors of d: residuals of the equations, and rounding.
 
     Off the set <y, d> exceeds Y by nu'(K d - k0) + alpha (sum d - 1) + z'(floor - d), and the bound on
     D(d) is lower by the logarithm of that, relative to Y.
     """
     z = np.maximum(multipliers.z, 0.0) if program.has_floor else 0.0
     total = 1.0 if program.rho == 0 else _total(program, multipliers)[0]
-    scale = 1 / total if total > 0 else 1.0  # without Y there is no bound to repair
+    scale = 1 / total if total > 0 else 1.0  # without Y there is no bound to correct
     off_mass = abs(float(d.sum()) - 1)
     repair = scale * float(np.abs(multipliers.nu) @ np.abs(program.K @ d - program.k0))
     repair += max(1.0, scale * abs(multipliers.alpha)) * off_mass
@@ -364,5 +362,5 @@ def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) ->
 
 
 def rounding_of_point(program: Program, d: FloatArray) -> float:
-    """Returns what rounding in d's own digits and in the sums may change of D(d)."""
+    """Returns how much the rounding of d and of the sums may change D(d)."""
     return _digits(program) * EPSILON * (1 + abs(program.coverage.divergence(d)))

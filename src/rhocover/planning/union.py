@@ -1,18 +1,16 @@
-"""What to add to visits that are there: the best union of old data and new.
+"""The best addition to existing visits: the occupancy psi whose union with them has the best coverage.
 
-After N visits T there is a budget of m more. Whatever policy collects them, in the long run its visits are m
-psi with psi an occupancy, so the union's shares are
+There are N visits T, and a budget of m more. Whatever policy collects them, in the long run its visits are
+m psi with an occupancy psi, so the union's shares are
 
     d = (1 - w) T/N + w psi,      w = m/(N + m),   psi in D.
 
-At a finite rho psi is found by Newton steps along a barrier, at rho = inf by a linear program. Either way
-the best response of D certifies how far the result is from the best there is: no union earns more of a
-reward r than <r, before> + w max <r, psi>, with before = (1 - w) T/N.
+At a finite rho psi is found by Newton steps along a barrier, at rho = inf by a linear program. In both cases
+the best response of D certifies how far the result is from the best possible: no union earns more of a reward
+r than <r, before> + w max <r, psi>, with before = (1 - w) T/N.
 
-The best addition to visits that are there, by Newton steps along a barrier.
-
-With beta = visits/m, the visits so far in units of the m new ones, the union's shares are w (beta + psi),
-and
+**Newton steps along a barrier.** With beta = visits/m, the visits so far in units of the m new ones, the
+union's shares are w (beta + psi), and
 
     min  D_rho(mubar || w (beta + psi)),     psi in D,
 
@@ -26,8 +24,8 @@ The uniform policy's occupancy lies inside D; from there
     min  t D / scale - sum_i log(psi_i) / n,     K psi = 0, 1'psi = 1,
 
 is followed as t grows; its solutions are within scale/t of the best. Every step stays in D, so whatever
-stops the method, psi is an occupancy; how far it is from the best is for the caller to certify. Steps are
-measured by slopes, because a divergence that new visits hardly change has no digits left for them.
+stops the method, psi is an occupancy; the certificate says how far it is from the best. Line searches use
+slopes, because where new visits hardly change the divergence, differences of its values are only rounding.
 """
 
 from __future__ import annotations
@@ -48,13 +46,13 @@ from rhocover.oracles import Oracle, make_oracle
 from rhocover.oracles.response import gradient_reward
 from rhocover.planning.program import Program, make_program
 
-# The best addition to visits that are there, by Newton steps along a barrier.
+# Newton steps along a barrier.
 
 GROWTH = 20.0  # of t, from one centre to the next
-CENTRED = 0.1  # a Newton decrement (squared) that is near enough to a centre, on the way
-EXACT = 1e-8  # and at its end, where the certificate notices
+CENTRED = 0.1  # squared Newton decrement at which t may grow
+EXACT = 1e-8  # and at the end, where it matters for the certificate
 MAX_STEPS = 300
-ROUNDING = 1e-12  # of the scale: nearer than that float64 does not tell
+ROUNDING = 1e-12  # of the scale: float64 cannot resolve less
 NEAR_ZERO = 0.99  # of the way to the boundary, at most
 
 
@@ -78,7 +76,7 @@ def best_psi(
     psi, t, last = start, 1.0, max(tol / solver.scale, ROUNDING)
     for _ in range(MAX_STEPS):
         try:
-            with np.errstate(all="ignore"):  # what leaves float64 is caught by its value
+            with np.errstate(all="ignore"):  # overflow is detected by its value
                 way, decrement = solver.direction(psi, t)
                 moved = solver.moved(psi, way, t)
         except (SolverError, np.linalg.LinAlgError):
@@ -100,16 +98,16 @@ class _Barrier:
         self._program, self._beta, self._share = program, beta, share
         self._equations = NormalEquations(program.K, program.KT)
         self._borders = Borders(self._equations, program.K)
-        self.scale = 1.0  # how much the gradient differs between pairs: what new visits can change
+        self.scale = 1.0  # how much the gradient differs between pairs, which new visits can change
         self.scale = max(float(np.ptp(self._derivatives(start).q)), 1e-300)
         self._each = 1 / program.num_pairs
-        self._price = np.zeros(program.num_pairs)  # K'nu + alpha, what every pair's q comes to or less
+        self._price = np.zeros(program.num_pairs)  # K'nu + alpha, an upper bound on q
 
     def direction(self, psi: FloatArray, t: float) -> tuple[FloatArray, float]:
-        """Returns the Newton direction, which leaves flow and mass alone, and the squared decrement.
+        """Returns the Newton direction, which does not change flow and mass, and the squared decrement.
 
-        The multipliers of the step before are taken off the gradient first: near the optimum they are nearly
-        all of it, and what is left would drown in their rounding.
+        The multipliers of the last step are subtracted from the gradient first: near the optimum they are
+        almost all of it, and the rest would be lost in their rounding.
         """
         found = self._derivatives(psi)
         gradient = -t * (found.q - self._price) - self._each / psi
@@ -124,7 +122,7 @@ class _Barrier:
         return way, -float(gradient @ way)
 
     def moved(self, psi: FloatArray, way: FloatArray, t: float) -> FloatArray:
-        """Returns psi moved along the way until it stops falling, or nearly."""
+        """Returns psi moved along the direction until the objective stops falling, or almost."""
         fall = -float((way / psi).min())
         length = min(1.0, NEAR_ZERO / fall if fall > 0 else 1.0)
         first = self._slope(psi, way, t)
@@ -136,7 +134,7 @@ class _Barrier:
         return -float((t * (self._derivatives(psi).q - self._price) + self._each / psi) @ way)
 
     def _factorise(self, W: FloatArray, q: FloatArray, c: float) -> None:
-        """Borders K W K' by the mass and, where the Hessian has it, by the rank-one term."""
+        """Borders K W K' by the mass and, if the Hessian has one, by the rank-one term."""
         self._equations.factorise(W)
         self._borders.W = W
         K, Wq = self._program.K, W * q
@@ -167,7 +165,7 @@ def _terms(coverage: Coverage, d: FloatArray) -> FloatArray:
     return p / p.sum()
 
 
-# What to add to visits that are there: the best union of old data and new.
+# The addition and its certificate.
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +183,7 @@ def best_addition(
 ) -> Addition:
     """Returns the occupancy whose `num_steps` visits make the best union with `visits` `[n]`."""
     if members.criterion != "average":
-        raise InvalidArgumentError.of("members", "must be of the average criterion: data has no other")
+        raise InvalidArgumentError.of("members", "must be of the average criterion, because data is")
     visits = np.asarray(visits, float)
     total = float(visits.sum()) + num_steps
     before, share = visits / total, num_steps / total
@@ -200,16 +198,16 @@ def best_addition(
 
 
 def _occupancy(members: Occupancies, psi: FloatArray) -> FloatArray:
-    """Returns what the policy of psi visits: what rounding left in its flow is gone."""
+    """Returns the occupancy of psi's policy, which has no residual flow from rounding."""
     return members.from_policy(members.to_policy(np.maximum(psi, 0.0)))
 
 
 def _certified(
     coverage: Coverage, psi: FloatArray, before: FloatArray, share: float, oracle: Oracle
 ) -> Addition:
-    """Returns the addition with its certified gap: what the best response earns more than psi does.
+    """Returns the addition with its certified gap: how much more the best response earns than psi.
 
-    As a difference, because the new visits' part of the reward may have few digits in all of it.
+    It is computed as a difference, because the new visits' part may be a tiny part of the whole reward.
     """
     d = before + share * psi
     reward, divergence = gradient_reward(coverage, d), coverage.divergence_unchecked(d)
@@ -223,8 +221,8 @@ def _worst_case(
 ) -> Addition:
     """Returns the addition with the largest t such that every pair of the union has t of its share.
 
-    With t_0 the least share before and t = t_0 + w u, a pair asks for psi_i - mubar_i u >= -(what it has
-    above t_0)/w: numbers near 1 however small w is. The pair at t_0 bounds u by 1/mubar.
+    With t_0 the least share before and t = t_0 + w u, a pair requires psi_i - mubar_i u >= -(what it has
+    above t_0)/w: these numbers are near 1 however small w is. The pair at t_0 bounds u by 1/mubar.
     """
     A, b = members.equations()
     support = np.flatnonzero(coverage.support)
@@ -252,7 +250,7 @@ def _worst_case(
 def _certified_level(
     coverage: Coverage, before: FloatArray, share: float, weights: FloatArray, oracle: Oracle
 ) -> float:
-    """Returns what no union's least share exceeds: its mean under any weights of the pairs."""
+    """Returns an upper bound on the least share of every union: a mean over pairs, with any weights."""
     if not weights.any():
         return np.inf
     reward = np.zeros(weights.size)

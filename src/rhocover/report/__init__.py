@@ -1,7 +1,7 @@
-"""Pictures and pages of what was planned, visited and reached.
+"""Figures and HTML pages of plans, runs, comparisons and data sets.
 
-Nothing here opens a window, and matplotlib refuses to load where MPLBACKEND names a screen that it does not
-know. So it is loaded without, and takes the name afterwards if it can.
+Nothing here opens a window, but matplotlib fails to load if MPLBACKEND names a backend that it does not know.
+So it is loaded without that variable, and the backend is set afterwards if it is valid.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Theory: what is promised beforehand, and what is possible at all.
+"""Theory: guarantees before a run, and limits that hold for every explorer.
 
 - `theorem`: the constants of the paper's convergence theorem for Algorithm 1, and its bound as a curve;
-- `exponent`: the exponent of a measured curve, to put beside it;
-- `budget`: how many steps a wish costs ("every pair m times", "model error eps") at the best policy and at a
-  given one, from `effort`, what one policy needs, `visits`, its expected visits over time, and `certainty`,
-  the probability that they fall short;
-- `limits`: the fluctuation sigma and the limit kappa_min that no explorer escapes.
+- `budget`: how many steps a goal takes ("every pair m times", "model error eps") with the best policy and
+  with a given one;
+- `certainty`: a policy's expected visits over time, and the probability that they are too few;
+- `limits`: the fluctuation sigma and the limit kappa_min, which hold for every explorer, pathwise optima, and
+  the exponent of a measured curve.
 """
 
 from rhocover.theory.budget import Budget, Effort, budget

@@ -1,4 +1,4 @@
-"""budget(): how many steps a wish costs, at the best policy and at a given one.
+"""budget(): how many steps a goal takes, with the best policy and with a given one.
 
 **A number of visits** m_i of each pair. With long-run frequencies d a policy needs n with n d_i >= m_i, so
 the best one maximises min_i d_i/m_i: the worst-case coverage problem, `plan(mdp, inf, mu=m)`. With M = sum m
@@ -6,36 +6,34 @@ its divergence is log max_i m_i/(M d_i), and
 
     steps = ceil( M max_i mubar_i/d_i ),        lower_bound_steps = ceil( M exp(divergence - gap) ),
 
-which no policy can beat in the long run (as all m grow in proportion). A run from a given start is not the
-long run:
+which no policy can beat in the long run (as all m grow in proportion). For a run from a given start there are
+two more numbers:
 
-- `expected_steps` is the first n at which the expected visits E T_i(n) reach m_i for every i (`visits`);
+- `expected_steps` is the first n at which the expected visits E T_i(n) reach m_i for every i (`certainty`);
 - `sure_steps` is an n at which all are reached with probability 1 - delta, certified (`certainty`).
 
 For the expected visits there is a bound that holds at every n and for every behaviour. With y = 1 + A'h >= 0,
-h the plan's potential, sum_i y_i T_i(n) = n + h(s_1) - h(s_{n+1}) in expectation, whatever is done; so n >=
-sum_i m_i y_i - <start, h> + min h (and n >= M). This is `lower_bound_expected_steps`.
+h the plan's potential, sum_i y_i T_i(n) = n + h(s_1) - h(s_{n+1}) in expectation under any behaviour; so
+n >= sum_i m_i y_i - <start, h> + min h (and n >= M). This is `lower_bound_expected_steps`.
 
-**Pairs that are not needed.** Where some m_i are zero the best long-run policy may hardly ever take the ways
-between the needed pairs, and wait for ages in one place. So part of the visits, the share with the fewest
-`sure_steps` out of a few (`expected_steps` where those are not computed), is given to a policy that covers
-all pairs evenly. The answer is then a good policy, not the best one; `note` says the share.
+**Pairs that are not needed.** If some m_i are zero, the best long-run policy may hardly ever move between the
+needed pairs, and stay very long in one place. So a share of the visits goes to a policy that covers all pairs
+evenly: of a few shares, the one with the fewest `sure_steps` (`expected_steps` if those are not computed).
+The result is then a good policy, not the best one; `note` says the share.
 
 **A model error** eps: the root mean square over the N pairs of |P_hat_i - P_i|_2. After T_i visits the square
 is c_i/T_i in expectation, c_i = sum_s' P(1-P), so to leading order in 1/n it takes (1/N) sum_i c_i/(n d_i) <=
-eps^2, which rho = 2 with mu = sqrt(c) minimises: steps = sum_i c_i/d_i / (N eps^2). The next order, from T_i
-not being its mean, is left out; it is small once every random pair has some ten visits. Deterministic pairs
-cost one visit, and what was said of ways between needed pairs holds here too: this is a long-run number.
+eps^2, which rho = 2 with mu = sqrt(c) minimises: steps = sum_i c_i/d_i / (N eps^2). The next order, which
+comes from the variation of T_i, is left out; it is small once every random pair has about ten visits.
+Deterministic pairs need one visit, and what was said about moving between needed pairs holds here, too: this
+is a long-run number.
 
-All policies here are stationary. An explorer that looks at its counts needs fewer steps to be sure than the
-best of them; the lower bounds hold for it too.
+All policies here are stationary. An explorer that uses its counts needs fewer steps to be certain than the
+best of them; the lower bounds hold for it, too.
 
-What one policy needs for a wish: in the long run, in expectation from a start, and for certain.
-
-With d the policy's long-run frequencies of the pairs, a wish for m_i visits takes max_i m_i/d_i steps in
-the long run, and a wish sum_i cost_i/(n d_i) <= 1 (a model error) takes sum_i cost_i/d_i. The other two
-numbers are those of `visits` and `certainty`. A pair that the policy never visits makes its numbers
-infinite, and is named.
+**A given policy** with long-run frequencies d needs max_i m_i/d_i steps in the long run for m_i visits, and
+sum_i cost_i/d_i for sum_i cost_i/(n d_i) <= 1 (a model error). A pair that the policy never visits makes
+these numbers infinite, and is named.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ from rhocover.planning.problem import average_structure
 from rhocover.printing import printed
 from rhocover.theory.certainty import first_time, long_run_frequencies, reached_states, sure_steps
 
-# What one policy needs for a wish: in the long run, in expectation from a start, and for certain.
+# One policy.
 
 STEP_ROUNDING = 1e-9  # of a number of steps, before it is rounded up
 TIED = 1e-4  # relative: pairs this close decide together
@@ -63,16 +61,14 @@ TIED = 1e-4  # relative: pairs this close decide together
 
 @dataclass(frozen=True, eq=False)
 class Effort:
-    """What one policy needs for a wish: whole numbers of steps; inf if never, None if not computed."""
+    """The steps that one policy needs for a goal; inf if it never reaches it, None if not computed."""
 
     policy: FloatArray  # [S, A]
     steps: float  # in the long run
-    expected_steps: float | None  # until the expected visits are there, from the start
-    sure_steps: float | None  # until all visits are there with probability 1 - delta, certified
+    expected_steps: float | None  # from the start until the expected visits are reached
+    sure_steps: float | None  # until all visits are reached with probability 1 - delta, certified
     bottleneck: str  # the pairs that take longest, or that are never visited
-    note: (
-        str  # why a number is inf or None, and the share for ways between pairs; "" if nothing is to be said
-    )
+    note: str  # why a number is inf or None, and the share for moving between pairs; "" if none applies
 
     def summary(self) -> dict[str, Any]:
         """Returns the numbers, ready for JSON (infinities as text)."""
@@ -109,7 +105,7 @@ def effort_for_error(mdp: MDP, policy: FloatArray, cost: FloatArray, start: Floa
     """Returns what a policy needs so that sum_i cost_i/(n d_i) <= 1."""
     _, choice, d = _long_run(mdp, policy, start)
     bottleneck, longest = _longest(mdp, cost, d)
-    note = f"Not visited for ever: {bottleneck}." if longest == math.inf else ""
+    note = f"Not visited again and again: {bottleneck}." if longest == math.inf else ""
     needed = cost > 0
     steps = math.inf if note else whole(float((cost[needed] / d[1][needed]).sum()))
     return Effort(frozen(mdp.table(choice)), steps, None, None, bottleneck, note)
@@ -143,33 +139,33 @@ def _need(mdp: MDP, choice: FloatArray, visits: FloatArray) -> FloatArray:
 
 
 def whole(steps: float) -> int:
-    """Returns the number of steps rounded up, where 400.0000001 is 400."""
+    """Returns the number of steps rounded up; 400.0000001 counts as 400."""
     return math.ceil(steps * (1 - STEP_ROUNDING))
 
 
 def _expected_note(expected: float | None, steps: float, bottleneck: str) -> str:
     if expected is None:
         return "expected steps were not found: the chain forgets its start too slowly. Simulate the policy."
-    return f"Not visited for ever: {bottleneck}." if steps == math.inf else ""
+    return f"Not visited again and again: {bottleneck}." if steps == math.inf else ""
 
 
 def _names(mdp: MDP, pairs: Any) -> str:
-    """Returns the names of up to four pairs; of more, the first and how many there are."""
+    """Returns the names of up to four pairs; of more, the first and the number of the others."""
     return checks.name_some([mdp.pair_name(int(pair)) for pair in pairs], limit=4 if len(pairs) <= 4 else 1)
 
 
-# budget(): how many steps a wish costs, at the best policy and at a given one.
+# The budget.
 
-TOLERANCE = 1e-6  # of the plan's gap: a budget needs no more digits, and equal weights can stop near 1e-7
-SHARES = (0.0, 0.01, 0.1, 0.3, 0.6, 1.0)  # of the visits, for ways between needed pairs
+TOLERANCE = 1e-6  # of the plan's gap: a budget needs no more digits, and equal weights can stall near 1e-7
+SHARES = (0.0, 0.01, 0.1, 0.3, 0.6, 1.0)  # of the visits, for moving between needed pairs
 MOST_VISITS = 2**53  # whole numbers that float64 holds
 
 
 @dataclass(frozen=True, eq=False)
 class Budget:
-    """How many steps a wish costs at the best policy, `best`, and at the caller's own, `given`.
+    """How many steps a goal takes with the best policy, `best`, and with the caller's policy, `given`.
 
-    `visits` `[S, A]` is what was asked for (without what `restrict` dropped), or None if `model_error` was.
+    `visits` `[S, A]` are the visits to reach (without those that `restrict` dropped), None for `model_error`.
     """
 
     mdp: MDP
@@ -187,17 +183,17 @@ class Budget:
 
     @property
     def steps(self) -> float:
-        """Steps in the long run, at the best policy."""
+        """Steps in the long run, with the best policy."""
         return self.best.steps
 
     @property
     def expected_steps(self) -> float | None:
-        """Steps from the start until the expected visits are there, at the best policy."""
+        """Steps from the start until the expected visits are reached, with the best policy."""
         return self.best.expected_steps
 
     @property
     def sure_steps(self) -> float | None:
-        """Steps until all visits are there with probability 1 - delta, at the best policy."""
+        """Steps until all visits are reached with probability 1 - delta, with the best policy."""
         return self.best.sure_steps
 
     @property
@@ -207,7 +203,7 @@ class Budget:
 
     @property
     def wish(self) -> str:
-        """The wish in words."""
+        """The goal in words."""
         if self.visits is None:
             return f"a model error of {self.model_error:g} (root mean square over the pairs)"
         times = np.unique(self.visits[self.visits > 0]).astype(np.int64)
@@ -265,11 +261,11 @@ def budget(
 ) -> Budget:
     """Returns how many steps it takes until every pair has its visits, or the model error is small.
 
-    `visits` is how often every pair is to be visited, or a table `[S, A]` of how often each is (0: not
-    needed). `model_error` is the root mean square over the pairs of |P_hat - P|_2, to first order in 1/steps.
-    Pass one of them. `policy` `[S, A]` is evaluated beside the best one. `start` is a state or a
-    distribution; None is the model's own, or state 0. Pairs that cannot be visited for ever are refused, or
-    dropped with `restrict`.
+    `visits` is how often every pair should be visited, or a table `[S, A]` with a number for each pair (0:
+    not needed). `model_error` is the root mean square over the pairs of |P_hat - P|_2, to first order in
+    1/steps. Pass one of them. `policy` `[S, A]` is evaluated in addition to the best one. `start` is a state
+    or a distribution; None is the model's start, or state 0. Pairs that cannot be visited again and again are
+    refused, or dropped with `restrict`.
 
     >>> import rhocover as rc
     >>> print(budget(rc.envs.river_swim(), visits=100))
@@ -284,7 +280,7 @@ def budget(
     if (visits is None) == (model_error is None):
         came = "neither" if visits is None else "both"
         raise InvalidArgumentError(
-            parse_text(f"pass `visits` or `model_error`, one of the two, got {came}."), argument="visits"
+            parse_text(f"pass either `visits` or `model_error`, got {came}."), argument="visits"
         )
     delta = checks.probability(delta, "delta", open_ends=True)
     start = _read_start(mdp, start)
@@ -329,7 +325,7 @@ def _for_model_error(
 def _connected(
     mdp: MDP, best: Plan, kept: BoolArray, visits: FloatArray, start: FloatArray, delta: float
 ) -> Effort:
-    """Returns what the best policy needs; where not all pairs are needed, with the share that serves best."""
+    """Returns what the best policy needs; if some pairs are not needed, with the best share for them."""
     if (visits[kept] > 0).all():
         return effort_for_visits(mdp, best.policy, visits, start, delta)
     evenly = plan(mdp, math.inf, kept.astype(float), restrict=True, tol=TOLERANCE).occupancy
@@ -341,13 +337,13 @@ def _connected(
 
 
 def _how_long(effort: Effort) -> tuple[float, float]:
-    """Returns the steps to be sure, or where they are unknown the expected ones, for comparisons."""
+    """Returns the sure steps, or the expected ones if those are unknown, for comparisons."""
     sure, expected = (math.inf if x is None else x for x in (effort.sure_steps, effort.expected_steps))
     return sure, expected
 
 
 def _mixed(best: Plan, evenly: FloatArray, share: float) -> FloatArray:
-    """Returns the policy of a mixture of two occupancies; the plan's own where neither comes."""
+    """Returns the policy of a mixture of two occupancies; the plan's in states that neither visits."""
     occupancy = (1 - share) * best.occupancy + share * evenly
     mass = occupancy.sum(axis=1, keepdims=True)
     return np.where(mass > 0, occupancy / np.where(mass > 0, mass, 1.0), best.policy)
@@ -363,11 +359,11 @@ def _least_expected(mdp: MDP, best: Plan, visits: FloatArray, start: FloatArray)
 
 
 def _share_note(share: float) -> str:
-    return f"{share:.1%} of the visits keep the ways between the needed pairs open." if share else ""
+    return f"{share:.1%} of the visits are for moving between the needed pairs." if share else ""
 
 
 def _read_start(mdp: MDP, start: Any) -> FloatArray:
-    """Returns the start distribution: the argument, the model's own, or state 0."""
+    """Returns the start distribution: the argument, that of the model, or state 0."""
     if start is None:
         start = 0 if mdp.start is None else mdp.start
     return frozen(checks.distribution(start, "start", mdp.num_states))
@@ -379,7 +375,7 @@ def _read_policy(mdp: MDP, policy: Any) -> FloatArray:
 
 
 def _read_visits(mdp: MDP, visits: Any) -> FloatArray:
-    """Returns how often each pair is to be visited, `[n]`."""
+    """Returns how often each pair should be visited, `[n]`."""
     if checks.any_array(visits, "visits").ndim == 0:
         whole = checks.integer(visits, "visits", least=1, most=MOST_VISITS)
         visits = np.full(mdp.num_pairs, whole, dtype=float)
@@ -407,13 +403,13 @@ def _read_error(model_error: Any) -> float:
 
 
 def _spread(mdp: MDP) -> FloatArray:
-    """Returns sqrt(c), `[S, A]`; a model without randomness is refused with the way out."""
+    """Returns sqrt(c), `[S, A]`; refuses a deterministic model, with a remedy."""
     try:
         return weights.transition_std(mdp)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(
             parse_text(
-                "every pair is deterministic, so one visit of each tells all: pass `visits=1` in place of "
+                "every pair is deterministic, so one visit of each is enough: pass `visits=1` instead of "
                 "`model_error`."
             ),
             argument="model_error",

@@ -1,7 +1,8 @@
-"""How many steps make it certain, but for probability delta, that every pair was visited often enough.
+"""Expected visits of a policy over time, and the steps after which every pair has its visits almost surely.
 
-Let T(n) be the visits of pair i = (s, a) in n steps, Q the policy's chain without the moves through the pair,
-and P_i where the pair leads. Take any y > 0 and any g > 0 on the states that are reached, with
+**Sure steps** (`sure_steps`): after these steps every pair has its visits with probability 1 - delta. Let
+T(n) be the visits of pair i = (s, a) in n steps, Q the policy's chain without the transitions of the pair,
+and P_i the pair's row. Take any y > 0 and any g > 0 on the states that are reached, with
 
     e^y ( Q g + pi(a|s) 1_s )  <=  g      in every entry,                                             (*)
 
@@ -15,23 +16,19 @@ with equality g is the eigenvector, and e^-y the eigenvalue, of the chain in whi
 e^-x.
 
 **Where g comes from.** Equality in (*) is a linear system that differs from I - e^y P by a rank of one, so
-one factorisation for each y serves all pairs. It may be ill-conditioned; that does not matter, because what
-came out is checked: if the left side of (*) is at most (1 + eps) g, rounding included, then g satisfies (*)
-for y' = y - log(1 + eps), and that is what is used. A g that fails is thrown away. So every number here is an
+one factorisation for each y serves all pairs. It may be ill-conditioned; that does not matter, because its
+solution is checked: if the left side of (*) is at most (1 + eps) g, rounding included, then g satisfies (*)
+for y' = y - log(1 + eps), and that is what is used. A g that fails is discarded. So every number here is an
 upper bound whatever the solver did.
 
 **Which y.** From large to small by halves, while the answer improves, then between the best ones.
 
-How often a policy has visited each state after n steps, in expectation and in the long run.
-
-With x_0 the start and P the policy's chain, x_t = x_0 P^t is where it is at time t, and the expected
-visits are C_n = x_0 + ... + x_{n-1}. They grow like n times the long-run frequency plus what the start
-adds or takes away.
-
-**The first n with C_n >= need** is found in two ways. Up to a few hundred states by doubling: with S_k =
-sum_{t < 2^k} P^t, C_{n + 2^k} = C_n + x_n S_k and x_{n + 2^k} = x_n P^(2^k), so n is found bit by bit,
-whatever its size. Larger chains are swept step by step; once x_n has come within 1e-12 of the long-run
-frequency d every further step adds d, and the rest is a division.
+**Expected visits.** With x_0 the start and P the policy's chain, x_t = x_0 P^t is the distribution at time t,
+and the expected visits are C_n = x_0 + ... + x_{n-1}. They grow like n times the long-run frequency plus an
+offset that depends on the start. The first n with C_n >= need (`first_time`) is found in two ways. Up to a
+few hundred states by doubling: with S_k = sum_{t < 2^k} P^t, C_{n + 2^k} = C_n + x_n S_k and
+x_{n + 2^k} = x_n P^(2^k), so n is found bit by bit, whatever its size. Larger chains are swept step by step;
+once x_n is within 1e-12 of the long-run frequency d, every further step adds d, and the rest is a division.
 """
 
 from __future__ import annotations
@@ -48,12 +45,12 @@ from rhocover.chains.classes import depths
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix
 from rhocover.mdp import MDP
 
-# How often a policy has visited each state after n steps, in expectation and in the long run.
+# Expected visits.
 
-DENSE_STATES = 300  # up to here doubling takes well under a second
+DENSE_STATES = 300  # up to this many states doubling takes well under a second
 MAX_LEVELS = 60  # powers of two: no budget is of more than 1e18 steps
 SWEEP_WORK = 4_000_000_000  # multiplications: some seconds
-SETTLED = 1e-12  # distance in L1 from the long-run frequencies at which the start is forgotten
+SETTLED = 1e-12  # L1 distance from the long-run frequencies at which the start no longer matters
 ROUNDING = 1e-9  # of a need: 100 visits are 99.9999999
 
 
@@ -128,13 +125,13 @@ def by_doubling(chain: Matrix, start: FloatArray, need: FloatArray, frequency: F
 
 
 def _doubled(power: FloatArray, total: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns P^(2k) and the sum of the powers below 2k; rows are kept at 1, or rounding would double too."""
+    """Returns P^(2k) and the sum of the powers below 2k; normalises rows, or rounding would double, too."""
     square = power @ power
     return square / square.sum(axis=1, keepdims=True), total + power @ total
 
 
 def by_sweeps(chain: Matrix, start: FloatArray, need: FloatArray, frequency: FloatArray) -> float | None:
-    """Returns the first time, step by step until the start is forgotten; see `first_time`."""
+    """Returns the first time, step by step until the start no longer matters; see `first_time`."""
     forward = sp.csr_array(chain.T)
     x, visits = start, np.zeros(start.size)
     for n in range(1, SWEEP_WORK // max(chain.nnz, 1)):
@@ -158,9 +155,9 @@ def _met(visits: FloatArray, need: FloatArray) -> bool:
     return bool((visits >= need * (1 - ROUNDING)).all())
 
 
-# How many steps make it certain, but for probability delta, that every pair was visited often enough.
+# Sure steps.
 
-MAX_STATES, MAX_PAIRS = 1000, 2000  # beyond, each of some twenty factorisations takes a second
+MAX_STATES, MAX_PAIRS = 1000, 2000  # beyond this, each of about twenty factorisations takes a second
 MAX_HALVINGS = 60
 REFINEMENTS = 4
 NO_PROGRESS = 3  # halvings without a better answer before the search ends
@@ -172,7 +169,7 @@ class Returns:
     """The chain of a policy among the states it reaches, and the pairs whose visits are counted.
 
     `rows` `[N, R]` are P(. | pair), `state` `[N]` the pair's state among the R reached, `choice` its pi(a|s),
-    `times` how often it is to be visited.
+    `times` how often it should be visited.
     """
 
     chain: Matrix
@@ -219,7 +216,7 @@ def _read(
 
 
 def _pairs_by_chance(returns: Returns) -> IntArray:
-    """Returns which of the counted pairs are not certain to be visited for ever."""
+    """Returns which of the counted pairs are not visited infinitely often with probability 1."""
     classes = chains.recurrent_classes(returns.chain)
     if len(classes) > 1:
         return np.arange(returns.state.size)
@@ -229,17 +226,17 @@ def _pairs_by_chance(returns: Returns) -> IntArray:
 def _left_to_chance(
     mdp: MDP, returns: Returns, pairs: IntArray, needed: IntArray, delta: float
 ) -> tuple[float | None, str]:
-    """Returns inf if some pair is too likely to stay behind for ever, else None, with the pair named."""
+    """Returns inf if some pair is too likely never to get its visits, else None, and a note with its name."""
     for i in pairs:
         chance = _chance_of_enough(returns, int(i))
         if chance < 1 - delta - 1e-9:
             name = mdp.pair_name(int(needed[i]))
             return (
                 math.inf,
-                f"{name} gets its visits with probability {chance:.3g} only, however long one waits.",
+                f"{name} gets its visits only with probability {chance:.3g}, after any number of steps.",
             )
     name = mdp.pair_name(int(needed[pairs[0]]))
-    return None, f"sure steps are not computed: {name} is not visited for ever by every trajectory."
+    return None, f"sure steps are not computed: not every trajectory visits {name} again and again."
 
 
 def _chance_of_enough(returns: Returns, i: int) -> float:
@@ -291,7 +288,7 @@ def _search(returns: Returns, delta: float) -> tuple[float | None, str]:
 def _largest_rate(returns: Returns) -> float:
     """Returns a y above those that matter: many times the frequency of the pair that takes longest.
 
-    The best y is near the frequency or below; only almost deterministic chains want more.
+    The best y is near the frequency or below; only almost deterministic chains need more.
     """
     frequency = chains.stationary_distribution(returns.chain)[returns.state] * returns.choice
     worst = int(np.argmax(returns.times / frequency))
@@ -326,7 +323,7 @@ def _exponential_moments(returns: Returns, y: float) -> FloatArray | None:
         columns = np.linalg.solve(one - growth * returns.chain.toarray(), one[:, states])[:, place]
     except np.linalg.LinAlgError:
         return None
-    with np.errstate(all="ignore"):  # what is not finite is thrown away by the check
+    with np.errstate(all="ignore"):  # the check discards what is not finite
         looped = growth * returns.choice * _after_pair(returns, columns)
         return growth * returns.choice * columns / (1 + looped)
 
@@ -350,7 +347,7 @@ def _excess(returns: Returns, y: float, g: FloatArray, again: FloatArray) -> Flo
 
 
 def _steps(found: dict[float, tuple[FloatArray, FloatArray]], delta: float) -> float:
-    """Returns the smallest n at which the failures add up to at most delta; inf if some pair has no bound."""
+    """Returns the smallest n whose failure probabilities sum to at most delta; inf if a pair has no bound."""
     level, rate = (np.array(part) for part in zip(*found.values(), strict=True))
     if not np.isfinite(level).any(axis=0).all():
         return math.inf
@@ -370,7 +367,7 @@ def _failure(level: FloatArray, rate: FloatArray, n: int) -> float:
 
 
 def _between(found: dict[float, tuple[FloatArray, FloatArray]], n: float) -> list[float]:
-    """Returns values of y on both sides of those that are best for the pairs that decide about n."""
+    """Returns values of y on both sides of the best ones for the pairs that determine n."""
     y = np.array(sorted(found))
     exponent = np.array([found[v][0] - found[v][1] * n for v in y])
     deciding = exponent.min(axis=0) >= exponent.min(axis=0).max() - 3  # within a factor of 20 of the worst

@@ -1,17 +1,17 @@
-"""What nobody can do better: the fluctuation of the suboptimality, and the limit of its controllable part.
+"""Limits for every explorer: the fluctuation of the suboptimality, and the limit of its controllable part.
 
-All in units of U_rho with normalised weights. Prices g = lambda + A'h support the optimum: for every d,
-on or off the set of occupancies,
+All values are in units of U_rho with normalised weights. Prices g = lambda + A'h support the optimum: for
+every d, on or off the set of occupancies,
 
     U(d) <= <g, d> + U^(g),      U^(g) = max_d U(d) - <g, d>                       (Fenchel-Young).
 
 Over occupancies <g, d> = lambda, so lambda + U^(g) bounds U* from above, with equality at the best
-prices. For visits d_hat of n steps <A'h, d_hat> telescopes, whatever was played, to
+prices. For visits d_hat of n steps <A'h, d_hat> telescopes, under any behaviour, to
 
     xi = lambda + U^(g) - U(d_hat) = Breg - (1/n) [h(s_1) - h(s_{n+1}) + M_n],
     Breg = <g, d_hat> + U^(g) - U(d_hat) >= 0,      M_n = sum_t h(s_{t+1}) - (P h)(s_t, a_t).
 
-M_n is a martingale that no behaviour can steer: xi fluctuates by sigma/sqrt(n), sigma^2 = sum_i d*_i
+M_n is a martingale that no behaviour can influence: xi fluctuates by sigma/sqrt(n), sigma^2 = sum_i d*_i
 Var_{P_i}(h), and is negative half of the time for a good explorer. Breg is what can be controlled (at
 finite rho it is the Bregman distance of d_hat from d*), and it, too, has a floor, because the flow
 residual of d_hat is a random walk: liminf n E[Breg] >= kappa_min for every behaviour, if all weights are
@@ -20,30 +20,26 @@ positive and rho is finite (docs/limit.md has the proof),
     kappa_min = 1/2 tr[(B H^-1 B')^-1 Sigma_W],   H = diag(rho mubar^rho / d*^(rho+1)),
     Sigma_W = sum_i d*_i (diag P_i - P_i P_i').
 
-Prices come from a plan's dual potential, so the identity holds to rounding however exact the plan is.
+Prices come from a plan's dual potential, so the identity holds up to rounding however accurate the plan is.
 At rho = inf there is no curvature and no kappa_min; sigma is that of the prices found.
 
-The nearest visits with a given flow residual, in a metric given by weights.
-
-For B = [A; 1'] (the flow equations of the average criterion and the mass), a diagonal metric H = 1/W and
-a right side r, the vector g with B g = r and the smallest g'Hg is
+**Projection** (`FlowProjection`): the smallest vector with a given flow residual. For B = [A; 1'] (the flow
+equations of the average criterion and the mass), a diagonal metric H = 1/W and a right side r, the vector g
+with B g = r and the smallest g'Hg is
 
     g = W B' (B W B')^-1 r,     g'Hg = r' (B W B')^-1 r.
 
-So I - W B' (B W B')^-1 B projects onto the directions that leave flow and mass alone, orthogonally in H.
+So I - W B' (B W B')^-1 B projects onto the directions that do not change flow and mass, orthogonally in H.
 
-The exponent of a measured curve: how regret falls with time, by least squares in logarithms.
-
-log regret = intercept + slope log t is fitted for each run by itself. The exponent is the mean of the
+**Exponents** (`measured_exponent`): how regret falls with time, by least squares in logarithms.
+log regret = intercept + slope log t is fitted for each run separately. The exponent is the mean of the
 runs' slopes, its standard error that of the mean: times within one run depend on each other, runs do not.
-One run alone has only the least-squares error of its own fit, which takes its residuals for independent
-and is too small.
+A single run has only the least-squares error of its own fit, which assumes independent residuals and is too
+small.
 
-The best coverage that a trajectory with these flow residuals could have had.
-
-The visits d_hat of a run of finite length are not an occupancy: what came into a state and what left it
-differ by the run's two ends and by chance, A d_hat = b. Nobody can act on b, so what an explorer is to be
-measured against is the best point with the same residual,
+**Pathwise optima** (`PathwiseProblem`). The visits d_hat of a run of finite length are not an occupancy: the
+inflow and outflow of a state differ by the run's two ends and by chance, A d_hat = b. No explorer controls b,
+so it should be compared with the best point with the same residual,
 
     max { U_rho(d) : A d = A d_hat, 1'd = 1, d >= 0 },
 
@@ -67,9 +63,9 @@ from rhocover.occupancy import Occupancies
 from rhocover.planning.interior_point import interior_point
 from rhocover.planning.program import Program, dual_bound, make_program, slack_of_point
 
-# The nearest visits with a given flow residual, in a metric given by weights.
+# Projection.
 
-DENSE_STATES = 256  # up to here the inverse is a small dense matrix
+DENSE_STATES = 256  # up to this many states the inverse is a small dense matrix
 
 
 class FlowProjection:
@@ -85,7 +81,7 @@ class FlowProjection:
         self._rest = float(self.W.sum()) - float((self._K @ self.W) @ self._column.x)
 
     def explained(self, v: FloatArray, *, refine: bool = True) -> FloatArray:
-        """Returns the least-norm g with B g = B v: the part of v that flow and mass force."""
+        """Returns the least-norm g with B g = B v: the part of v that is forced by flow and mass."""
         return self._least_norm(self._K @ v, float(v.sum()), refine)
 
     def energy(self, flow: FloatArray) -> float:
@@ -109,13 +105,13 @@ class FlowProjection:
         return self.W * (inner.lift + alpha * (1 - self._column.lift))
 
 
-# What nobody can do better: the fluctuation of the suboptimality, and the limit of its controllable part.
+# Limits.
 
-EXACT_STATES = 1500  # up to here kappa_min is an exact trace, above it an average over random probes
-PROBES, FEWEST, SOLVED_STATES = 200, 20, 2_000_000  # probes: so many, or fewer for very large models
-NEAR_ONE = 1e-6  # U holds 1/(1-rho), which swallows the digits of differences: there U_1 takes its place
+EXACT_STATES = 1500  # up to this size kappa_min is an exact trace, above it a mean over random probes
+PROBES, FEWEST, SOLVED_STATES = 200, 20, 2_000_000  # number of probes; fewer for very large models
+NEAR_ONE = 1e-6  # near rho = 1, 1/(1-rho) in U costs the digits of differences: U_1 is used instead
 LARGEST_LOG = 600.0  # beyond e^600 U itself leaves float64
-LEAST_CURVATURE = 1e-10  # of the largest; pairs of no weight have none, and take up any residual
+LEAST_CURVATURE = 1e-10  # of the largest; pairs without weight have none, and can absorb any residual
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +241,7 @@ def _residual(generator: np.random.Generator, P: Matrix, d_star: FloatArray) -> 
     return np.bincount(P.indices, weights=spread, minlength=P.shape[1]).astype(float)
 
 
-# The exponent of a measured curve: how regret falls with time, by least squares in logarithms.
+# Exponents.
 
 
 class Exponent(NamedTuple):
@@ -261,7 +257,7 @@ def measured_exponent(t: Any, regret: Any) -> Exponent:
 
     `t` is `[times]`, `regret` `[times]` or `[runs, times]`. Entries that are not positive and finite have no
     logarithm: they are left out and counted. Many of them bias the slope upwards (the smallest are
-    missing), so look at the count. A run with fewer than two entries left is left out whole.
+    missing), so check the count. A run with fewer than two remaining entries is left out entirely.
 
     >>> slope, error, left_out = measured_exponent([10, 100, 1000], [[3e-1, 3e-2, 3e-3], [1e-1, 1e-2, 1e-3]])
     >>> print(f"{slope:.3f} +- {error:.3f}, {left_out} left out")
@@ -299,14 +295,14 @@ def _line(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     return slope, math.sqrt(residual @ residual / freedom / (x @ x)) if freedom else math.nan
 
 
-# The best coverage that a trajectory with these flow residuals could have had.
+# Pathwise optima.
 
 MAX_STEPS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class Pathwise:
-    """The best point with a given flow residual: per pair, its divergence, and how sure that is."""
+    """The best point with a given flow residual, per pair, its divergence, and a certified gap."""
 
     occupancy: FloatArray
     divergence: float

@@ -31,13 +31,13 @@ xi_q is not known beforehand; all that is known at q is d_hat >= eta, so xi_q <=
 used.
 
 **What the proof leaves open.** The concentration lemma is for reversible chains; for others Paulin's
-pseudo-spectral gap takes the place of the gap. It counts deterministic policies (prod A(s)), while those of
+pseudo-spectral gap replaces the gap. It counts deterministic policies (prod A(s)), while those of
 D_eta are random. It holds for one episode: for the first K together pass delta/K. And gamma_min is a minimum
-over all stationary policies, which nobody can compute: here it is over the policies that were given.
+over all stationary policies, which cannot be computed: here it is over the given policies.
 
 The bound is vacuous at practical t. On RiverSwim with 6 states at rho = 2 it begins to hold at t = 1e9 and is
 below |U*| from t = 1e18 on (the example below). It says that Algorithm 1 converges and how fast at worst, and
-is to be printed beside the measured curve as just that.
+should be shown next to a measured curve only as that.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning import Plan, plan
 
-# What the constants of the theorem are made from: the order, the floor and the gap, given or chosen.
+# The order, the floor and the gap, given or chosen.
 
 SHARE_OF_OPTIMUM = 0.9  # the floor 2 eta as a share of min d*, so that d* lies inside D_eta
 
@@ -70,7 +70,7 @@ def checked_order(rho: Any) -> float:
             "rho",
             "must be in (0, inf)",
             f"{rho:g}: the theorem needs a smooth U_rho",
-            remedy="A large rho such as 100 stands in for the worst case.",
+            remedy="A large rho such as 100 approximates the worst case.",
         )
     return rho
 
@@ -87,7 +87,7 @@ def read_floor(mdp: MDP, eta: Any, d_star: FloatArray) -> float:
         Occupancies.average(mdp, eta=eta).check_floor()
         raise InvalidArgumentError(
             f"eta={eta:g} asks every pair for {2 * eta:g} of the visits; the optimum gives one only "
-            f"{least:.4g}, so it is not in D_eta and Algorithm 1 does not tend to it.",
+            f"{least:.4g}, so it is not in D_eta and Algorithm 1 does not converge to it.",
             argument="eta",
             remedy=f"Pass eta <= {least / 2:.4g}.",
         )
@@ -95,7 +95,7 @@ def read_floor(mdp: MDP, eta: Any, d_star: FloatArray) -> float:
 
 
 def read_gap(mdp: MDP, gamma_min: Any, policies: Any, best: Plan) -> tuple[float, str]:
-    """Returns gamma_min, given or computed, and where it is from."""
+    """Returns gamma_min, given or computed, and its source."""
     if gamma_min is not None:
         if policies is not None:
             raise InvalidArgumentError("pass `gamma_min` or `policies`, not both.", argument="gamma_min")
@@ -119,8 +119,7 @@ def _gap(mdp: MDP, policy: Any, name: str) -> tuple[float, str]:
     chain = chains.policy_chain(mdp, policy)
     if len(chains.recurrent_classes(chain)) > 1:
         raise InvalidArgumentError(
-            f"{name} has several recurrent classes: where it starts decides what it visits, and it has "
-            "no gap.",
+            f"{name} has several recurrent classes: its visits depend on where it starts, and it has no gap.",
             argument="policies",
             remedy="Pass policies that visit every state.",
         )
@@ -136,7 +135,7 @@ def _gap(mdp: MDP, policy: Any, name: str) -> tuple[float, str]:
     return gap, "spectral" if reversible else "pseudo-spectral"
 
 
-# The constants of the paper's convergence theorem for Algorithm 1, and its bound as a curve.
+# The constants and the bound.
 
 PLAIN_LOG = 100.0  # beyond e^100 the root of the cubic is the cube root, to 1e-15
 
@@ -172,7 +171,7 @@ class TheoremConstants:
     def log_bound(self, t: Any) -> FloatArray:
         """Returns log of the bound on U(d*) - U(d_hat(t)), in the shape of `t`; inf before `valid_from`.
 
-        The theorem speaks of the ends of episodes, t = t_K; between them this is the curve through them.
+        The theorem is about the ends of episodes, t = t_K; between them this is the curve through them.
         """
         t = checks.float_array(t, "t")
         if (t < 1).any():
@@ -186,13 +185,13 @@ class TheoremConstants:
             return np.exp(self.log_bound(t))
 
     def log10_valid_from(self) -> float:
-        """Returns log10 of t at the beginning of episode k_delta: the theorem says nothing before."""
+        """Returns log10 of t at the beginning of episode k_delta: the theorem does not hold before."""
         return self._log_time(self.k_delta) / math.log(10)
 
     def log10_informative_from(self) -> float:
         """Returns log10 of the t from which on the bound is below |U*|; inf if U* = 0.
 
-        Until then the theorem promises less than what "the optimum is U*" says by itself, in size.
+        Until then the bound on the error is larger than the optimum itself.
         """
         if self.log_abs_optimum == -np.inf:
             return math.inf
@@ -207,7 +206,7 @@ class TheoremConstants:
         return high / math.log(10)
 
     def summary(self) -> dict[str, Any]:
-        """Returns the constants and the two times, ready for JSON."""
+        """Returns the constants and the two times as a JSON document."""
         times = (self.log10_valid_from(), self.log10_informative_from())
         names = ("log10_valid_from", "log10_informative_from")
         numbers = asdict(self) | dict(zip(names, times, strict=True))
@@ -223,7 +222,7 @@ class TheoremConstants:
             f"c_2 {_power(self.log_c_2)}, b_delta {_power(self.log_b_delta)}\n"
             f"  holds from episode k_delta = {self.k_delta:.4g} on, t = 1e{self.log10_valid_from():.1f}\n"
             f"  is below |U*| = {_power(self.log_abs_optimum)} from t = 1e"
-            f"{self.log10_informative_from():.1f} on: before that it says nothing of use."
+            f"{self.log10_informative_from():.1f} on: before that the bound is not useful."
         )
 
     def _log_time(self, k: int) -> float:
@@ -258,7 +257,7 @@ def theorem_constants(
     `eta` is half the floor of D_eta; None is 0.45 min d*, because the proof needs d* in D_eta.
     `gamma_min` is the smallest gap of the chains that the algorithm runs. None takes the smallest over
     `policies` (tables `[S, A]`), and without them that of the optimal policy alone, which is an optimistic
-    guess: `gamma_source` says which.
+    guess: `gamma_source` says which one was used.
     """
     rho = checked_order(rho)
     delta = checks.probability(delta, "delta", open_ends=True)
@@ -299,7 +298,7 @@ def _assemble(
 
 
 def _union(mdp: MDP, eta: float, delta: float) -> float:
-    """Returns B: the logarithm of how many events the concentration lemma unites."""
+    """Returns B: the logarithm of the number of events in the union bound of the concentration lemma."""
     num_actions = np.bincount(mdp.pair_state, minlength=mdp.num_states)
     events = math.log(mdp.num_states) + math.log(mdp.num_pairs) + float(np.log(num_actions).sum())
     return events + math.log(2 / delta) - math.log(eta) / 2
@@ -339,7 +338,7 @@ def _log_episode(log_y: FloatArray) -> FloatArray:
 
 
 def _power(logarithm: float) -> str:
-    """Returns e^logarithm as text, `3.2e+401`, also where float64 cannot hold it."""
+    """Returns e^logarithm as text, `3.2e+401`, even if it overflows float64."""
     if not math.isfinite(logarithm):
         return f"{math.exp(logarithm):g}" if logarithm < 0 else "inf"
     exponent = math.floor(logarithm / math.log(10))

@@ -174,7 +174,7 @@ class FlatColumns:
     truncations: np.ndarray
     lengths: np.ndarray
     seeds: tuple[int | None, ...]
-    has_more: bool = False  # whether the last episode goes on in the next piece
+    has_more: bool = False  # whether the last episode continues in the next piece
 
     def __len__(self) -> int:
         return len(self.lengths)

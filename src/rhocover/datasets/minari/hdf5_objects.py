@@ -153,7 +153,7 @@ def _picture(frame: bytes, shape: tuple[int, ...], what: str) -> np.ndarray:
 # Episodes.
 
 BROKEN = (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError, OverflowError)
-MOST_ROW = 2**28  # bytes of the columns of one step: there is no reading less than a step
+MOST_ROW = 2**28  # bytes of the columns of one step, which is the least that can be read
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ class EpisodeRecord:
     ) -> np.ndarray:
         """Returns the records of episodes `first`, `first + 1`, ... to be written at `address`, shape `[E]`.
 
-        `data` says where each column's block begins: the rows of all these episodes, one after another.
+        `data` is where the block of each column begins: the rows of all these episodes, concatenated.
         """
         records = np.tile(self.template.view(np.uint8), len(lengths)).view(self.template.dtype)
         here = address + records.itemsize * np.arange(len(lengths))

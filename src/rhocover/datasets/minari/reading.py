@@ -108,10 +108,10 @@ class MinariSource:
 
 
 def data_file(folder: Path) -> Path:
-    """Returns the HDF5 file of a data set; refuses one that is no file of its folder."""
+    """Returns the HDF5 file of a data set; raises if it is not a file inside its folder."""
     path = folder / MAIN_FILE
     if not os.path.lexists(path):
-        raise InvalidDataError(f"`{path}` is missing; the metadata beside it says that it holds the data.")
+        raise InvalidDataError(f"`{path}` is missing; according to the metadata next to it, it has the data.")
     try:
         check_within(path, folder)
         check_plain(path)

@@ -1,4 +1,4 @@
-"""reproduce(): published numbers and statements, run again, with our numbers beside them."""
+"""reproduce(): repeats published experiments and checks published statements with our numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rhocover.experiments.reproducing.reproduction import ReproducedRow, Reprodu
 
 __all__ = ["NAMES", "ReproducedRow", "Reproduction", "reproduce"]
 
-Defaults = tuple[Callable[..., Reproduction], int, int]  # what does it, its seeds and its steps
+Defaults = tuple[Callable[..., Reproduction], int, int]  # the function, its default seeds and steps
 
 _KNOWN: dict[str, Defaults] = {
     tarbouriech2020.NAME: (
@@ -36,18 +36,18 @@ def reproduce(
     workers: int | None = None,
     report: Callable[[int, int], None] | None = None,
 ) -> Reproduction:
-    """Returns our numbers beside those that were published, proved or recorded under that name.
+    """Returns our numbers next to those that were published, proved or recorded.
 
-    | name | what is run again |
+    | name | what is reproduced |
     |---|---|
-    | tarbouriech2020-table1 | model errors of systems that learn the transitions, 2,000,000 steps |
+    | tarbouriech2020-table1 | model errors of methods that learn the transitions, 2,000,000 steps |
     | paper-special-cases | the lemmas of the paper behind this library, both sides as numbers |
-    | peers-worst-ratio | the worst covered pair after 50,000 steps, for several systems |
-    | reference-values | optima of small models, recorded and closed ones; nothing is simulated |
+    | peers-worst-ratio | the least covered pair after 50,000 steps, for several methods |
+    | reference-values | optima of small models, recorded or in closed form; nothing is simulated |
 
-    `seeds` is a number k (0..k-1) or a list, `num_steps` the budget of each run; both have the defaults of
-    what is reproduced. Runs share out among `workers` processes, one for each core by default; the result
-    does not depend on how many. A script that uses several needs the usual `if __name__ == "__main__":`.
+    `seeds` is a number k (0..k-1) or a list, `num_steps` the number of steps of each run; the defaults depend
+    on the name. Runs are distributed over `workers` processes, by default one per core; the number does not
+    change the result. A script that uses several needs the usual `if __name__ == "__main__":`.
     `report(done, total)` is called after each run.
 
     >>> found = reproduce("reference-values")
@@ -60,7 +60,7 @@ def reproduce(
     if not default_steps and (seeds is not None or num_steps is not None):
         given = "num_steps" if seeds is None else "seeds"
         raise InvalidArgumentError(
-            parse_text(f"{name} simulates nothing: leave `seeds` and `num_steps` out."), argument=given
+            parse_text(f"{name} simulates nothing: leave out `seeds` and `num_steps`."), argument=given
         )
     if workers is not None:
         checks.integer(workers, "workers", least=1)
@@ -69,4 +69,4 @@ def reproduce(
     return run(found, steps, workers, report)
 
 
-LEAST_STEPS = 1000  # below, some pairs were never visited, and most of the numbers mean nothing
+LEAST_STEPS = 1000  # with fewer, some pairs are never visited and most of the numbers are meaningless

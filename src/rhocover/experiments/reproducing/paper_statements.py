@@ -1,29 +1,23 @@
-"""The lemmas of the paper as numbers: each statement's two sides, their difference, and what is allowed.
+"""The lemmas of the paper as numbers: both sides of each statement, their difference, and what is allowed.
 
 "From Relative Entropy to Minimax: A Unified Framework for Coverage in MDPs" names the special cases of its
 family: rho = 1 is relative entropy, rho = 2 average coverage and the error of an estimated model, rho -> inf
-the worst case. What holds for every occupancy is in `identities`, what is said of optima in `optima`.
-Two statements are about trajectories, and are measured here:
+the worst case. The statements are checked on three models (`Scene`), in three groups.
+
+`identities` are statements that hold for every occupancy. The left side is computed by the library
+(`Coverage`), the right side is the formula written out with plain sums and powers. Numbers E1, E3, ... are
+errata; `docs/paper.md` lists them.
+
+`optima` are statements about optima: which divergence they minimise, and their limit as rho grows. Plans have
+a certified gap; the minimax value is also computed by a linear program,
+
+    max z  over  d = x + z mubar,  x >= 0,  d an occupancy,      min_d max_i mubar_i/d_i = 1/z.
+
+Two statements are about trajectories, and are measured:
 
 - with mu = sqrt(c), c = sum_s' P(1-P), U_2(d) = -n sum_i E|P_hat_i - P_i|_2^2 after n steps that visit pairs
   in proportion to d;
-- Theorem 1: Algorithm 1 with tau_k = tau_1 k^2 falls short by O(t^(-1/3)), up to a logarithm.
-
-Where the paper's statements are put to the test: three models, weights, and one occupancy.
-
-Weights are 1, 2, 3 in turn over the pairs, so that M = sum mu is not 1 and a lost factor M shows. The
-occupancy is that of the uniform policy: positive everywhere, and no optimum of anything.
-
-Statements of the paper that hold for every occupancy, each side computed for itself.
-
-The left side is what the library says (`Coverage`), the right side the formula written out with plain
-sums and powers. Numbers E1, E3, ... are errata; `docs/paper.md` lists them.
-
-Statements of the paper about optima: which divergence they minimise, and where they go as rho grows.
-
-Plans come with a certified gap; the minimax value is found a second time by a linear program,
-
-    max z  over  d = x + z mubar,  x >= 0,  d an occupancy,      min_d max_i mubar_i/d_i = 1/z.
+- Theorem 1: Algorithm 1 with tau_k = tau_1 k^2 is suboptimal by O(t^(-1/3)), up to a logarithm.
 """
 
 from __future__ import annotations
@@ -58,12 +52,12 @@ from rhocover.occupancy import Occupancies
 from rhocover.oracles import best_response, make_oracle
 from rhocover.planning import Plan, plan
 
-# Where the paper's statements are put to the test: three models, weights, and one occupancy.
+# The models, weights and occupancies on which the statements are checked.
 
-ROUNDING = 1e-12  # relative: sums of some hundred terms, each with a few roundings of 1e-16
-CHANCE = 1 / 16_000  # how often a statement about runs may fail by chance: four standard errors of many runs
+ROUNDING = 1e-12  # relative: sums of some hundred terms, each with a few rounding errors of 1e-16
+CHANCE = 1 / 16_000  # probability that a statement about runs fails by chance: four standard errors
 TOLERANCE = 1e-10  # of plans
-PROGRAM = 1e-8  # relative: what linear programs are checked to
+PROGRAM = 1e-8  # relative: the accuracy to which linear programs are checked
 
 SCENES: dict[str, tuple[str, Mapping[str, Any]]] = {
     "RiverSwim(6)": ("river_swim", {}),
@@ -74,7 +68,11 @@ SCENES: dict[str, tuple[str, Mapping[str, Any]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A model by name, its weights and an occupancy, per pair."""
+    """A model by name, its weights and an occupancy, per pair.
+
+    Weights are 1, 2, 3 in turn over the pairs, so that M = sum mu is not 1 and a missing factor M is noticed.
+    The occupancy is that of the uniform policy: positive everywhere, and not the optimum of any objective.
+    """
 
     title: str
     env: str
@@ -112,11 +110,11 @@ class Scene:
         return self.members.from_policy(share[self.mdp.pair_state])
 
     def coverage(self, rho: float) -> Coverage:
-        """Returns the objective of that order."""
+        """Returns the objective of this order."""
         return Coverage(rho, self.mu)
 
     def best(self, rho: float, method: str = "interior_point") -> Plan:
-        """Returns the best plan of that order."""
+        """Returns the best plan of this order."""
         tol = TOLERANCE if method == "interior_point" else 1e-6
         return plan(self.mdp, rho, self.mdp.table(self.mu), tol=tol, method=method)
 
@@ -131,7 +129,7 @@ class Scene:
     def near(
         self, label: str, left: float, right: float, allowed: float, *, relation: str = "->", note: str = ""
     ) -> ReproducedRow:
-        """Returns the row of a left side that is within `allowed` of the right one, which is its limit."""
+        """Returns the row of a left side that is within `allowed` of its limit, the right side."""
         ours, right = exactly(left), float(right)
         return ReproducedRow(
             self.title, label, ours, right, relation=relation, allowed=float(allowed), note=note
@@ -152,16 +150,16 @@ class Scene:
 
 
 def scenes() -> list[Scene]:
-    """Returns the scenes, made anew."""
+    """Returns new scenes."""
     return [Scene(title, *found) for title, found in SCENES.items()]
 
 
-# Statements of the paper that hold for every occupancy, each side computed for itself.
+# Statements that hold for every occupancy.
 
-STEP = 1e-5  # of a central difference: its own error is near STEP^2, rounding near 1e-16/STEP
+STEP = 1e-5  # of a central difference: its error is near STEP^2, rounding near 1e-16/STEP
 IDENTITY_ORDERS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0, 32.0, 128.0, 1000.0, np.inf)
-SMALL = 1e-6  # how near to 0 and to 1 the limits are looked at
-BELOW = "Below 1 the axis goes on to entropy: allowed is the next term of the expansion in rho, doubled."
+SMALL = 1e-6  # the distance from 0 and from 1 at which limits are evaluated
+BELOW = "Below 1 the axis continues to entropy: twice the next term of the expansion in rho is allowed."
 
 
 def identities(scene: Scene) -> Iterator[ReproducedRow]:
@@ -185,28 +183,28 @@ def entropy(p: FloatArray) -> float:
 
 
 def next_term(d: FloatArray, mu_bar: FloatArray) -> float:
-    """Returns KL(d | mubar) + E_d log^2(mubar/d), twice what D_rho/rho changes by for each rho."""
+    """Returns KL(d | mubar) + E_d log^2(mubar/d), twice the slope of D_rho/rho in rho at 0."""
     return kl(d, mu_bar) + float(np.sum(d * np.log(mu_bar / d) ** 2))
 
 
 def _definition(scene: Scene) -> Iterator[ReproducedRow]:
-    """Eq. (1) and (2): the value, and the gradient along the way to mubar against a difference quotient."""
-    mu, d, way = scene.mu, scene.d, scene.mu_bar - scene.d
+    """Eq. (1) and (2): the value, and the gradient towards mubar against a difference quotient."""
+    mu, d, v = scene.mu, scene.d, scene.mu_bar - scene.d
     for rho in (1.5, 8.0):
         value = float(np.sum(mu**rho * d ** (1 - rho)) / (1 - rho))
         yield scene.identity(f"Eq. 1: U_{rho:g} by its definition", scene.coverage(rho).value(d), value)
     for rho in (1.0, 2.0):
         U, step = scene.coverage(rho).value, STEP * float(d.min())
-        slope = (U(d + step * way) - U(d - step * way)) / (2 * step)
-        gradient = float(np.sum((mu / d) ** rho * way))
+        slope = (U(d + step * v) - U(d - step * v)) / (2 * step)
+        gradient = float(np.sum((mu / d) ** rho * v))
         # Rounding in U over the step, and step^2 times a third derivative, relative to min d.
         allowed = 64 * np.finfo(float).eps * abs(U(d)) / step + 100 * STEP**2 * abs(gradient)
-        label = f"Eq. 2: slope of U_{rho:g} is <(mu/d)^{rho:g}, way>"
+        label = f"Eq. 2: slope of U_{rho:g} is <(mu/d)^{rho:g}, mubar - d>"
         yield scene.near(label, slope, gradient, allowed, relation="=")
 
 
 def _relative_entropy(scene: Scene) -> Iterator[ReproducedRow]:
-    """Lemma 1; and erratum E1: what tends to it is D_rho, not U_rho."""
+    """Lemma 1, and erratum E1: D_rho, not U_rho, tends to it."""
     mu_bar, d = scene.mu_bar, scene.d
     right = -scene.mass * (kl(mu_bar, d) + entropy(mu_bar))
     yield scene.identity("Lemma 1: U_1 = -M (KL(mubar|d) + H(mubar))", scene.coverage(1).value(d), right)
@@ -215,8 +213,8 @@ def _relative_entropy(scene: Scene) -> Iterator[ReproducedRow]:
     yield scene.near(
         f"E1: D_rho -> KL(mubar|d) as rho -> 1, at 1 + {SMALL:g}",
         scene.coverage(near).divergence(d), kl(mu_bar, d), SMALL * spread,
-        note="E1: U_rho itself has no limit as rho falls to 1, it is about -M/(rho - 1) there. D_rho has "
-        "one; what is allowed is the next term of its expansion, doubled.",
+        note="E1: U_rho itself has no limit as rho decreases to 1; it is about -M/(rho - 1) there. D_rho has "
+        "one; twice the next term of its expansion is allowed.",
     )  # fmt: skip
 
 
@@ -225,7 +223,7 @@ def _average_coverage(scene: Scene) -> ReproducedRow:
     mean = float(np.sum(scene.mu_bar * scene.mu / scene.d))
     return scene.identity(
         "Lemma 2 (E3): U_2 = -M E_mubar[mu/d]", scene.coverage(2).value(scene.d), -scene.mass * mean,
-        note="E3: the paper prints U_2 = -E_mubar[mu/d]; the factor M = sum mu was lost there.",
+        note="E3: the paper prints U_2 = -E_mubar[mu/d]; the factor M = sum mu is missing there.",
     )  # fmt: skip
 
 
@@ -238,7 +236,7 @@ def _largest_ratio(scene: Scene) -> Iterator[ReproducedRow]:
         yield scene.near(
             f"Lemma 3: V_{rho:g} -> max mu/d", float(np.exp(scene.coverage(rho).log_v(d))), ratio[worst],
             (1 + ROUNDING) * ratio[worst] - lower,
-            note="Lemma 3 has V_rho between d_i^(1/rho) r_max and r_max, i the worst pair: that is allowed.",
+            note="Lemma 3: V_rho is between d_i^(1/rho) r_max and r_max, i the worst pair; this is allowed.",
         )  # fmt: skip
     last, rho = int(np.argmin(ratio)), 32.0
     log_gradient = scene.coverage(rho).log_gradient(d)
@@ -271,7 +269,7 @@ def _axis(scene: Scene) -> Iterator[ReproducedRow]:
 
 
 def _smoothness(scene: Scene) -> Iterator[ReproducedRow]:
-    """Lemma 5: how steeply the gradient changes on D_eta, at most, and where it does."""
+    """Lemma 5: a bound on the change of the gradient on D_eta, and where it is attained."""
     rho, (t_star, middle) = 2.0, scene.members.max_floor()
     constant = float(np.exp(scene.coverage(rho).log_smoothness(t_star / 4)))
     slope = _steepest(scene, rho, middle)
@@ -280,8 +278,8 @@ def _smoothness(scene: Scene) -> Iterator[ReproducedRow]:
     corner = best_response(Occupancies.average(scene.mdp, eta=t_star / 4), -heaviest).occupancy
     curvature = float(np.exp(scene.coverage(rho).log_curvature(corner)).max())
     yield scene.near(
-        "Lemma 5: C_eta is met where the heaviest pair has 2 eta", curvature, constant, PROGRAM * constant,
-        relation="=",
+        "Lemma 5: C_eta is attained where the heaviest pair has 2 eta", curvature, constant,
+        PROGRAM * constant, relation="=",
     )  # fmt: skip
 
 
@@ -298,7 +296,7 @@ def _steepest(scene: Scene, rho: float, middle: FloatArray) -> float:
     )
 
 
-# Statements of the paper about optima: which divergence they minimise, and where they go as rho grows.
+# Statements about optima.
 
 LARGE = (8.0, 32.0, 128.0, 1000.0)
 OPTIMUM_ORDERS = (0.5, 1.0, 2.0, 8.0, 32.0, 1000.0, np.inf)
@@ -319,7 +317,7 @@ def _first_order(scene: Scene) -> Iterator[ReproducedRow]:
     yield scene.near(
         "Lemma 1: max U_1 is at min KL(mubar|d)", scene.coverage(1).value(d), right,
         scene.mass * (TOLERANCE + ROUNDING), relation="=",
-        note="The right side is computed from the dual bound, which no occupancy's KL falls below.",
+        note="The right side is computed from the dual bound, a lower bound on the KL of every occupancy.",
     )  # fmt: skip
     found = [scene.best(rho).divergence for rho in OPTIMUM_ORDERS]
     yield scene.at_most(
@@ -328,7 +326,7 @@ def _first_order(scene: Scene) -> Iterator[ReproducedRow]:
 
 
 def _worst_case(scene: Scene) -> Iterator[ReproducedRow]:
-    """Lemma 4: worst ratios of optima fall to the minimax value, by two methods."""
+    """Lemma 4: the worst ratios of optima decrease to the minimax value, by two methods."""
     lowest = minimax_ratio(scene)
     yield scene.near(
         "Lemma 4: plan at rho = inf, and the linear program", scene.best(np.inf).worst_ratio, lowest,
@@ -339,7 +337,7 @@ def _worst_case(scene: Scene) -> Iterator[ReproducedRow]:
         yield scene.near(
             f"Lemma 4: worst ratio of the plan at {rho:g} -> minimax", scene.best(rho).worst_ratio, lowest,
             lowest * (excess + PROGRAM),
-            note="For Lemma 4 a factor (1/min mubar)^(1/(rho-1)) is allowed, which D_rho <= D_inf implies.",
+            note="For Lemma 4, a factor (1/min mubar)^(1/(rho-1)) is allowed: D_rho <= D_inf implies it.",
         )  # fmt: skip
 
 
@@ -370,10 +368,10 @@ def minimax_ratio(scene: Scene) -> float:
     return 1 / program.solve(costs).value
 
 
-# The lemmas of the paper as numbers: each statement's two sides, their difference, and what is allowed.
+# Statements about trajectories, and the whole reproduction.
 
 NAME, NUM_STEPS, SEEDS = "paper-special-cases", 20_000, 100
-THEOREM_SEEDS, THEOREM_POINTS = 10, 5  # fewer runs do: an exponent varies little
+THEOREM_SEEDS, THEOREM_POINTS = 10, 5  # fewer runs are enough: an exponent varies little
 CITATION = (
     "Gu, Mitra, Javidi, From relative entropy to minimax: a unified framework for coverage in MDPs, "
     "arXiv 2601.11890, with the errata of docs/paper.md"
@@ -398,8 +396,8 @@ def special_cases(
         name=NAME,
         title="The paper's statements as numbers",
         citation=CITATION,
-        text="mu = 1, 2, 3 in turn over the pairs, d the visits of the uniform policy, unless said. The "
-        f"model error is that of {len(seeds)} runs of {num_steps:,} steps, Theorem 1 of {len(few)}.",
+        text="Unless stated, mu = 1, 2, 3 in turn over the pairs, and d the occupancy of the uniform "
+        f"policy. Model errors are from {len(seeds)} runs of {num_steps:,} steps, Theorem 1 from {len(few)}.",
         rows=tuple(rows),
         columns={
             "ours": "left", "relation": "", "published": "right", "difference": "left - right",
@@ -418,7 +416,7 @@ def _errors(scene: Scene, num_steps: int, seeds: Sequence[int]) -> list[Job]:
 
 
 def _error_row(scene: Scene, numbers: Sequence[FloatArray]) -> ReproducedRow:
-    """Lemma 2 for the model's error: -n sum E|P_hat - P|^2 measured, beside U_2 of the plan."""
+    """Lemma 2 for the model error: -n sum E|P_hat - P|^2 measured, and U_2 of the plan."""
     mu = scene.mdp.per_pair(weights.transition_std(scene.mdp), "mu")
     best = plan(scene.mdp, 2.0, weights.transition_std(scene.mdp))
     measured = estimate(-np.concatenate(numbers))
@@ -426,14 +424,14 @@ def _error_row(scene: Scene, numbers: Sequence[FloatArray]) -> ReproducedRow:
         scene.title, "Lemma 2: -n sum |P_hat - P|_2^2, and U_2", measured,
         Coverage(2.0, mu).value(scene.per_pair(best)), relation="=",
         allowed=allowance(measured, len(numbers)),
-        note="mu = sqrt(c), zero where the next state is certain (E4): such pairs are left out on both "
-        "sides. The left side is a mean over runs of feedback; what chance exceeds once in 16,000 times is "
-        "allowed, four standard errors of many runs.",
+        note="mu = sqrt(c), which is zero if the next state is certain (E4): such pairs are left out on both "
+        "sides. The left side is a mean over runs of feedback; the allowed difference is exceeded by "
+        "chance once in 16,000 times, which is four standard errors with many runs.",
     )  # fmt: skip
 
 
 def allowance(measured: MeanEstimate, num_runs: int) -> float | None:
-    """Returns what chance exceeds once in 16,000 times, by Student's t; one run decides nothing."""
+    """Returns the difference that chance exceeds once in 16,000 times, by Student's t; None for one run."""
     from scipy.special import stdtrit
 
     if math.isnan(measured.standard_error) or num_runs < 2:
@@ -450,12 +448,12 @@ def _theorem(scene: Scene, num_steps: int, seeds: Sequence[int]) -> list[Job]:
 
 
 def _theorem_row(scene: Scene, num_steps: int, numbers: Sequence[FloatArray]) -> ReproducedRow:
-    """Theorem 1: the exponent with which Algorithm 1's regret falls, beside -1/3."""
+    """Theorem 1: the exponent with which the regret of Algorithm 1 falls, and -1/3."""
     steps = np.array(grid_of_steps(num_steps, THEOREM_POINTS, 1))
     found: MeanEstimate = exponent(steps, np.array(numbers))
     return scene.at_most(
         "Theorem 1: exponent of Algorithm 1 at rho = 2", found, THEOREM,
         allowed=allowance(found, len(numbers)),
-        note="Theorem 1 bounds from above, so a faster fall is within it. Measured over the last two decades "
-        "of steps on the pathwise regret, because U(d*) - U(d_hat) changes its sign by chance.",
+        note="Theorem 1 is an upper bound, so a faster decrease agrees with it. Measured over the last two "
+        "decades of steps on the pathwise regret, because U(d*) - U(d_hat) changes its sign by chance.",
     )  # fmt: skip

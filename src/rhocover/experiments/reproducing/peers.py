@@ -1,12 +1,12 @@
-"""What the worst covered pair gets after 50,000 steps: max_i (1/SA)/d_hat_i of several systems.
+"""The least covered pair after 50,000 steps: max_i (1/SA)/d_hat_i of several methods.
 
-The smaller, the better; 1 is an even share. The numbers beside ours were recorded earlier, without their
-spread or number of runs, and not with every setting. Two settings were chosen here after looking at the
-numbers, because they meet them, and are no evidence that those were the ones used: Algorithm 1 without a
-floor on the occupancies, and episodes of 20 steps for the uniform policy. What the other choice gives is in
-rows of its own. Counts of episodes are added up over their steps.
+Smaller is better; 1 is an equal share. The numbers compared with ours were recorded earlier, without their
+spread, their number of runs and some of their settings. Two settings were chosen here after looking at the
+numbers, because they match them; that is no evidence that they were the ones used: Algorithm 1 without a
+floor on the occupancies, and episodes of 20 steps for the uniform policy. The results of the other choice are
+in separate rows. Counts in episodes are summed over their steps.
 
-"limit" is the worst ratio that a plan reaches for what the explorer aims at.
+"limit" is the worst ratio of the plan for the objective of the explorer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EPISODES = {"horizon": 20, "model": "learned"}
 BARE, SHORT = Algorithm1(Quadratic(1), eta=0.0), Algorithm1(Constant(100), eta=0.0)
 FLOORED = Algorithm1(Quadratic(1))
 
-Entry = tuple[Any, float, dict[str, Any], dict[str, float]]  # explorer, rho, arguments, measured by others
+Entry = tuple[Any, float, dict[str, Any], dict[str, float]]  # explorer, rho, arguments, recorded numbers
 
 
 def _measured(noisy_river_swim: float, wheel: float) -> dict[str, float]:
@@ -64,39 +64,39 @@ ENTRIES: dict[str, Entry] = {
     "uniform random, no episodes": (UniformRandom(), 0.0, {}, {}),
 }
 NOTES = {
-    "uniform random, H = 20": "The number beside it was recorded without a horizon. Episodes of 20 steps "
-    "were chosen because they come near it; one long run, the last row, does not.",
-    "RF-UCRL, P learned, H = 20": "Without the cap on its bound, the default here; which variant was "
-    "recorded is not known.",
-    "EntGame without bonus, P learned, H = 20": "Ties between actions of equal value are broken by the "
-    "fewest visits here; how the other script breaks them is not known.",
+    "uniform random, H = 20": "The recorded number does not mention a horizon. Episodes of 20 steps were "
+    "chosen because they are close to it; one long run, the last row, is not.",
+    "RF-UCRL, P learned, H = 20": "Without the cap on its bound, which is the default here; it is not known "
+    "which variant was recorded.",
+    "EntGame without bonus, P learned, H = 20": "Here, ties between actions of equal value are broken by the "
+    "fewest visits; it is not known how the other script breaks them.",
 }
 UNFLOORED = (
-    "Whether the occupancies had a floor was not recorded. No floor was chosen because it comes nearest; the "
-    "rows with the floor of E11, the default of this library, show what the other choice gives."
+    "It was not recorded whether the occupancies had a floor. No floor was chosen because it is closest; the "
+    "rows with the floor of E11, the default of this library, show the other choice."
 )
-OTHER_BUDGET = "The numbers beside ours are for 50,000 steps: there is no ratio for another budget."
+OTHER_BUDGET = "The recorded numbers are for 50,000 steps, so there is no ratio for another budget."
 
 
 def peers_worst_ratio(
     seeds: tuple[int, ...], num_steps: int, workers: int | None, report: Report | None
 ) -> Reproduction:
-    """Returns the worst pair's shortfall for each system on two models."""
+    """Returns the worst ratio of each method on two models."""
     cells = [(env, label) for env in ENVS for label in ENTRIES]
     found = estimate_cells(cells, make_job, num_steps, seeds, workers, report)
     other = "" if num_steps == NUM_STEPS else f" {OTHER_BUDGET}"
     return Reproduction(
         name=NAME,
-        title="Worst pair: max (1/SA)/d_hat, smaller is better",
+        title="Least covered pair: max (1/SA)/d_hat, smaller is better",
         citation="numbers recorded earlier, without spread or number of runs",
-        text=f"{num_steps:,} steps, {len(seeds)} seeds, uniform weights, P known unless said.{other}",
+        text=f"{num_steps:,} steps, {len(seeds)} seeds, uniform weights, P known unless stated.{other}",
         rows=tuple(row for env in ENVS for row in _rows(env, found, num_steps)),
         columns={"ours": "ours", "published": "others", "ratio": "ratio", "asymptotic": "limit"},
     )
 
 
 def make_job(env: str, label: str, num_steps: int, seed: int) -> Job:
-    """Returns one run of one system."""
+    """Returns one run of one method."""
     explorer, rho, arguments, _ = ENTRIES[label]
     return Job(env, explorer, rho, num_steps, seed, "worst_share", arguments=arguments)
 

@@ -1,7 +1,7 @@
-"""Optima that were computed before by other means, and closed forms, beside what `plan` finds now.
+"""Optima of small models: compares `plan` with values computed earlier by other means and with closed forms.
 
-RiverSwim(6) with uniform mu = 1/n has the optima below, recorded to nine digits or fewer before
-this planner was written. Closed forms need no record:
+RiverSwim(6) with uniform mu = 1/n has the optima below, which were recorded to nine digits or fewer before
+this planner was written. The closed forms are:
 
 - DoubleChain: the uniform occupancy is a member of the set, so it is the optimum for every rho;
 - if mu is itself an occupancy then d* = mu for every rho;
@@ -37,13 +37,13 @@ OPTIMUM = 1e-5  # Pinsker: where D_rho(mu|d) <= 1e-11 and rho >= 1/2, d is withi
 def reference_values(
     seeds: tuple[int, ...], num_steps: int, workers: int | None, report: Report | None
 ) -> Reproduction:
-    """Returns planned optima beside recorded and closed ones; nothing is simulated."""
+    """Returns planned optima next to recorded values and closed forms; nothing is simulated."""
     return Reproduction(
         name=NAME,
         title="Optima of small models",
         citation="numbers recorded before this planner was written; closed forms",
-        text="plan() with uniform weights unless said. Allowed is one unit of the last recorded digit, or "
-        "what the plan's tolerance leaves open.",
+        text="plan() with uniform weights unless stated. The allowed difference is one unit of the last "
+        "recorded digit, or what the plan's tolerance permits.",
         rows=(*_river_swim(), *_closed_forms()),
         columns={
             "ours": "plan", "published": "reference", "difference": "difference", "allowed": "allowed",
@@ -86,7 +86,7 @@ def _closed_forms() -> Iterator[ReproducedRow]:
 def _distance(
     group: str, label: str, mdp: MDP, mu: np.ndarray | None, expected: np.ndarray | None, rho: float
 ) -> ReproducedRow:
-    """Returns how far the planned optimum is from the closed form, the largest entry."""
+    """Returns the largest difference between the planned optimum and the closed form."""
     weights = None if mu is None else mdp.table(mu)
     d = mdp.per_pair(plan(mdp, rho, weights, tol=TOLERANCE).occupancy, "occupancy")
     expected = np.full(d.size, 1 / d.size) if expected is None else expected
@@ -96,7 +96,7 @@ def _distance(
 
 
 def _memoryless() -> tuple[MDP, np.ndarray, np.ndarray]:
-    """Returns a model whose next state depends on nothing, weights, and its optimum, per pair."""
+    """Returns a model whose next state does not depend on the pair, weights, and its optimum, per pair."""
     q = np.array([0.1, 0.2, 0.3, 0.4])
     mdp = MDP(np.broadcast_to(q, (4, 3, 4)).copy(), name="memoryless")
     mu = 1.0 + np.arange(12) % 5

@@ -1,22 +1,19 @@
-"""What a reproduction returns: our numbers beside those that were published or proved.
+"""The result of a reproduction: our numbers next to those that were published or proved, and its runs.
 
-A row holds one number of ours, a mean over seeds with its standard error where it was measured, and the
-number it is to be held against. Two kinds of rows share the type:
+A row holds one number of ours, which is a mean over seeds with its standard error if it was measured, and the
+number it is compared with. There are two kinds of rows:
 
-- a measured number beside a published one. `ratio` says how far they are apart; nothing is called right
-  or wrong, because a published mean comes without the spread of its own runs;
-- a statement with a left and a right side. `relation` says how they are to stand to each other, "=", "<=",
-  or "->" where the right side is a limit, and `allowed` by how much they may miss that: rounding, a bound
-  that a theorem gives, or what chance does to a mean. `holds` is the verdict.
+- a measured number and a published one. `ratio` compares them; there is no verdict, because a published mean
+  has no spread of its own runs;
+- a statement with a left and a right side. `relation` is "=", "<=", or "->" if the right side is a limit, and
+  `allowed` is the difference that is allowed: rounding, the bound of a theorem, or the random error of a
+  mean. `holds` is the verdict.
 
-`note` says what is not reproduced, or what is different here; notes stand below the table.
+`note` says what is not reproduced, or what is different here; notes are printed below the table.
 
-The runs of a reproduction: each one a value, done in any process, with the same result.
-
-A job names its model and carries its explorer with all settings, so it means the same wherever it runs,
-and the answer does not depend on how many processes share the work. What it hands back are a few numbers
-that one `measure` reads off the finished run. How processes begin, end and fail is as in
-`experiments.pool`.
+A `Job` is one run: the name of its model and its explorer with all settings. So its result does not depend on
+the process that runs it, nor on the number of processes. It returns a few numbers that one of the `MEASURES`
+computes from the finished run. Processes are those of `experiments.pool`.
 """
 
 from __future__ import annotations
@@ -39,39 +36,39 @@ from rhocover.experiments.pool import run_items
 from rhocover.experiments.question import Failure, error_of, failure_of
 from rhocover.exploring import Run, explore
 
-PAGE = 100  # letters in a line of prose
-MEASURED = 4  # digits of a mean that has an error
+PAGE = 100  # characters in a line of prose
+MEASURED = 4  # digits of a mean with a standard error
 
 
 @dataclass(frozen=True)
 class ReproducedRow:
-    """One number of ours beside another; None where there is none."""
+    """One number of ours and the number it is compared with, or None."""
 
     group: str  # the model
     label: str
     ours: MeanEstimate
     published: float | None = None  # or the right-hand side of a statement
-    asymptotic: float | None = None  # what the long run tends to
+    asymptotic: float | None = None  # the limit in the long run
     relation: str = ""  # "=", "->" or "<=" for statements
     allowed: float | None = None
-    is_comparable: bool = True  # with other settings than the published ones it is not
+    is_comparable: bool = True  # False if the settings differ from the published ones
     note: str = ""
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the other; None where they are not of the same settings."""
+        """Ours / published; None if the settings differ."""
         if not self.published or not self.is_comparable:
             return None
         return self.ours.mean / self.published
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the other."""
+        """Ours - published."""
         return None if self.published is None else self.ours.mean - self.published
 
     @property
     def holds(self) -> bool | None:
-        """Whether a statement holds within what is allowed; None for rows that are none."""
+        """Whether a statement holds within the allowed difference; None if the row is not a statement."""
         if self.difference is None or self.allowed is None or math.isnan(self.difference):
             return None
         missed = self.difference if self.relation == "<=" else abs(self.difference)
@@ -87,7 +84,7 @@ class ReproducedRow:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Our numbers beside others; `columns` maps what a row has to the heading that it is shown under."""
+    """Our numbers next to others; `columns` maps attributes of a row to their headings."""
 
     name: str
     title: str
@@ -113,11 +110,11 @@ class Reproduction:
         return tuple(dict.fromkeys(row.note for row in self.rows if row.note))
 
     def row(self, group: str, label: str) -> ReproducedRow:
-        """Returns the row of that label."""
+        """Returns the row with this group and label."""
         return next(row for row in self.rows if (row.group, row.label) == (group, label))
 
     def cells(self, row: ReproducedRow) -> list[str]:
-        """Returns a row as texts: its label, its numbers, and the number of its note."""
+        """Returns a row as strings: its label with the number of its note, and its numbers."""
         mark = f" [{self.notes.index(row.note) + 1}]" if row.note else ""
         return [row.label + mark, *(self._cell(row, name) for name in self.columns)]
 
@@ -153,7 +150,7 @@ class Reproduction:
 
 
 def _spread(found: MeanEstimate, digits: int) -> str:
-    """Returns mean ± standard error; the mean alone where there is no error, "-" where there is neither."""
+    """Returns mean ± standard error, the mean alone if there is no error, or "-" for nan."""
     if math.isnan(found.mean):
         return "-"
     if math.isnan(found.standard_error):
@@ -166,7 +163,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _aligned(table: list[list[str]]) -> list[str]:
-    """Returns lines in which columns stand below each other: words to the left, numbers to the right."""
+    """Returns lines with aligned columns: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
         "  ".join(
@@ -178,18 +175,18 @@ def _aligned(table: list[list[str]]) -> list[str]:
 
 
 def exactly(value: float) -> MeanEstimate:
-    """Returns a number that was computed, not measured: an estimate without an error."""
+    """Returns a computed number as an estimate without a standard error."""
     return MeanEstimate(float(value), math.nan)
 
 
-# The runs of a reproduction: each one a value, done in any process, with the same result.
+# The runs of a reproduction.
 
 Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: a model by name, what `explore` is given, and what is read off the run."""
+    """One run: the name of a model, the arguments of `explore`, and the measure of the run."""
 
     env: str
     explorer: Any
@@ -201,7 +198,7 @@ class Job:
     arguments: Mapping[str, Any] = field(default_factory=dict)  # of `explore`
 
     def run(self) -> FloatArray:
-        """Returns the numbers that the measure reads off the run."""
+        """Returns the numbers that the measure computes from the run."""
         mdp = envs.make(self.env, **self.parameters)
         run = explore(
             mdp, self.rho, self.num_steps, explorer=self.explorer, seed=self.seed,
@@ -214,12 +211,12 @@ class Job:
 
 
 def l1_error(run: Run) -> float:
-    """Returns (1/SA) sum ||P_hat - P||_1 of the transitions seen."""
+    """Returns (1/SA) sum ||P_hat - P||_1 of the observed transitions."""
     return run.model_error().l1_mean
 
 
 def squared_error(run: Run) -> float:
-    """Returns n sum ||P_hat - P||_2^2 over the pairs with a weight, which are those with noise."""
+    """Returns n sum ||P_hat - P||_2^2 over the pairs with positive weight, which are those with noise."""
     P, N = run.problem.mdp.transitions, run.transitions
     visits = np.repeat(run.visits, np.diff(P.indptr))
     with np.errstate(invalid="ignore"):
@@ -229,14 +226,14 @@ def squared_error(run: Run) -> float:
 
 
 def worst_share(run: Run) -> float:
-    """Returns max (1/SA)/d_hat over the pairs of the caller's model; steps of an episode are added up."""
+    """Returns max (1/SA)/d_hat over the pairs of the caller's model, summed over steps of an episode."""
     visits = run.counts.sum(axis=0) if run.counts.ndim == 3 else run.counts
     visits = visits[run.mdp.pair_state, run.mdp.pair_action]
     return run.num_steps / visits.size / visits.min() if visits.min() else np.inf
 
 
 def regret_curve(run: Run) -> FloatArray:
-    """Returns the regret at the times of the trace; nan before every pair was visited."""
+    """Returns the regret at the times of the trace; nan until every pair has been visited."""
     return run.trace["regret"]
 
 
@@ -274,9 +271,9 @@ def estimate_cells(
 
 
 def estimates(jobs: Sequence[Job], numbers: Sequence[FloatArray]) -> list[MeanEstimate]:
-    """Returns mean and standard error over the seeds, for jobs that have one number and differ in seed.
+    """Returns mean and standard error over the seeds, for jobs with one number each that differ in seed.
 
-    Jobs of one estimate stand together; a new one begins where the first job's seed comes again.
+    Jobs of one estimate are adjacent; a new estimate begins where the seed of the first job occurs again.
     """
     begins = [k for k, job in enumerate(jobs) if job.seed == jobs[0].seed]
     ends = [*begins[1:], len(jobs)]

@@ -1,22 +1,22 @@
-"""Table 1 of Tarbouriech et al. (2020): what is left of the model error after 2,000,000 steps.
+"""Table 1 of Tarbouriech et al. (2020): the model error that remains after 2,000,000 steps.
 
     E = (1/SA) sum_i ||P_hat_i - P_i||_1,     P unknown, one trajectory, on Wheel(5) and NoisyRiverSwim(12).
 
-To first order in 1/N_i a row's expected error is sum_s' sqrt(2 P(1-P)/(pi N_i)), so visits that tend to n d
-leave E = (1/SA) sqrt(2/(pi n)) sum_i V_i/sqrt(d_i), V = sum_s' sqrt(P(1-P)). That is the column "limit", at
-the exact optimum d of each objective: rho = 0 for MaxEnt over pairs, rho = 3/2 with mu = V^(2/3) for
-FW-MODEST, and for the two others the visits of the uniform policy and the maximum of the weighted entropy.
-Pairs without noise have V = 0 and cost nothing. No visits have a smaller limit than those of rho = 3/2.
+To first order in 1/N_i the expected error of a row is sum_s' sqrt(2 P(1-P)/(pi N_i)). So if the visits tend
+to n d, the error tends to E = (1/SA) sqrt(2/(pi n)) sum_i V_i/sqrt(d_i), V = sum_s' sqrt(P(1-P)). That is the
+column "limit", at the exact optimum d of each objective: rho = 0 for MaxEnt over pairs, rho = 3/2 with
+mu = V^(2/3) for FW-MODEST, and for the two others the visits of the uniform policy and the maximum of the
+weighted entropy. Pairs without noise have V = 0 and contribute nothing. No visits have a smaller limit than
+those of rho = 3/2.
 
-What is compared is the trajectory of our implementations (`rhocover.baselines`; each says there what it
-does differently) with the printed means. The paper's own constants and number of runs are not known here.
+Our implementations (`rhocover.baselines`, where each says what it does differently) are compared with the
+printed means. The paper's own constants and number of runs are not known here.
 
-The maximum of a weighted entropy, -sum_i w_i d_i log d_i over the occupancies of a model.
-
-This objective, of the Weighted-MaxEnt heuristic, is outside the family of rho, so `plan` has no optimum
-for it. Models of the size of a published table are small: sequential quadratic programming finds the
-maximum, and the Frank-Wolfe gap max_{d'} <gradient, d' - d> over the whole set says how far away it can
-be at most, because the objective is concave. With large models this is not the way.
+The objective of the Weighted-MaxEnt heuristic, -sum_i w_i d_i log d_i over the occupancies of a model, is
+outside the family of rho, so `plan` cannot compute its optimum. The models of the published table are small:
+sequential quadratic programming finds the maximum, and because the objective is concave, the Frank-Wolfe gap
+max_{d'} <gradient, d' - d> over the whole set bounds the distance to it. This is not suitable for large
+models.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from rhocover.occupancy import Occupancies
 from rhocover.oracles import best_response
 from rhocover.planning import plan
 
-# The maximum of a weighted entropy, -sum_i w_i d_i log d_i over the occupancies of a model.
+# The maximum of the weighted entropy.
 
-TINY = 1e-12  # d log d is flat enough there, and its gradient finite
+TINY = 1e-12  # d log d is negligible there, and its gradient finite
 GAP = 1e-6
 
 
@@ -72,11 +72,11 @@ def weighted_entropy_optimum(mdp: MDP, w: FloatArray) -> FloatArray:
     gradient = -w * (np.log(d) + 1)
     gap = best_response(members, gradient).upper_bound - float(gradient @ d)
     if not gap <= GAP or members.flow_error(d) > GAP:
-        raise SolverError(f"the weighted entropy's maximum was missed by {gap:.1e} ({found.message}).")
+        raise SolverError(f"the maximum of the weighted entropy was missed by {gap:.1e} ({found.message}).")
     return d
 
 
-# Table 1 of Tarbouriech et al. (2020): what is left of the model error after 2,000,000 steps.
+# The table.
 
 NAME, NUM_STEPS, SEEDS = "tarbouriech2020-table1", 2_000_000, 10
 CITATION = (
@@ -85,7 +85,7 @@ CITATION = (
 )
 ENVS = {"wheel": "Wheel(5)", "noisy_river_swim": "NoisyRiverSwim(12)"}
 WEIGHTED = "Weighted-MaxEnt"
-EXPLORERS: dict[str, tuple[Any, float, str | None]] = {  # who acts, and the rho and mu it is told
+EXPLORERS: dict[str, tuple[Any, float, str | None]] = {  # the explorer, its rho and its mu
     "MaxEnt": (MaxEnt(over="pairs"), 0.0, None),
     WEIGHTED: (WeightedMaxEnt(), 0.0, None),
     "FW-MODEST": (FWModest(), 1.5, "model_error"),
@@ -98,20 +98,20 @@ PUBLISHED = {
     ("wheel", "FW-MODEST"): 0.5091e-3, ("noisy_river_swim", "FW-MODEST"): 0.2851e-2,
 }  # fmt: skip
 RERUN = 0.419e-2  # Weighted-MaxEnt on NoisyRiverSwim, in an independent rerun
-OTHER_BUDGET = "The published numbers are for 2,000,000 steps: there is no ratio for another budget."
+OTHER_BUDGET = "The published numbers are for 2,000,000 steps, so there is no ratio for another budget."
 
 
 def tarbouriech2020(
     seeds: tuple[int, ...], num_steps: int, workers: int | None, report: Report | None
 ) -> Reproduction:
-    """Returns the errors of five explorers on two models beside the published ones."""
+    """Returns the errors of five explorers on two models, next to the published ones."""
     cells = [(env, label) for env in ENVS for label in EXPLORERS]
     found = estimate_cells(cells, make_job, num_steps, seeds, workers, report)
     rows = tuple(make_row(*cell, ours, num_steps) for cell, ours in found.items())
     other = "" if num_steps == NUM_STEPS else f" {OTHER_BUDGET}"
     return Reproduction(
         name=NAME,
-        title="Model error (1/SA) sum |P_hat - P|_1 of systems that learn the transitions",
+        title="Model error (1/SA) sum |P_hat - P|_1 of methods that learn the transitions",
         citation=CITATION,
         text=f"{num_steps:,} steps of one trajectory, {len(seeds)} seeds, unknown transitions.{other}",
         rows=rows,
@@ -127,7 +127,7 @@ def make_job(env: str, label: str, num_steps: int, seed: int) -> Job:
 
 
 def make_row(env: str, label: str, ours: MeanEstimate, num_steps: int) -> ReproducedRow:
-    """Returns our number beside the published one and the limit of what the explorer aims at."""
+    """Returns our number, the published one, and the limit of the explorer's objective."""
     published, limit = PUBLISHED.get((env, label)), asymptotic_error(env, label, num_steps)
     is_comparable = num_steps == NUM_STEPS
     return ReproducedRow(
@@ -138,7 +138,7 @@ def make_row(env: str, label: str, ours: MeanEstimate, num_steps: int) -> Reprod
 
 
 def _note(env: str, label: str, ours: MeanEstimate, limit: float) -> str:
-    """Returns what has to be said about a row; where two numbers differ, by how much is computed."""
+    """Returns the note of a row: by how much two numbers differ, if they do."""
     published = PUBLISHED.get((env, label))
     if published is None:
         return ""
@@ -147,22 +147,20 @@ def _note(env: str, label: str, ours: MeanEstimate, limit: float) -> str:
     if is_far and (env, label) == ("noisy_river_swim", WEIGHTED):
         return (
             f"Not reproduced: published {published:.4g}, here {ours}. The optimum of sum V d log(1/d) itself "
-            f"has the limit {limit:.4g}, and an independent rerun gave {RERUN:.4g}. Why is not known; other "
-            "weights than V, or a run far from that optimum, would do."
+            f"has the limit {limit:.4g}, and an independent rerun gave {RERUN:.4g}. The reason is not known; "
+            "other weights than V, or a run far from that optimum, would explain it."
         )
     notes = []
     if is_far:
         side = "below" if ours.mean < published else "above"
         notes.append(f"ours is {abs(ours.mean / published - 1):.0%} {side} the published number.")
     if published < 0.99 * limit:
-        notes.append(
-            f"the published number is {1 - published / limit:.0%} below what the objective tends to."
-        )
+        notes.append(f"the published number is {1 - published / limit:.0%} below the limit of the objective.")
     return f"{label} on {ENVS[env]}: {' And '.join(notes)}" if notes else ""
 
 
 def asymptotic_error(env: str, label: str, num_steps: int) -> float:
-    """Returns (1/SA) sqrt(2/(pi n)) sum V/sqrt(d) at the visits that an explorer tends to."""
+    """Returns (1/SA) sqrt(2/(pi n)) sum V/sqrt(d) at the long-run visits of an explorer."""
     mdp = envs.make(env)
     noise = mdp.per_pair(weights.model_error(mdp), "weights") ** 1.5
     noisy = noise > 0

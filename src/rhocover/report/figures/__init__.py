@@ -1,27 +1,10 @@
-"""Pictures of coverage: where the visits go, which pairs get too few, what rho buys.
+"""Figures of coverage: the visits, the pairs that have too few, and the effect of rho.
 
-A *map* paints one number per pair on the cells of the model's layout; a model without one has a *ranked list*
-of its pairs instead. A *summary* is several of either with one scale. A *frontier* shows divergence and worst
-ratio against rho from 0 to infinity. Every function takes plain values and returns a matplotlib figure that
-belongs to nobody: pyplot is never touched, so no window opens, no display is needed and nothing has to be
-closed.
-
-Pairs of a model that lies nowhere: a list, the thinnest first, side by side for several tables.
-
-A map shows where; states without a layout are nowhere, and a raster of them would show neighbours that
-are none. So there is one line for each pair with its name, on a logarithmic scale, for as many as can be
-read.
-
-The frontier: what the axis rho buys, from matching on average to guarding the worst pair.
-
-D_rho of the optimum rises with rho and its worst ratio falls; since the worst ratio is exp(D_inf), both
-end in the minimax optimum at rho = inf. The horizontal place of rho is sqrt(rho) / (1 + sqrt(rho)), so
-that 0 and infinity are points of the axis, and 1 is its middle.
-
-Coverage as it grows: which pairs have had too few visits after 100, 1,000, 10,000 steps.
-
-A shorter run with the same seed is the beginning of a longer one, so the counts at some step are those of
-a run that ends there. Algorithm 1 cuts its last episode where the budget ends, which keeps this true.
+A *map* shows one number per pair on the cells of the model's layout; a model without a layout has a *ranked
+list* of its pairs instead. A *summary* is several maps or lists with one scale. A *frontier* shows divergence
+and worst ratio against rho from 0 to infinity. *Snapshots* are maps of a run after 100, 1,000, 10,000 steps.
+Every function takes plain values and returns a matplotlib figure that pyplot does not manage: no window
+opens, no display is needed, and nothing has to be closed.
 """
 
 from __future__ import annotations
@@ -64,19 +47,21 @@ from rhocover.report.figures.maps import (
     ratios_above_one,
 )
 
-# Pairs of a model that lies nowhere: a list, the thinnest first, side by side for several tables.
+# Ranked lists of pairs for models without a layout, least covered first, side by side for several tables. A
+# raster would show neighbours that do not exist. So each pair has a line with its name, on a logarithmic
+# scale, for as many pairs as are readable.
 
-MOST_LINES = 20  # pairs: more names cannot be read on a page
-NAMES, WIDTH, WIDEST, HEIGHT, BELOW = 1.6, 2.2, 9.0, 0.2, 0.55  # inches; a letter of the names is 0.075
-LONGEST_NAME = 20  # letters of a pair's name
-MARGIN_SHARE = 0.05  # of the axis on either side: points at its ends are whole
+MOST_LINES = 20  # pairs: more names are not readable on a page
+NAMES, WIDTH, WIDEST, HEIGHT, BELOW = 1.6, 2.2, 9.0, 0.2, 0.55  # inches; a character of a name is 0.075 wide
+LONGEST_NAME = 20  # characters of a pair's name
+MARGIN_SHARE = 0.05  # of the axis on either side, so that points at its ends are not cut off
 MUTED, LINES, NONE = "0.3", "0.8", "no visit"
 
 
 def ranked_figure(
     mdp: MDP, panels: Mapping[str, FloatArray], scale: Scale, title: str, *, largest_first: bool
 ) -> Figure:
-    """Returns one list per entry, values per pair `[n]`; the first panel says the order."""
+    """Returns one list per entry, with values per pair `[n]`; the first panel determines the order."""
     shown = _order(next(iter(panels.values())), largest_first)
     names = [_short(mdp.pair_name(int(pair))) for pair in shown]
     heading = ": ".join(filter(None, [title, *panels])) if len(panels) == 1 else title
@@ -94,16 +79,16 @@ def ranked_figure(
 
 
 def _order(values: FloatArray, largest_first: bool) -> IntArray:
-    """Returns the pairs to show, the thinnest first; those without a number are left out."""
+    """Returns the pairs to show, least covered first, without those whose value is nan."""
     known = np.flatnonzero(~np.isnan(values))
     height = -values[known] if largest_first else values[known]
     return known[np.argsort(height, kind="stable")][:MOST_LINES]
 
 
 def _which(mdp: MDP, shown: IntArray, largest_first: bool) -> str:
-    few = "most is missing" if largest_first else "visits are fewest"
+    first = "largest ratio" if largest_first else "fewest visits"
     number = "all" if shown.size == mdp.num_pairs else f"{shown.size} of"
-    return f"{number} {mdp.num_pairs:,} pairs, where {few} first"
+    return f"{number} {mdp.num_pairs:,} pairs, {first} first"
 
 
 def _write(figure: Figure, heading: str, which: str, size: tuple[float, float]) -> None:
@@ -115,7 +100,7 @@ def _write(figure: Figure, heading: str, which: str, size: tuple[float, float]) 
 
 
 def _draw(axes: Axes, values: FloatArray, scale: Scale, names: list[str], *, is_middle: bool) -> None:
-    """Draws a point for each value, with a line from 1, or from the lower end where 1 is no value."""
+    """Draws one point per value, with a line from 1, or from the lower end if 1 is not on the axis."""
     low, high = float(scale.norm.vmin or 0), float(scale.norm.vmax or 1)
     rows, margin = np.arange(values.size), (high / low) ** MARGIN_SHARE
     points, start = np.clip(np.nan_to_num(values, posinf=high), low, high), 1.0 if low < 1 < high else low
@@ -143,24 +128,25 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-# The frontier: what the axis rho buys, from matching on average to guarding the worst pair.
+# The frontier, from matching on average to protecting the worst pair. D_rho of the optimum rises with rho and
+# its worst ratio falls; since the worst ratio is exp(D_inf), both end in the minimax optimum at rho = inf.
 
 TICKS = np.array([0, 0.25, 1, 2, 4, 8, 32, 128, np.inf])
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.35"  # Okabe and Ito: told apart by every eye
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.35"  # Okabe and Ito: safe for colour-blind readers
 HEADROOM = 0.06
 ABOVE: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
-LOWEST = 0.1  # nats; a lower axis would show rounding errors as curves
+LOWEST = 0.1  # nats; a smaller range would show rounding errors as curves
 
 
 def place(rho: FloatArray) -> FloatArray:
-    """Returns where rho stands on the axis, in [0, 1]."""
+    """Returns the position sqrt(rho) / (1 + sqrt(rho)) on the axis: 0 and inf are its ends, 1 its middle."""
     with np.errstate(invalid="ignore"):  # inf/inf, replaced by its limit
         root = np.sqrt(rho)
         return np.where(np.isinf(rho), 1.0, root / (1 + root))
 
 
 def draw_frontier(rho: FloatArray, divergence: FloatArray, worst_ratio: FloatArray, title: str) -> Figure:
-    """Returns the figure; the arguments are checked, all `[k]`."""
+    """Returns the figure; the arguments `[k]` are already checked."""
     lines = textwrap.wrap(title, width=60)
     top = MARGIN + LINE * (len(lines) + 1)
     figure = NotebookFigure(figsize=(6.8, top + 3.0 + 0.6), dpi=SHARP)
@@ -195,19 +181,19 @@ def _scale_axes(axes: Axes, heights: FloatArray) -> None:
     right.spines[["top", "left"]].set_visible(False)
 
 
-# Pictures of coverage: where the visits go, which pairs get too few, what rho buys.
+# The public functions.
 
 Quantity = Literal["occupancy", "ratio"]
 FORMATS = (".png", ".svg", ".pdf")
 
 
 def occupancy_figure(mdp: MDP, occupancy: Any, title: str = "") -> Figure:
-    """Returns a map of the share of visits of each pair, given as `[S, A]` or `[n]`."""
+    """Returns a map of each pair's share of the visits, given as `[S, A]` or `[n]`."""
     return summary_figure(mdp, {"": occupancy}, title)
 
 
 def ratio_figure(mdp: MDP, ratio: Any, title: str = "") -> Figure:
-    """Returns a map of target/visits of each pair, `[S, A]` or `[n]`; red is too few, blue too many.
+    """Returns a map of target/visits of each pair, `[S, A]` or `[n]`; red is too few visits, blue too many.
 
     A ratio may be infinite (never visited: black) or 0 (no weight: hatched).
     """
@@ -217,9 +203,9 @@ def ratio_figure(mdp: MDP, ratio: Any, title: str = "") -> Figure:
 def summary_figure(
     mdp: MDP, panels: Mapping[str, Any], title: str = "", *, quantity: Quantity = "occupancy"
 ) -> Figure:
-    """Returns one map per entry, subtitle to values, side by side with one colour scale.
+    """Returns one map per entry of `panels` (subtitle: values), side by side with one colour scale.
 
-    A model without a layout has ranked lists instead, of the fewest visits or the largest ratios.
+    A model without a layout gets ranked lists instead, of the fewest visits or the largest ratios.
     """
     if quantity not in _KINDS:
         raise InvalidArgumentError.of("quantity", "must be 'occupancy' or 'ratio'", repr(quantity))
@@ -237,8 +223,8 @@ def summary_figure(
 def frontier_figure(rho: Any, divergence: Any, worst_ratio: Any, title: str = "") -> Figure:
     """Returns D_rho and the worst ratio of the optimum against rho, each `[k]`, rho from 0 to inf.
 
-    The two curves share one axis: the worst ratio is exp(D_inf), so on the logarithmic scale of the
-    right they bracket the minimax optimum and meet it at rho = inf, if that point is given.
+    The two curves share one axis: the worst ratio is exp(D_inf), so on the logarithmic scale on the right
+    they bracket the minimax optimum and meet it at rho = inf, if that point is given.
     """
     rho = _increasing(rho)
     divergence = checks.float_array(divergence, "divergence", rho.shape)
@@ -250,10 +236,10 @@ def frontier_figure(rho: Any, divergence: Any, worst_ratio: Any, title: str = ""
 
 
 def save_figure(figure: Figure, path: Path | str, *, overwrite: bool = False, dpi: int = 150) -> None:
-    """Writes the figure as PNG, SVG or PDF, by the ending of `path`, whole or not at all.
+    """Writes the figure as PNG, SVG or PDF, by the suffix of `path`, completely or not at all.
 
-    The same figure gives the same bytes: no dates, no random identifiers. A figure that pyplot keeps
-    is closed afterwards; the figures of this file need no closing.
+    The same figure gives the same bytes: no dates, no random identifiers. A figure that pyplot manages is
+    closed afterwards; the figures of this module need no closing.
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
@@ -272,7 +258,7 @@ def _occupancies(mdp: MDP, occupancy: Any) -> FloatArray:
 
 
 def _ratios(mdp: MDP, ratio: Any) -> FloatArray:
-    """Returns ratios per pair, or the largest of each state; NaN where a pair has no weight."""
+    """Returns ratios per pair, or the largest of each state; nan if a pair has weight 0."""
     values = checks.real_array(ratio, "ratio")
     if values.shape == (mdp.num_states, mdp.num_actions):
         values = values[mdp.pair_state, mdp.pair_action]
@@ -302,20 +288,22 @@ _KINDS = {
 }
 
 
-# Coverage as it grows: which pairs have had too few visits after 100, 1,000, 10,000 steps.
+# Snapshots of a run. A shorter run with the same seed is the beginning of a longer one, so the counts at a
+# step are those of a run that ends there. Algorithm 1 cuts its last episode at the budget, so this holds for
+# it, too.
 
-MOST = 6  # maps on a page
+MOST = 6  # maps in a figure
 
 
 def snapshots(world: MDP, rho: float, steps: Sequence[int], **arguments: Any) -> list[Run]:
-    """Returns a run that ends at each of `steps`, all beginnings of one another; see `explore`."""
+    """Returns one run per entry of `steps`, each the beginning of the next; for arguments see `explore`."""
     if not len(steps) or len(steps) > MOST or list(steps) != sorted(set(steps)):
         raise InvalidArgumentError.of("steps", f"must be 1 to {MOST} increasing numbers", f"{list(steps)}")
     return [explore(world, rho, int(t), trace_points=1, **arguments) for t in steps]
 
 
 def decades(num_steps: int, first: int = 100) -> list[int]:
-    """Returns powers of ten from `first` on and the last step, the latest of them if there are many.
+    """Returns powers of ten from `first` on and the last step; only the latest if there are many.
 
     >>> decades(30_000)
     [100, 1000, 10000, 30000]
@@ -325,7 +313,7 @@ def decades(num_steps: int, first: int = 100) -> list[int]:
 
 
 def snapshot_figure(runs: Sequence[Run], title: str = "") -> Figure:
-    """Returns a map of target share / visited share for each run, side by side with one colour scale."""
+    """Returns one map of target share / visited share per run, side by side with one colour scale."""
     if not runs:
         raise InvalidArgumentError.of("runs", "must hold at least one run", "none")
     panels = {f"after {run.num_steps:,} steps": visit_ratio(run) for run in runs}
@@ -333,7 +321,7 @@ def snapshot_figure(runs: Sequence[Run], title: str = "") -> Figure:
 
 
 def visit_ratio(run: Run) -> FloatArray:
-    """Returns target share / visited share `[S, A]`, inf where never visited; of episodes the worst step."""
+    """Returns target share / visited share `[S, A]`, inf if never visited, of an episode's worst step."""
     target = run.problem.table(run.coverage.mu_bar)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(target > 0, target / run.occupancy, 0.0)

@@ -1,23 +1,20 @@
-"""Drawing, one picture at a time.
+"""Drawing: matplotlib's settings and fonts, the geometry of cells, and the layout of a figure.
 
-Matplotlib's settings belong to the whole process: two threads that change them for a while and put them back
-leave each other's behind. So everything here that draws holds one lock, and the user's settings come back.
+Matplotlib's settings belong to the whole process: two threads that change and restore them can leave each
+other's settings behind. So everything that draws here holds one lock, and restores the user's settings.
 
-A letter that the font lacks would be drawn as an empty box, with a warning for each; here the box is drawn.
-Silencing the warning is no way: filters of warnings, too, belong to the whole process.
+Matplotlib draws characters that the font lacks as empty boxes, with a warning for each. Here they are
+replaced by the box character. Silencing the warning would not be safe, because warning filters, too, belong
+to the whole process.
 
-Where each pair of a model is painted: every state is a cell of side 1, divided among its actions.
+Cells: every state is a square of side 1, divided among its actions. Actions that point in different compass
+directions divide it by direction: two opposite ones get the two halves, otherwise each gets the triangle on
+its side. Actions without a direction are stacked as bars, the first on top. x points to the right and y down.
+Colours are in `maps`. A model without a layout has no map but a ranked list.
 
-Actions that point in different compass directions divide the cell by direction: two opposite ones take
-the two halves, otherwise each takes the triangle on its side. Actions without a direction are stacked as
-bars, the first on top. A model without a layout has no map but a list (`ranked`). Only geometry here, x
-to the right and y down; colours are another file's business.
-
-How much paper a map needs: everything in inches from the top left corner.
-
-Title, then the block of panels, then the legend (colour bar and key) beside a tall block or below a wide
-one. Computed rather than left to a layout engine, so that cells stay square, text keeps its size, and the
-same data give the same picture everywhere.
+Layout of a map, in inches from the top left corner: the title, then the block of panels, then the legend
+(colour bar and key) beside a tall block or below a wide one. It is computed here and not left to a layout
+engine, so that cells stay square, text keeps its size, and the same data give the same figure everywhere.
 """
 
 from __future__ import annotations
@@ -45,8 +42,8 @@ from rhocover.layout import Ruler
 from rhocover.mdp import MDP
 from rhocover.printing import LINES, printable
 
-FONT = "DejaVu Sans"  # ships with matplotlib: the same picture on every machine
-BOX = "□"  # what the font draws for a letter that it lacks
+FONT = "DejaVu Sans"  # ships with matplotlib: the same figure on every machine
+BOX = "□"  # shown for a character that the font lacks
 STYLE: dict[Any, Any] = {
     "font.family": FONT,
     "font.size": 9,
@@ -56,33 +53,33 @@ STYLE: dict[Any, Any] = {
     "axes.linewidth": 0.8,
     "hatch.linewidth": 0.6,
     "text.usetex": False,
-    "svg.hashsalt": "rhocover",  # identifiers in SVG files are otherwise drawn at random
+    "svg.hashsalt": "rhocover",  # otherwise identifiers in SVG files are random
 }
 _one = threading.RLock()
 
 
 @contextmanager
 def drawing(style: dict[Any, Any] | None = None) -> Iterator[None]:
-    """Holds the lock and the settings of our pictures, `style` on top; the user's come back afterwards."""
+    """Holds the lock and applies our settings and `style`; restores the user's settings afterwards."""
     with _one, matplotlib.rc_context(STYLE | (style or {})):
         yield
 
 
 def drawn(figure: Figure, kind: str, *, style: dict[Any, Any] | None = None, **how: Any) -> bytes:
-    """Returns a figure as the bytes of a file of that kind."""
+    """Returns a figure as the bytes of a file of this format."""
     buffer = io.BytesIO()
-    with drawing(style), _known_letters(figure):
+    with drawing(style), _replaced_characters(figure):
         figure.savefig(buffer, format=kind, facecolor="white", **how)
     return buffer.getvalue()
 
 
 def as_text(name: str) -> str:
-    """Returns a name as matplotlib writes it letter by letter: what stands between dollars is mathematics."""
+    """Returns a name with `$` escaped, because matplotlib reads text between dollars as mathematics."""
     return known(name).replace("$", r"\$")
 
 
 def known(words: str) -> str:
-    """Returns words with a box for each letter that the font lacks, and nothing that is no letter."""
+    """Returns a text with a box for each character that the font lacks, and no control characters."""
     shown = printable(words, keep=LINES)
     return shown if shown.isascii() else "".join(letter if _is_known(letter) else BOX for letter in shown)
 
@@ -97,8 +94,8 @@ def _font() -> Any:
 
 
 @contextmanager
-def _known_letters(figure: Figure) -> Iterator[None]:
-    """Lends a figure texts that the font has all letters of."""
+def _replaced_characters(figure: Figure) -> Iterator[None]:
+    """Replaces characters that the font lacks in all texts of a figure, and restores them at the end."""
     texts = [part for part in figure.findobj(Text) if isinstance(part, Text)]
     before = [(text, text.get_text()) for text in texts if known(text.get_text()) != text.get_text()]
     for text, words in before:
@@ -110,7 +107,7 @@ def _known_letters(figure: Figure) -> Iterator[None]:
             text.set_text(words)
 
 
-# Where each pair of a model is painted: every state is a cell of side 1, divided among its actions.
+# The geometry of cells.
 
 HALF = 0.5
 SQUARE = HALF * np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
@@ -119,7 +116,7 @@ COMPASS = {(0.0, -1.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0)}
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A model on paper: positions `[S, 2]`, one polygon per action `[A, k, 2]` around the origin."""
+    """Where a model is drawn: positions `[S, 2]`, one polygon per action `[A, k, 2]` around the origin."""
 
     positions: FloatArray
     shapes: FloatArray
@@ -128,12 +125,12 @@ class Cells:
 
     @property
     def is_lattice(self) -> bool:
-        """Whether every state sits on whole coordinates, so that rows and columns mean something."""
+        """Whether all coordinates are whole numbers, so that there are rows and columns."""
         return bool((self.positions == np.round(self.positions)).all())
 
     @property
     def low(self) -> FloatArray:
-        """The corner (x, y) of the box around all cells that is nearest to minus infinity."""
+        """The corner of the box around all cells with the smallest x and y."""
         return self.positions.min(axis=0) - HALF
 
     @property
@@ -161,7 +158,7 @@ class Cells:
         return self.positions[states][:, None, :] + self.shapes[actions]
 
     def image(self, values: FloatArray) -> FloatArray:
-        """Returns values per state as rows and columns of a lattice; places without a state hold NaN."""
+        """Returns values per state as rows and columns of a lattice; positions without a state are nan."""
         column, row = np.round(self.positions - self.positions.min(axis=0)).astype(np.int64).T
         result = np.full((row.max() + 1, column.max() + 1), np.nan)
         result[row, column] = values
@@ -169,11 +166,11 @@ class Cells:
 
 
 def cells_of(mdp: MDP) -> Cells:
-    """Returns where the states and pairs of a model with a layout are painted."""
+    """Returns where the states and pairs of a model with a layout are drawn."""
     layout = mdp.layout
     if layout is None:
         raise InvalidArgumentError.of(
-            "mdp", "has no layout, so there is no map of it: pass layout=Layout(...)"
+            "mdp", "has no layout, so no map can be drawn", remedy="Pass layout=Layout(...) to MDP."
         )
     directions = layout.directions
     if directions is not None and _is_compass(directions):
@@ -214,20 +211,20 @@ def _bars(num_actions: int) -> FloatArray:
     return np.stack([np.stack(corner, axis=1) for corner in corners], axis=1)
 
 
-# How much paper a map needs: everything in inches from the top left corner.
+# The layout of a figure, in inches from the top left corner.
 
 MARGIN, GAP, LINE, TICKS = 0.2, 0.25, 0.27, 0.5
-RULER = 0.75  # a name and values such as -0.0025 beside a panel
-BESIDE_WIDTH, BESIDE_HEIGHT, BELOW_HEIGHT = 1.65, 2.4, 0.8  # what a colour bar with its words needs
+RULER = 0.75  # space for a name and values such as -0.0025 beside a panel
+BESIDE_WIDTH, BESIDE_HEIGHT, BELOW_HEIGHT = 1.65, 2.4, 0.8  # space for a colour bar with its text
 LOOSE_GAP = 0.7  # between panels whose cells do not touch: wider than the gaps inside a panel
-WIDE, LEAST_WIDE = 1.6, 4.9  # a block this many times wider than high, and this wide, has its legend below
+WIDE, LEAST_WIDE = 1.6, 4.9  # a block with at least this aspect ratio and width has its legend below
 LARGEST_CELL = 1.0
 ONE_PANEL, MANY_PANELS = (8.0, 5.0), (10.5, 6.2)  # the box that the panels may fill
-SHARP, SHOWN = 150, 100  # dots to the inch that are drawn, and those that a notebook shows them on
+SHARP, SHOWN = 150, 100  # dots per inch that are drawn, and that a notebook displays
 
 
 class NotebookFigure(Figure):
-    """A figure that a notebook shows where a cell ends with it, although pyplot does not know it."""
+    """A figure that a notebook shows as the result of a cell, although pyplot does not manage it."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         buffer, (width, height) = io.BytesIO(), self.get_size_inches()
@@ -237,7 +234,7 @@ class NotebookFigure(Figure):
 
 @dataclass(frozen=True)
 class Sheet:
-    """The size of one panel, the number of columns and rows, the title, and where the block begins."""
+    """The size of one panel, the number of columns and rows, the title, and the position of the block."""
 
     panel: tuple[float, float]
     columns: int
@@ -250,12 +247,12 @@ class Sheet:
 
     @property
     def is_single(self) -> bool:
-        """Whether there is one panel; only then there is room for ticks."""
+        """Whether there is one panel; only then is there space for ticks."""
         return self.columns * self.rows == 1
 
     @property
     def subtitle(self) -> float:
-        """The height above each panel that its own title takes."""
+        """The height of the title above each panel."""
         return 0.0 if self.is_single else LINE
 
     @property
@@ -293,13 +290,13 @@ class Sheet:
 
     @property
     def legend_height(self) -> float:
-        """The height of the legend, which beside the block is at least that of the block."""
+        """The height of the legend; beside the block, at least that of the block."""
         if self.is_wide:
             return max(BELOW_HEIGHT, self.key_height)
         return max(BESIDE_HEIGHT + self.key_height, self.block[1])
 
     def panel_at(self, number: int) -> tuple[float, float, float, float]:
-        """Returns left, top, width, height of a panel, counted in reading order."""
+        """Returns left, top, width, height of a panel; panels are numbered in reading order."""
         row, column = divmod(number, self.columns)
         width, height = self.panel
         x = self.left + column * (width + self.gap)
@@ -316,7 +313,7 @@ def plan_sheet(
     ticks: tuple[bool, bool],
     key_height: float,
 ) -> Sheet:
-    """Returns the sheet on which the panels are largest; `ticks` says whether x and y need room."""
+    """Returns the sheet with the largest panels; `ticks` says whether x and y need space for ticks."""
     sizes = {columns: _panel(cells, num_panels, columns, num_bars) for columns in range(1, num_panels + 1)}
     columns = max(sizes, key=lambda columns: math.prod(sizes[columns]))
     beside = RULER if cells.rulers else TICKS
@@ -324,7 +321,7 @@ def plan_sheet(
     rows = math.ceil(num_panels / columns)
     gap = GAP if cells.is_lattice else LOOSE_GAP
     bare = Sheet(sizes[columns], columns, rows, (), left, bottom, gap, key_height)
-    lines = textwrap.wrap(title, width=max(24, int(9.5 * bare.size[0])))  # 9.5 letters to the inch
+    lines = textwrap.wrap(title, width=max(24, int(9.5 * bare.size[0])))  # 9.5 characters per inch
     return replace(bare, title=tuple(lines))
 
 
@@ -336,7 +333,7 @@ def axes_at(figure: Figure, x: float, y: float, width: float, height: float) -> 
 
 
 def write_title(figure: Figure, sheet: Sheet) -> None:
-    """Writes the lines of the title from the left end of the block."""
+    """Writes the lines of the title, aligned with the left end of the block."""
     width, height = figure.get_size_inches()
     for number, line in enumerate(sheet.title):
         y = 1 - (MARGIN + number * LINE) / height
@@ -344,7 +341,7 @@ def write_title(figure: Figure, sheet: Sheet) -> None:
 
 
 def _panel(cells: Cells, num_panels: int, columns: int, num_bars: int) -> tuple[float, float]:
-    """Returns the largest panel that fits the box `columns` times side by side; strips stretch."""
+    """Returns the size of the largest panel if `columns` of them are side by side; strips are stretched."""
     box = ONE_PANEL if num_panels == 1 else MANY_PANELS
     rows = math.ceil(num_panels / columns)
     room = box[0] / columns, box[1] / rows - (LINE + GAP if num_panels > 1 else 0)

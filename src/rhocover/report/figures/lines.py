@@ -1,14 +1,13 @@
-"""Lines over time: one colour for each explorer, a band around it, its name where it ends.
+"""Curves over time of several runs, and how they are drawn.
 
-Time is logarithmic. Names stand at the right of the axes beside the last point of their line, pushed apart
-where lines end close together, and joined to their line by a thin stroke where they had to move. The places
-are computed in inches from the numbers, so the same data give the same picture everywhere.
+A `Curve` has the mean and the quantiles of a quantity. The quantity of a run is nan while its coverage is
+incomplete. A mean over only the complete runs would favour explorers that fail often, so a point of a curve
+is a number only if every run has one there; `num_incomplete` counts the runs that have none.
 
-Curves over time of several runs: mean, quantiles and how many runs had no number yet.
-
-A quantity of a run is nan while coverage is incomplete. A mean over the runs that happen to be complete
-would favour explorers that fail often, so a point of a curve is a number only if every run has one there;
-`num_incomplete` says how many had none.
+Each explorer has one colour, a band around its line, and its name at the end of the line. Time is
+logarithmic. The names are to the right of the axes, next to the last points of their lines; names that would
+overlap are pushed apart and connected to their lines by thin strokes. Their positions are computed in inches
+from the numbers, so the same data give the same figure everywhere.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.exploring import Run
 from rhocover.report.figures.drawing import LINE, MARGIN, SHARP, NotebookFigure, axes_at
 
-# Curves over time of several runs: mean, quantiles and how many runs had no number yet.
+# Mean, quantiles, and the number of runs without a number.
 
 LOW, MIDDLE, HIGH = 0.1, 0.5, 0.9
 
@@ -56,7 +55,7 @@ class Curve:
 
 
 def curve_of(steps: Any, values: Any) -> Curve:
-    """Returns the curve of `values` `[runs, times]` at `steps` `[times]`; nan is a run without a number.
+    """Returns the curve of `values` `[runs, times]` at `steps` `[times]`; nan means no number yet.
 
     >>> curve = curve_of([1, 10], [[float("nan"), 2.0], [5.0, 4.0]])
     >>> curve.mean.tolist(), curve.num_incomplete.tolist()
@@ -64,7 +63,7 @@ def curve_of(steps: Any, values: Any) -> Curve:
     """
     values = np.atleast_2d(checks.real_array(values, "values"))
     steps = checks.float_array(steps, "steps", (values.shape[1],)).astype(np.int64)
-    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf: a value beyond float64 has no spread
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf: values beyond float64 have no spread
         low, median, high = np.quantile(values, [LOW, MIDDLE, HIGH], axis=0)
         mean, error = values.mean(axis=0), standard_error(values)
     lost = np.isnan(values).sum(axis=0).astype(np.int64)
@@ -80,7 +79,7 @@ def standard_error(values: FloatArray) -> FloatArray:
 
 
 def curves_of_runs(runs: Sequence[Run], column: str) -> dict[str, Curve]:
-    """Returns the curve of a trace column for each explorer among the runs, in the order they come."""
+    """Returns the curve of a trace column for each explorer among the runs, in their order."""
     if not runs:
         raise InvalidArgumentError.of("runs", "must hold at least one run", "none")
     steps = runs[0].trace["steps"]
@@ -94,13 +93,13 @@ def curves_of_runs(runs: Sequence[Run], column: str) -> dict[str, Curve]:
     }
 
 
-# Lines over time: one colour for each explorer, a band around it, its name where it ends.
+# Drawing.
 
-COLOURS = {  # Okabe and Ito: told apart by every eye
+COLOURS = {  # Okabe and Ito: safe for colour-blind readers
     "feedback": "#0072B2", "tracking": "#009E73", "stationary": "#E69F00", "algorithm1": "#D55E00",
     "algorithm1_short": "#CC79A7", "algorithm1_adaptive": "#56B4E9",
 }  # fmt: skip
-CITED = {  # so many cannot all be told apart by everyone: their names stand beside their lines
+CITED = {  # too many colours to be distinguished by every reader, but the names are next to the lines
     "uniform_random": "#9A9A9A", "maxent": "#8C564B", "weighted_maxent": "#B07D62", "fw_modest": "#6A3D9A",
     "active_exploration": "#1B7837", "state_marginal_matching": "#A6A61D", "max_renyi": "#B15928",
     "generative_sampling": "#4D6B1E", "ent_game": "#C2185B", "reward_free": "#7B4173", "rf_ucrl": "#843C39",
@@ -112,14 +111,14 @@ NAMES = {
     "algorithm1_adaptive": "Algorithm 1, adaptive", "uniform_random": "uniformly random", "maxent": "MaxEnt",
     "weighted_maxent": "Weighted-MaxEnt", "fw_modest": "FW-MODEST", "active_exploration": "FW-AME",
     "state_marginal_matching": "state matching", "max_renyi": "max Rényi",
-    "generative_sampling": "any pair any time", "ent_game": "EntGame", "reward_free": "reward-free",
+    "generative_sampling": "any pair at any time", "ent_game": "EntGame", "reward_free": "reward-free",
     "rf_ucrl": "RF-UCRL", "rf_express": "RF-Express", "cov_game": "CovGame",
 }  # fmt: skip
 GREY, BAND = "0.35", 0.18
 WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM = 5.0, 3.3, 0.85, 1.75, 0.62
 ROW = 0.175  # inches from one name to the next
-FEW_DECADES = 100  # a shorter span of time has ticks at 2 and 5, too
-THOUSANDS = 100_000  # up to here a number of steps is written out
+FEW_DECADES = 100  # a shorter time span also has ticks at 2 and 5
+THOUSANDS = 100_000  # up to here, a number of steps is written without a power of ten
 
 
 @dataclass(frozen=True)
@@ -132,19 +131,19 @@ class Ending:
 
 
 def colours_of(explorers: Sequence[str]) -> dict[str, str]:
-    """Returns the colour of each explorer: its own where it is known by name."""
+    """Returns the colour of each explorer: a fixed one if its name is known."""
     spare = iter(OTHERS * len(explorers))
     known = COLOURS | CITED
     return {name: known.get(name) or next(spare) for name in explorers}
 
 
-def spoken(explorer: str) -> str:
-    """Returns the name of an explorer as it is written in a picture."""
+def display_name(explorer: str) -> str:
+    """Returns the name of an explorer as shown in figures."""
     return NAMES.get(explorer, explorer)
 
 
 def one_panel(title: str, note: str = "") -> tuple[Figure, Axes]:
-    """Returns a figure with one panel, its title above it and room for names at its right."""
+    """Returns a figure with one panel, its title above and space for names on the right."""
     lines = textwrap.wrap(title, width=58)
     head = LINE * len(lines) + (0.2 if note else 0.0)
     size = LEFT + WIDTH + RIGHT, MARGIN + head + 0.1 + HEIGHT + BOTTOM
@@ -154,7 +153,7 @@ def one_panel(title: str, note: str = "") -> tuple[Figure, Axes]:
 
 
 def write_head(figure: Figure, lines: Sequence[str], note: str = "") -> None:
-    """Writes the title and, smaller, a note below it."""
+    """Writes the title and a smaller note below it."""
     width, height = figure.get_size_inches()
     for number, line in enumerate(lines):
         figure.text(LEFT / width, 1 - (MARGIN + number * LINE) / height, line, fontsize=12, va="top")
@@ -171,7 +170,7 @@ def draw_curves(axes: Axes, curves: Mapping[str, Curve]) -> list[Ending]:
             band: Any = {"color": colours[name], "alpha": BAND, "linewidth": 0}
             axes.fill_between(curve.steps, curve.low, curve.high, **band)
         axes.plot(curve.steps, curve.mean, color=colours[name], linewidth=1.8, gid=name)
-        endings.append(Ending(spoken(name), last_number(curve.mean), colours[name]))
+        endings.append(Ending(display_name(name), last_number(curve.mean), colours[name]))
     return endings
 
 
@@ -182,7 +181,7 @@ def last_number(values: FloatArray) -> float:
 
 
 def time_axis(axes: Axes, num_steps: int, first: int = 1) -> None:
-    """Makes the horizontal axis logarithmic time that ends with the last step."""
+    """Makes the horizontal axis logarithmic in time, up to the last step."""
     axes.set_xscale("log")
     axes.set_xlim(min(first, num_steps / 2), num_steps)
     subs = (1.0,) if num_steps >= FEW_DECADES * first else (1.0, 2.0, 5.0)
@@ -205,7 +204,7 @@ def count_text(value: float) -> str:
 
 
 def write_endings(axes: Axes, endings: Sequence[Ending], height: float = HEIGHT) -> None:
-    """Writes the names at the right of axes of this height, in their order, none over another."""
+    """Writes the names to the right of axes of this height, in order and without overlap."""
     known = [(_share(axes, ending.height), ending) for ending in endings if np.isfinite(ending.height)]
     known.sort(key=lambda pair: pair[0])
     wanted = np.array([share for share, _ in known])
@@ -217,7 +216,7 @@ def write_endings(axes: Axes, endings: Sequence[Ending], height: float = HEIGHT)
 
 
 def _share(axes: Axes, value: float) -> float:
-    """Returns how far up the axes a value lies, within [0, 1]."""
+    """Returns the relative height of a value on the axes, within [0, 1]."""
     low, high = axes.get_ylim()
     if axes.get_yscale() == "log":
         low, high, value = np.log(low), np.log(high), np.log(max(value, 1e-300))
@@ -225,9 +224,10 @@ def _share(axes: Axes, value: float) -> float:
 
 
 def spread(wanted: FloatArray, gap: float) -> FloatArray:
-    """Returns places in [0, 1] in the order of `wanted`, at least `gap` apart, as near to it as can be.
+    """Returns positions in [0, 1] ordered as `wanted`, at least `gap` apart and as close to it as possible.
 
-    Neighbours that are too close form a block around the mean of what they want, as in isotonic regression.
+    Neighbours that are too close form a block around the mean of their wanted positions, as in isotonic
+    regression.
     """
     offset = gap * np.arange(wanted.size)
     blocks: list[tuple[float, int]] = []  # mean of wanted - offset, number of members

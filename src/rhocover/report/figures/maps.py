@@ -1,14 +1,12 @@
-"""A map: one number per pair, painted on the cells of a model; several maps share one colour scale.
+"""Maps: one number per pair, drawn on the cells of a model; several maps share one colour scale.
 
-Up to `SPLIT_LIMIT` states every pair has its own polygon; beyond it the share of one action is smaller
-than a pixel and the caller hands over one number per state. Cells with a pair that is absent or has no
-number show hatching there; places of a grid that are no states are grey, like walls.
+Up to `SPLIT_LIMIT` states, every pair has its own polygon; beyond that, the area of one action is smaller
+than a pixel and the caller passes one number per state. Pairs that do not exist or have no number are
+hatched; positions of a grid that are not states, such as walls, are grey.
 
-Which colour a number gets, and how the colour bar explains it.
-
-An occupancy runs on a logarithmic scale, because shares differ by factors and what is rare is what
-matters, in viridis, whose lightness grows evenly and survives colour blindness and grey printing; no
-visit at all is white. A ratio target/visits runs symmetrically around 1 on a logarithmic red-blue scale,
+An occupancy has a logarithmic scale, because shares differ by factors and rare pairs matter most. Its colours
+are viridis, whose lightness grows evenly and which works for colour-blind readers and in grey print; pairs
+without a visit are white. A ratio target/visits has a logarithmic red-blue scale that is symmetric around 1,
 so that half the visits and twice the visits are equally far from white; a pair never visited is black.
 """
 
@@ -45,18 +43,18 @@ from rhocover.report.figures.drawing import (
     write_title,
 )
 
-# Which colour a number gets, and how the colour bar explains it.
+# Colour scales.
 
-SMALLEST_SPREAD = 1.1  # below it a perfect match would be painted in its own rounding errors
-LEAST_RANGE = 2.0  # of an occupancy scale: equal shares are one colour, not their rounding errors
+SMALLEST_SPREAD = 1.1  # with a smaller one, a perfect match would show its rounding errors
+LEAST_RANGE = 2.0  # of an occupancy scale: equal shares get one colour despite rounding errors
 MOST_RANGE = 1e6  # beyond it a colour would stand for more than a factor of ten
-ROUNDING = 1e-9  # the largest value lies inside its own scale, whatever exp(log(x)) makes of it
+ROUNDING = 1e-9  # keeps the largest value inside its own scale despite the rounding of exp(log(x))
 STEPS = {2: "100 steps", 3: "1,000 steps", 4: "10,000 steps", 5: "100,000 steps"}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A colour map with its range, and the words and ticks of its colour bar."""
+    """A colour map with its range, and the text and ticks of its colour bar."""
 
     colours: Colormap
     norm: Normalize
@@ -69,7 +67,7 @@ class Scale:
 
 
 def occupancy_scale(panels: Sequence[FloatArray], note: str = "") -> Scale:
-    """Returns the logarithmic scale up to the largest share, read in visits per round number of steps."""
+    """Returns the logarithmic scale up to the largest share, in visits per round number of steps."""
     shares = np.concatenate([values.ravel() for values in panels])
     largest = float(shares.max()) or 1.0
     smallest = float(shares[shares > 0].min(initial=largest))
@@ -77,7 +75,7 @@ def occupancy_scale(panels: Sequence[FloatArray], note: str = "") -> Scale:
     power, has_none = _steps_power(largest), bool((shares == 0).any())
     ticks = _log_ticks(least, largest)
     steps = STEPS.get(power, f"$10^{{{power}}}$ steps")
-    low = "least: this or fewer" if smallest < least else ""
+    low = "this or fewer" if smallest < least else ""
     return Scale(
         colours=matplotlib.colormaps["viridis"].with_extremes(under="white"),
         norm=LogNorm(least, largest),
@@ -91,7 +89,7 @@ def occupancy_scale(panels: Sequence[FloatArray], note: str = "") -> Scale:
 
 
 def ratio_scale(panels: Sequence[FloatArray], note: str = "") -> Scale:
-    """Returns the logarithmic scale around 1 that holds every finite, positive ratio."""
+    """Returns the logarithmic scale around 1 that contains every finite, positive ratio."""
     ratios = np.concatenate([values.ravel() for values in panels])
     is_inside = np.isfinite(ratios) & (ratios > 0)
     spread = float(np.exp(np.abs(np.log(ratios[is_inside])).max(initial=0.0)))
@@ -134,12 +132,12 @@ def _log_ticks(low: float, high: float) -> FloatArray:
 
 
 def ratio_text(ratio: float) -> str:
-    """Returns 1.25, 50, 1000, and powers of ten from there on."""
+    """Returns 1.25, 50, 1000, and powers of ten from 10,000 on."""
     return f"{ratio:.4g}" if ratio < 10_000 else f"$10^{{{round(math.log10(ratio))}}}$"
 
 
 def _round_numbers(low: float, high: float, count: int) -> FloatArray:
-    """Returns about `count` round numbers from `low` to `high`, which may be one of them."""
+    """Returns about `count` round numbers from `low` to `high`, inclusive."""
     ticks = np.array(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high), float)
     return ticks[(ticks >= low) & (ticks <= high * (1 + ROUNDING))]
 
@@ -150,7 +148,7 @@ def _steps_power(share: float) -> int:
     return 2 if power in (1, 2) else power
 
 
-# What explains a map: the colour bar, and the key that says which part of a cell is which action.
+# The legend of a map: the colour bar, and the key that shows the part of each action in a cell.
 
 KEY_CELL, KEY_WIDTH, BAR_HEIGHT = 0.5, 1.6, 0.17
 MOST_BARS = 8  # a key of more actions names only the first and the last
@@ -167,7 +165,7 @@ def key_height(mdp: MDP, cells: Cells) -> float:
 
 
 def draw_legend(figure: Figure, mdp: MDP, cells: Cells, scale: Scale, sheet: Sheet) -> None:
-    """Draws the colour bar, and the key if the sheet has room for one, beside or below the block."""
+    """Draws the colour bar, and the key if the sheet has space for one, beside or below the block."""
     _colour_bar(figure, scale, _bar_below(sheet) if sheet.is_wide else _bar_beside(sheet), sheet.is_wide)
     if sheet.key_height == 0:
         return
@@ -177,13 +175,13 @@ def draw_legend(figure: Figure, mdp: MDP, cells: Cells, scale: Scale, sheet: She
 
 
 def _bar_beside(sheet: Sheet) -> tuple[float, float, float, float]:
-    """Returns left, top, width, height of a standing bar, with room for a word at either end."""
+    """Returns left, top, width, height of a vertical bar, with space for a label at either end."""
     height = min(sheet.legend_height - sheet.key_height - 0.75, TALLEST_BAR)
     return sheet.left + sheet.block[0] + GAP, sheet.top + 0.25, BAR_THICKNESS, height
 
 
 def _bar_below(sheet: Sheet) -> tuple[float, float, float, float]:
-    """Returns left, top, width, height of a lying bar that ends where the block ends."""
+    """Returns left, top, width, height of a horizontal bar, aligned with the right end of the block."""
     indent = KEY_WIDTH + 0.2 if sheet.key_height else 0.0
     width = min(sheet.block[0] - indent, WIDEST_BAR)
     y = sheet.legend_top + (sheet.legend_height - BELOW_HEIGHT) / 2 + 0.2
@@ -210,7 +208,7 @@ def _colour_bar(
 
 
 def _name_ends(axes: Axes, scale: Scale, is_wide: bool) -> None:
-    """Writes what the low and the high end mean, clear of the ticks and of the arrow of the bar."""
+    """Writes the meaning of the low and the high end, clear of the ticks and of the arrow of the bar."""
     above = ARROW if scale.extend == "max" else 0.0
     below = ARROW if scale.extend == "min" else 0.0
     if is_wide:
@@ -225,7 +223,7 @@ def _name_ends(axes: Axes, scale: Scale, is_wide: bool) -> None:
 
 
 def _key(figure: Figure, mdp: MDP, cells: Cells, x: float, y: float) -> None:
-    """Draws one blank cell with the name of each action at its part."""
+    """Draws one empty cell with the name of each action at its part."""
     height = key_height(mdp, cells)
     axes = axes_at(figure, x, y, KEY_WIDTH, height)
     axes.set_axis_off()
@@ -273,14 +271,14 @@ def _blank(axes: Axes, shapes: np.ndarray) -> None:
     axes.add_collection(PolyCollection(list(shapes), facecolor="white", edgecolor="0.45", linewidth=0.8))
 
 
-# What the sides of a grid of bins measure: the name of each axis, and values on it.
+# The axes of a grid of bins: their names and values.
 
-MOST_TICKS = 5  # on a side: labels of six letters stand clear of each other on the smallest panel
-EVEN = 1e-6  # of a width: bins that differ by no more were meant to be equal
+MOST_TICKS = 5  # on a side: labels of six characters do not overlap on the smallest panel
+EVEN = 1e-6  # of a width: bins that differ by less count as equal
 
 
 def draw_rulers(axes: Axes, cells: Cells, *, across: bool, upwards: bool) -> None:
-    """Writes name and values of the first ruler below the cells, and of the second beside them."""
+    """Writes the name and values of the first ruler below the cells, and of the second beside them."""
     axes.tick_params(length=2, colors=MUTED)
     first, *second = cells.rulers
     if across:
@@ -295,9 +293,9 @@ def draw_rulers(axes: Axes, cells: Cells, *, across: bool, upwards: bool) -> Non
 
 
 def ruler_ticks(ruler: Ruler) -> tuple[FloatArray, list[str]]:
-    """Returns where to write what on a side; cell k is from k - 1/2 to k + 1/2.
+    """Returns the positions and labels of the ticks on a side; cell k is from k - 1/2 to k + 1/2.
 
-    Bins of one width have round values, others some of their edges; open ends have none.
+    Bins of equal width have ticks at round values, others at some of their edges; open ends have none.
     """
     edges = np.array(ruler.edges)
     ends = np.flatnonzero(np.isfinite(edges))
@@ -318,23 +316,23 @@ def ruler_ticks(ruler: Ruler) -> tuple[FloatArray, list[str]]:
 def _within(
     places: FloatArray, labels: list[str], limits: tuple[float, float]
 ) -> tuple[list[float], list[str]]:
-    """Returns the ticks inside the limits: others would stretch the axis."""
+    """Returns the ticks inside the limits; others would extend the axis."""
     low, high = sorted(limits)
     inside = [k for k, place in enumerate(places) if low <= place <= high]
     return [float(places[k]) for k in inside], [labels[k] for k in inside]
 
 
-# A map: one number per pair, painted on the cells of a model; several maps share one colour scale.
+# Drawing a map.
 
 SPLIT_LIMIT = 20_000
 OUTLINE_LIMIT = 2_500  # with more states the outlines would cover the colours
 EXACT_LIMIT = 5_000  # a vector file stores more polygons than this as pixels
 LABEL_LIMIT = 28  # more labels than this do not fit below a strip
-SEAM = 0.3  # points; smoothed polygons must overlap a little or pale lines show between them
+SEAM = 0.3  # points; antialiased polygons overlap this much, or pale lines appear between them
 
 
 def is_split(mdp: MDP) -> bool:
-    """Whether a picture of this model shows every action, or one number per state; lists always do."""
+    """Whether a figure of this model shows every action, or one number per state; lists always do."""
     return mdp.layout is None or mdp.num_states <= SPLIT_LIMIT
 
 
@@ -364,12 +362,12 @@ def map_figure(mdp: MDP, panels: Mapping[str, FloatArray], scale: Scale, title: 
 
 
 def _full_title(title: str, panels: Mapping[str, FloatArray]) -> str:
-    """Returns the title of the sheet, which takes up that of a single panel."""
+    """Returns the title of the sheet, which includes the subtitle of a single panel."""
     return ": ".join(filter(None, [title, *panels])) if len(panels) == 1 else title
 
 
 def _needs_ticks(cells: Cells, num_panels: int) -> tuple[bool, bool]:
-    """Returns whether there are ticks below and beside: those of rulers, or of a map that stands alone."""
+    """Returns whether there are ticks below and beside: those of rulers, or of a single map."""
     if cells.rulers:
         return True, len(cells.rulers) > 1
     is_single = num_panels == 1
@@ -399,8 +397,8 @@ def _paint(axes: Axes, mdp: MDP, cells: Cells, values: FloatArray, scale: Scale)
 
 def _paint_states(axes: Axes, cells: Cells, values: FloatArray, scale: Scale) -> None:
     if not cells.is_lattice:
-        everyone = np.arange(len(cells.positions))
-        axes.add_collection(_coloured(cells.squares(everyone), values, scale))
+        states = np.arange(len(cells.positions))
+        axes.add_collection(_coloured(cells.squares(states), values, scale))
         return
     (left, top), (right, bottom) = cells.low, cells.high
     axes.imshow(
@@ -415,7 +413,7 @@ def _states_with_blanks(mdp: MDP, values: FloatArray) -> np.ndarray:
 
 
 def _coloured(polygons: Any, values: FloatArray, scale: Scale) -> PolyCollection:
-    """Returns the polygons in the colours of their values; many of them become pixels in vector files."""
+    """Returns the polygons in the colours of their values; if there are many, vector files store pixels."""
     is_many = len(values) > EXACT_LIMIT
     return PolyCollection(
         polygons, array=_finite(values, scale), cmap=scale.colours, norm=scale.norm, gid="values",
@@ -425,7 +423,7 @@ def _coloured(polygons: Any, values: FloatArray, scale: Scale) -> PolyCollection
 
 
 def _finite(values: FloatArray, scale: Scale) -> FloatArray:
-    """Returns the values with infinity and 0 just off the scale; matplotlib would paint them as missing."""
+    """Returns the values with inf and 0 just off the scale, since matplotlib would draw them as missing."""
     low, high = float(scale.norm.vmin or 0), float(scale.norm.vmax or 1)
     inside = np.where(values > 0, np.maximum(values, low), values)
     return np.select([np.isposinf(values), values == 0], [2 * high, low / 2], inside)
@@ -436,7 +434,7 @@ def _hatched(squares: Any) -> PolyCollection:
 
 
 def _outline(axes: Axes, cells: Cells, colour: str, panel_width: float) -> None:
-    """Draws the borders of the cells, in lines that take a twentieth of a cell at most."""
+    """Draws the borders of the cells, in lines of at most a twentieth of a cell."""
     if len(cells.positions) > OUTLINE_LIMIT:
         return
     squares: Any = cells.squares(np.arange(len(cells.positions)))

@@ -1,28 +1,26 @@
-"""One run over time: how far its visits are from the target, and what of that was chance.
+"""Figures over time: regret, worst ratio, and one run in three panels.
 
-Three panels over one axis of steps:
+`regret_figure` draws the pathwise regret, or the Bregman part of the suboptimality, against the steps. Both
+axes are logarithmic, so a power of t is a straight line. Two guides help to read them:
+
+- kappa_min/t. The Bregman part cannot stay below it on average. The pathwise regret can, because the noise of
+  the environment is removed from it. kappa_min/t is the loss that this noise causes for every explorer, so
+  regret below it no longer matters.
+- t^(-1/3), the rate of the theorem for Algorithm 1: a line to compare slopes with, not a bound. The theorem
+  is about U* - U(d_hat), which is at least the regret up to noise of order t^(-1/2), so the rate holds for
+  the regret, too.
+
+`worst_ratio_figure` draws the worst ratio, max of target share / visited share, and the best possible one. At
+rho = inf this is the objective itself. A worst ratio of 2 means that one pair has half of its share and no
+pair has less. The line starts when every pair has been visited; before that there is no number.
+
+`run_figure` draws one run in three panels over the same axis of steps:
 
 - divergence D_rho of the visits, and the best that any policy reaches in the long run;
 - worst ratio, and that of the best plan;
-- suboptimality xi = U* - U(d_hat), of either sign, within the band +-sigma/sqrt(t) of the world's own noise.
+- suboptimality xi = U* - U(d_hat), which may be negative, with the band +-sigma/sqrt(t) of the noise.
 
-Where coverage was incomplete there are no numbers, and the panels say until when that was.
-
-What acting cost: pathwise regret, or its Bregman part, against the steps taken.
-
-Both axes are logarithmic, so a power of t is a straight line. Two guides help to read them:
-
-- kappa_min/t. The Bregman part cannot stay below it on average. The pathwise regret can: it has the
-  world's own noise taken out, and kappa_min/t is what that noise costs anyone, so regret below it no
-  longer matters.
-- t^(-1/3), the rate of the theorem for Algorithm 1: a stroke to lay a line's slope against, not a bound.
-  The theorem is about U* - U(d_hat); that is above the regret but for noise of order t^(-1/2), so the
-  rate holds for the regret, too.
-
-The worst pair over time: max of target share / visited share, beside the best that is possible.
-
-At rho = inf this is the objective itself. A worst ratio of 2 means that one pair has had half of its
-share and no pair less; before every pair was visited there is no number and the line has not begun.
+While coverage is incomplete there are no numbers, and a note says when that ended.
 """
 
 from __future__ import annotations
@@ -50,25 +48,25 @@ from rhocover.report.figures.lines import (
     WIDTH,
     Curve,
     Ending,
+    display_name,
     draw_curves,
     last_number,
     one_panel,
-    spoken,
     time_axis,
     write_endings,
     write_head,
 )
 from rhocover.report.figures.maps import ratio_text
 
-# What acting cost: pathwise regret, or its Bregman part, against the steps taken.
+# Pathwise regret, or the Bregman part of the suboptimality, against steps.
 
 Part = Literal["regret", "bregman"]
 NAMES = {"regret": "pathwise regret", "bregman": "Bregman part"}
 UNITS = {"U": r"units of $U_\rho$", "nats": "nats"}
 GUIDES = {"regret": r"noise $\kappa_{\min}/t$", "bregman": r"limit $\kappa_{\min}/t$"}
 THEOREM = -1 / 3
-NAME_WIDTH = 0.27  # of the axes: how long the name of the slope is
-MOST_DECADES = 9  # on the vertical axis; what lies lower is rounding
+NAME_WIDTH = 0.27  # of the axes: the length of the label of the slope
+MOST_DECADES = 9  # on the vertical axis; values below are rounding errors
 
 
 def regret_figure(
@@ -80,10 +78,10 @@ def regret_figure(
     unit: Literal["U", "nats"] = "U",
     title: str = "",
 ) -> Figure:
-    """Returns regret against steps, a line with its 10 % to 90 % band for each explorer.
+    """Returns regret against steps, with one line and its 10 % to 90 % band per explorer.
 
-    `kappa_min` adds the line kappa_min/t, `theorem_for` the slope -1/3 beside that explorer's line. `part`
-    is "regret" or "bregman", `unit` that of the curves.
+    `kappa_min` adds the line kappa_min/t, `theorem_for` the slope -1/3 over that explorer's last decade.
+    `part` is "regret" or "bregman", `unit` is the unit of the curves.
     """
     if part not in NAMES:
         raise InvalidArgumentError.of("part", "must be 'regret' or 'bregman'", repr(part))
@@ -98,17 +96,17 @@ def regret_figure(
 
 
 def _name_the_missing(axes: Axes, curves: Mapping[str, Curve]) -> None:
-    """Says which explorers have no line, and why: a picture without them would seem complete."""
+    """Lists the explorers that have no line, so that the figure does not look complete without them."""
     missing = [name for name, curve in curves.items() if not np.isfinite(curve.mean).any()]
     if missing and len(missing) < len(curves):
-        text = f"no number: {', '.join(missing)}"
+        text = f"coverage incomplete: {', '.join(missing)}"
         axes.text(0.01, 0.02, text, transform=axes.transAxes, color=GREY, fontsize="small")
 
 
 def note_of(curves: Mapping[str, Curve]) -> str:
-    """Returns what lines and bands are, in words."""
+    """Returns a note that explains lines and bands."""
     number = max(curve.num_seeds for curve in curves.values())
-    return f"mean of {number} runs; bands hold 10 % to 90 % of them" if number > 1 else "one run"
+    return f"mean of {number} runs; bands from the 10 % to the 90 % quantile" if number > 1 else "one run"
 
 
 def _draw(
@@ -134,7 +132,7 @@ def _guide(axes: Axes, steps: Any, kappa_min: float, text: str) -> Ending:
 
 
 def _slope(axes: Axes, curves: Mapping[str, Curve], explorer: str) -> None:
-    """Draws the rate t^(-1/3) over an explorer's last decade, above all lines and bands, with its name."""
+    """Draws the rate t^(-1/3) over an explorer's last decade, above all lines and bands, with a label."""
     curve = curves[explorer]
     t = curve.steps[np.isfinite(curve.mean)].astype(float)
     t = t[t >= t[-1] / 10] if t.size else t
@@ -145,7 +143,7 @@ def _slope(axes: Axes, curves: Mapping[str, Curve], explorer: str) -> None:
     line = 1.4 * tall[late].max() * t**THEOREM
     axes.plot(t, line, color=GREY, linewidth=0.8, gid="theorem")
     low, high = axes.get_xlim()
-    lift = (high / low) ** (-THEOREM * NAME_WIDTH)  # how much higher the stroke is where its name begins
+    lift = (high / low) ** (-THEOREM * NAME_WIDTH)  # how much higher the line is where its label begins
     axes.annotate(
         "slope $-1/3$ (theorem)", (float(t[-1]), float(line[-1] * lift)), (-2, 1),
         textcoords="offset points", fontsize=8, color=GREY, ha="right", va="bottom",
@@ -157,7 +155,7 @@ def _upper(curve: Curve) -> FloatArray:
 
 
 def _limit_heights(axes: Axes, curves: Mapping[str, Curve], kappa_min: float) -> None:
-    """Fits the vertical axis to lines and bands, over a few decades at most."""
+    """Fits the vertical axis to lines and bands, over at most `MOST_DECADES` decades."""
     heights = np.concatenate([np.r_[curve.mean, curve.low, curve.high] for curve in curves.values()])
     heights = heights[np.isfinite(heights) & (heights > 0)]
     last = next(iter(curves.values())).steps[-1]
@@ -168,7 +166,7 @@ def _limit_heights(axes: Axes, curves: Mapping[str, Curve], kappa_min: float) ->
         axes.set_ylim(max(heights.min() / 2, high / 10**MOST_DECADES), high)
 
 
-# The worst pair over time: max of target share / visited share, beside the best that is possible.
+# The worst ratio against steps.
 
 TICKS = np.array([1, 1.1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 20, 50, 100, 200, 500, 1e3, 1e4, 1e5, 1e6])
 HEADROOM = 1.04
@@ -176,7 +174,7 @@ APART = 0.22  # inches from one tick to the next
 
 
 def worst_ratio_figure(curves: Mapping[str, Curve], *, best: float = np.nan, title: str = "") -> Figure:
-    """Returns the worst ratio against steps, a line with its band for each explorer, and the `best` one."""
+    """Returns the worst ratio against steps, with one line and band per explorer, and the `best` one."""
     if not curves:
         raise InvalidArgumentError.of("curves", "must hold at least one curve", "none")
     with drawing():
@@ -186,7 +184,7 @@ def worst_ratio_figure(curves: Mapping[str, Curve], *, best: float = np.nan, tit
 
 
 def draw_worst_ratio(axes: Axes, curves: Mapping[str, Curve], best: float) -> None:
-    """Draws the lines, the best possible one, and a ratio axis that holds them."""
+    """Draws the lines, the best possible ratio, and an axis that fits them."""
     first = next(iter(curves.values()))
     known = [curve.steps[np.isfinite(curve.mean)] for curve in curves.values()]
     begin = min((int(steps[0]) for steps in known if steps.size), default=1)
@@ -213,7 +211,7 @@ def ratio_axis(axes: Axes, heights: FloatArray, panel: float = HEIGHT) -> None:
 
 
 def _ticks(low: float, high: float, apart: float) -> FloatArray:
-    """Returns round ratios within the axis, this share of it apart; of a narrow axis three of its own."""
+    """Returns round ratios, at least this share of the axis apart; three other values if it is narrow."""
     kept: list[float] = []
     for tick in TICKS:
         if low <= tick <= high and (not kept or np.log(tick / kept[-1]) > apart * np.log(high / low)):
@@ -221,14 +219,14 @@ def _ticks(low: float, high: float, apart: float) -> FloatArray:
     return np.array(kept if len(kept) > 1 else np.round(np.geomspace(low, high, 5)[1:-1], 3))
 
 
-# One run over time: how far its visits are from the target, and what of that was chance.
+# One run in three panels.
 
 PANEL, BETWEEN = 1.45, 0.16  # inches
 BLACK = "0.15"
 
 
 def run_figure(run: Run, title: str = "") -> Figure:
-    """Returns divergence, worst ratio and suboptimality of a run against steps, with what is possible."""
+    """Returns divergence, worst ratio and suboptimality of a run against steps, with the best possible."""
     steps = run.trace["steps"]
     known = np.isfinite(run.trace["divergence"])
     first = int(steps[known][0]) if known.any() else int(steps[0])
@@ -245,7 +243,9 @@ def run_figure(run: Run, title: str = "") -> Figure:
 
 def _sheet(run: Run, title: str, first: int | None) -> tuple[Figure, list[Axes]]:
     name = as_text(run.mdp.name or "the model")
-    lines = textwrap.wrap(title or rf"{spoken(run.explorer)} on {name}, $\rho$ = {_order(run.rho)}", width=58)
+    lines = textwrap.wrap(
+        title or rf"{display_name(run.explorer)} on {name}, $\rho$ = {_order(run.rho)}", width=58
+    )
     top = MARGIN + LINE * len(lines) + 0.3
     height = top + 3 * PANEL + 2 * BETWEEN + BOTTOM
     figure = NotebookFigure(figsize=(LEFT + WIDTH + RIGHT, height), dpi=SHARP)
@@ -257,8 +257,8 @@ def _sheet(run: Run, title: str, first: int | None) -> tuple[Figure, list[Axes]]
 def _note(run: Run, first: int | None) -> str:
     text = f"{run.num_steps:,} steps, seed {run.seed}"
     if first is None:
-        return f"{text}; coverage stayed {run.coverage_text}: there are no numbers to draw"
-    return f"{text}; every pair was visited by step {first:,}, where the lines begin"
+        return f"{text}; coverage at the end: {run.coverage_text}, so there are no numbers to draw"
+    return f"{text}; the lines begin at step {first:,}, when every pair had been visited"
 
 
 def _order(rho: float) -> str:
@@ -306,14 +306,14 @@ def _suboptimality(axes: Axes, run: Run, known: BoolArray) -> None:
 
 def _fit(axes: Axes, heights: FloatArray) -> None:
     low, high = heights.min(initial=np.inf), heights.max(initial=-np.inf)
-    if not low < high:  # nothing to show, or one number
+    if not low < high:  # nothing to show, or a single value
         low, high = (0.0, 1.0) if low > high else (low - 0.5, low + 0.5)
     margin = 0.08 * (high - low)
     axes.set_ylim(low - margin, high + margin)
 
 
 def _share_axis(panels: list[Axes]) -> None:
-    """Leaves the numbers of the steps to the lowest panel, and aligns the words at the left."""
+    """Shows the step numbers only on the lowest panel, and aligns the labels on the left."""
     for axes in panels[:-1]:
         axes.set_xlabel("")
         axes.tick_params(axis="x", labelbottom=False)

@@ -1,17 +1,16 @@
-"""A report page as a value: what it says, in which order, and nothing of how it looks.
+"""A report page as a value: its content and order, without its appearance.
 
-A page answers one question for a person who has not read the paper. On top stands the verdict in a sentence
-or two, below it the few numbers that count, each with its meaning in plain words; then sections of
-paragraphs, pictures, tables, terms, code, and folds that open on demand. `page_html` turns the value into
-one file. Every text is plain text: what looks like markup in it is shown, not obeyed.
+A page answers one question for a reader who has not read the paper. It starts with the verdict in one or two
+sentences and the few most important numbers, each with its meaning in plain words. Then come sections of
+paragraphs, figures, tables, terms, code, and folds that open on demand. `page_html` turns the value into one
+file. Every text is plain text: markup in it is shown literally.
 
-Builders make pages of results: `plan`, `run`, `comparison`, `audit`. A new kind of
-page is a function that returns a `Page`; nothing else has to know of it.
+The modules `plan`, `run`, `comparison` and `audit` build the pages of results. A new kind of page is a
+function that returns a `Page`; nothing else has to change.
 
-Numbers in words that need no explanation, and the few terms that do.
-
-A worst ratio of 2.21 is "1/2.21 of its share (45%)"; a gap of 3e-13 nats is "< 10⁻⁶"; the terms are one
-sentence each. Pages say what they mean with these, so that all of them say it alike.
+Functions named `*_words` format numbers for readers in the same way on all pages: a worst ratio of 2.21 is
+"1/2.21 of its share (45%)", a gap of 3e-13 nats is "< 10⁻⁶". `GLOSSARY` explains each term in a sentence or
+two.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ from rhocover.exploring.belief.certificates import Certificate
 from rhocover.mdp import MDP
 
 Tone = Literal["good", "fair", "poor", "plain"]
-MOST_NUMBERS = 6  # more than this are a table
+MOST_NUMBERS = 6  # more numbers belong in a table
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came out, in a sentence or two; `word` is the shortest form of it, shown beside its colour."""
+    """The result in one or two sentences; `word` is its shortest form, shown in colour."""
 
     text: str
     word: str = ""
@@ -47,7 +46,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class KeyNumber:
-    """A number in large type: `value` as it is written, its name, and what it means in one line."""
+    """A number in large type: `value` as text, its name, and its meaning in one line."""
 
     value: str
     name: str
@@ -56,7 +55,7 @@ class KeyNumber:
 
 @dataclass(frozen=True)
 class Share:
-    """A cell of a table that shows a part of 1 as a bar beside its text."""
+    """A table cell that shows a share of 1 as a bar and as text."""
 
     part: float
     text: str
@@ -67,9 +66,9 @@ Cell = str | Share
 
 @dataclass(frozen=True)
 class Table:
-    """A caption, headings, and rows; the first cell of a row names it, the other columns hold numbers.
+    """A caption, headings and rows; the first cell of a row is its name, the other columns hold numbers.
 
-    `words` are the columns, counted from 0, that hold words instead.
+    `words` lists the columns, counted from 0, that hold text instead.
     """
 
     caption: str
@@ -87,7 +86,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure with its caption, and `alt`: what it shows, for those who do not see it."""
+    """A figure with its caption and `alt`, the text alternative for readers who cannot see it."""
 
     figure: Figure
     caption: str
@@ -96,21 +95,21 @@ class Picture:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines to be typed or copied."""
+    """Lines to type or copy."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Words and what they mean, or settings and their values."""
+    """Terms with their meanings, or settings with their values."""
 
     entries: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Parts behind a line that opens them; on paper they are open."""
+    """Parts hidden behind a summary line; in print they are always shown."""
 
     summary: str
     parts: tuple[Part, ...]
@@ -121,7 +120,7 @@ Part = str | Table | Picture | Code | Terms | Fold
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A heading and what stands below it; a text is a paragraph."""
+    """A heading and the parts below it; a string is a paragraph."""
 
     heading: str
     parts: tuple[Part, ...]
@@ -129,7 +128,7 @@ class Section:
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """One report: `kind` is what sort of result it is about, `title` which one."""
+    """One report: `kind` is the kind of result, `title` says which one."""
 
     kind: str
     title: str
@@ -139,25 +138,26 @@ class Page:
 
     def __post_init__(self) -> None:
         if not self.title.strip() or not self.verdict.text.strip():
-            raise InvalidArgumentError("a page needs a `title` and a `verdict` that are not empty.")
+            empty = "verdict" if self.title.strip() else "title"
+            raise InvalidArgumentError.of(empty, "must not be empty")
         if len(self.numbers) > MOST_NUMBERS:
             raise InvalidArgumentError.of(
-                "numbers", f"must be {MOST_NUMBERS} at most", f"{len(self.numbers)}"
+                "numbers", f"must have at most {MOST_NUMBERS} entries", f"{len(self.numbers)}"
             )
 
     def with_sections(self, *more: Section) -> Page:
-        """Returns the page with sections put before its last two, the settings and the glossary."""
+        """Returns the page with more sections before its last two, the settings and the glossary."""
         head, tail = self.sections[:-2], self.sections[-2:]
         return replace(self, sections=(*head, *more, *tail))
 
 
 def section(heading: str, *parts: Part | None) -> Section:
-    """Returns a section of the parts that are there: None and "" are left out."""
+    """Returns a section of the given parts, without None and ""."""
     return Section(heading, tuple(part for part in parts if part is not None and part != ""))
 
 
 def sections(*found: Section | None) -> tuple[Section, ...]:
-    """Returns the sections that are there and have something to say."""
+    """Returns the sections that are not None and not empty."""
     return tuple(part for part in found if part is not None and part.parts)
 
 
@@ -166,30 +166,30 @@ def terms(entries: Sequence[tuple[str, str]]) -> Terms:
     return Terms(tuple((name, text) for name, text in entries if text))
 
 
-# Numbers in words that need no explanation, and the few terms that do.
+# Numbers and terms in plain words.
 
-TINY = 1e-6  # nats; a smaller gap is nothing that anyone could notice
+TINY = 1e-6  # nats; a smaller gap has no practical effect
 GLOSSARY = {
-    "pair": "A state together with one of the actions that are possible in it: what is visited, and counted.",
-    "mu": "The weights: which share of the visits each pair was to get. Equal weights ask for equal visits.",
-    "rho": "How much the worst-served pair counts, from 0 to infinity. Small values match the weights on "
-    "average; at infinity only the pair that falls shortest counts.",
-    "occupancy": "The share of all visits that each pair gets; the shares add up to 1.",
+    "pair": "A state together with one of the actions possible in it. Visits are counted per pair.",
+    "mu": "The weights: the target share of the visits for each pair. Equal weights ask for equal visits.",
+    "rho": "How much the least covered pair counts, from 0 to infinity. Small values match the weights on "
+    "average; at infinity only the least covered pair counts.",
+    "occupancy": "Each pair's share of all visits; the shares add up to 1.",
     "divergence": "The distance from the weights to the occupancy, in nats: 0 is a perfect match; 0.1 means "
     "that pairs fall short by about ten percent, averaged in the sense of rho.",
-    "worst ratio": "The factor by which the worst-served pair falls short: at 2 it had half of its share, "
-    "and no pair had less.",
-    "certified gap": "A proof of how far the divergence can be from the best that any policy reaches: no "
+    "worst ratio": "The factor by which the least covered pair falls short: at 2 it has half of its target "
+    "share, and no pair has less.",
+    "certified gap": "A proven bound on how far the divergence is from the best that any policy reaches: no "
     "policy is below the divergence by more than this.",
-    "regret": "What better acting could have saved with the same luck: 0 means that nothing was wasted.",
-    "plan": "The policy whose long-run visits are the best coverage possible, computed from the model.",
-    "seed": "The number that all randomness is drawn from: the same seed gives the same run again.",
-    "limit": "What no explorer stays below on average, because the world itself is random.",
+    "regret": "What better actions could have saved under the same random outcomes; 0 means no loss.",
+    "plan": "The policy whose long-run visits are the best possible coverage, computed from the model.",
+    "seed": "The number from which all random numbers are generated: the same seed repeats the run exactly.",
+    "limit": "A lower bound for every explorer on average, because the environment itself is random.",
 }
 
 
 def ratio_words(ratio: float) -> str:
-    """Returns a factor: 2.21, 14.8, 1,785, 3.1e+08, ∞, or "-" where there is none."""
+    """Returns a factor: 2.21, 14.8, 1,785, 3.1e+08, ∞, or "-" for nan."""
     if math.isnan(ratio):
         return "-"
     if math.isinf(ratio):
@@ -200,7 +200,7 @@ def ratio_words(ratio: float) -> str:
 
 
 def share_words(share: float) -> str:
-    """Returns a part of 1 in percent: 45%, 0.3%, < 0.01%."""
+    """Returns a share of 1 in percent: 45%, 0.3%, < 0.01%."""
     if math.isnan(share):
         return "-"
     percent = 100 * share
@@ -210,7 +210,7 @@ def share_words(share: float) -> str:
 
 
 def small_words(value: float) -> str:
-    """Returns a small number without exponents: 0.0031, 0; below a millionth it says so."""
+    """Returns a small number without exponent: 0.0031, 0, or "< 10⁻⁶" below a millionth."""
     if math.isnan(value):
         return "-"
     if not math.isfinite(value):
@@ -232,43 +232,43 @@ def order_words(rho: float) -> str:
 
 
 def fraction_words(ratio: float) -> str:
-    """Returns what a pair got: "45% of its share", or that it got nothing."""
+    """Returns "45% of its share", or "no visit at all"."""
     return "no visit at all" if math.isinf(ratio) else f"{share_words(1 / ratio)} of its share"
 
 
 def weights_words(weights: FloatArray) -> str:
-    """Returns whether all weights are equal, and how far apart they are otherwise."""
+    """Returns whether all weights are equal, and otherwise the ratio of the largest to the smallest."""
     positive = weights[weights > 0]
     zeros = int(weights.size - positive.size)
-    left_out = f"; {zeros:,} without a weight" if zeros else ""
+    left_out = f"; {zeros:,} pairs with weight 0" if zeros else ""
     if np.ptp(positive) <= 1e-12 * positive.max():
         return f"equal for {positive.size:,} pairs{left_out}"
     spread = ratio_words(float(positive.max() / positive.min()))
-    return f"given: {positive.size:,} pairs, the largest {spread} times the smallest{left_out}"
+    return f"{positive.size:,} pairs, the largest weight {spread} times the smallest{left_out}"
 
 
 def model_entries(mdp: MDP) -> list[tuple[str, str]]:
-    """Returns what a model is called and how large it is, as entries of the settings."""
+    """Returns the name and the size of a model, as entries of the settings."""
     size = f"{mdp.num_states:,} states, {mdp.num_actions:,} actions, {mdp.num_pairs:,} pairs"
-    return [("model", f"{mdp.name or 'without a name'}: {size}"), ("left out of it", mdp.note)]
+    return [("model", f"{mdp.name or 'without a name'}: {size}"), ("omitted from the model", mdp.note)]
 
 
 def versions() -> str:
-    """Returns what computed a result; the same words on the same installation."""
+    """Returns the versions that computed a result; the same text on the same installation."""
     parts = {"Python": platform.python_version(), "NumPy": version("numpy"), "SciPy": version("scipy")}
     return ", ".join([f"rhocover {__version__}", *(f"{name} {number}" for name, number in parts.items())])
 
 
 def settings_section(
-    entries: Sequence[tuple[str, str]], command: str = "", repeat: str = "Run this to get it again:"
+    entries: Sequence[tuple[str, str]], command: str = "", repeat: str = "To repeat this, run:"
 ) -> Section:
-    """Returns the settings, the versions, and the command that gives the result again, if there is one."""
+    """Returns the settings, the versions and, if given, the command that repeats the result."""
     found = terms([*entries, ("computed with", versions())])
     return section("Settings", found, repeat if command else "", Code(command) if command else None)
 
 
 def glossary_section(*names: str) -> Section:
-    """Returns the terms that a page uses, in one sentence each."""
+    """Returns the terms that a page uses, with their meanings."""
     return section("What the words mean", Terms(tuple((name, GLOSSARY[name]) for name in names)))
 
 

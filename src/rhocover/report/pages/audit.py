@@ -1,8 +1,8 @@
-"""The page of an audit: what a data set covers, what it does not, and how sure that is.
+"""The page of an audit: what a data set covers, what it does not, and how certain that is.
 
-The data may be anybody's. Its pairs are drawn on a model that is there to be drawn on and for nothing else:
-it has the states, actions, names and places of the data, and every pair that was tried or has a weight. Over
-time there is what the data itself shows, stretch by stretch in its own order.
+A data set has no model, so its pairs are drawn on a model that is used for drawing only: it has the states,
+actions, names and positions of the data, and every pair that was visited or has positive weight. The curves
+over time show the data batch by batch, in its own order.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from rhocover.report.figures.lines import curve_of
 from rhocover.report.figures.over_time import worst_ratio_figure
 from rhocover.report.pages.visits import PairShares, discovery_figure, least_section, visits_section
 
-NEAR = 1.1  # a worst ratio within this factor of the best plan's is as good as it gets
-FEWEST = 3  # stretches that make a curve
+NEAR = 1.1  # a worst ratio within this factor of the best plan's counts as good
+FEWEST = 3  # points that make a curve
 WORST = (
-    "The factor by which the worst-served pair falls short, from where every pair had a visit. It should "
-    "come down to the dashed line, the best plan."
+    "The factor by which the least covered pair falls short, from the step where every pair had a visit. It "
+    "should approach the dashed line, the best plan."
 )
 
 
@@ -37,7 +37,7 @@ def page_of_audit(audit: Audit, *, command: str = "") -> pages.Page:
     seen = visits_of_audit(audit)
     shares = {"in the data": audit.occupancy}
     if audit.best_occupancy is not None:
-        shares["best plan" if audit.is_best_of_all else "best of what was seen"] = audit.best_occupancy
+        shares["best plan" if audit.is_best_of_all else "best of observed model"] = audit.best_occupancy
     return pages.Page(
         "An audit of a data set",
         f"{audit.tally.source}, rho = {pages.order_words(audit.rho)}",
@@ -47,7 +47,7 @@ def page_of_audit(audit: Audit, *, command: str = "") -> pages.Page:
             visits_section("Where the visits went, and where they should be", seen, shares),
             least_section(seen),
             _time_section(audit),
-            _doubt_section(audit),
+            _certainty_section(audit),
             pages.settings_section(_entries(audit), command),
             pages.glossary_section(
                 "pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap",
@@ -57,7 +57,7 @@ def page_of_audit(audit: Audit, *, command: str = "") -> pages.Page:
 
 
 def visits_of_audit(audit: Audit) -> PairShares:
-    """Returns what was to be in the data, what is, and what the best plan would give."""
+    """Returns the shares of the target, of the data and of the best plan."""
     target = audit.weights / audit.weights.max()
     target = target / target.sum()
     canvas = canvas_of(audit.tally, audit.layout, (target > 0) | (audit.counts > 0))
@@ -65,7 +65,7 @@ def visits_of_audit(audit: Audit) -> PairShares:
 
 
 def _known_best(audit: Audit) -> FloatArray | None:
-    """Returns what the best gives each pair; nan where what the data shows lacks the pair."""
+    """Returns each pair's share in the best plan; nan if the observed model does not have the pair."""
     best = audit.best_occupancy
     if best is None or audit.is_exact:
         return best
@@ -73,9 +73,9 @@ def _known_best(audit: Audit) -> FloatArray | None:
 
 
 def canvas_of(tally: Tally, layout: Layout | None, kept: BoolArray) -> MDP:
-    """Returns a model to draw the `kept` pairs `[S, A]` of a data set on; where it leads means nothing."""
+    """Returns a model to draw the `kept` pairs `[S, A]` of a data set on; its transitions are arbitrary."""
     kept = kept.copy()
-    kept[~kept.any(axis=1), 0] = True  # a state without a pair is no state
+    kept[~kept.any(axis=1), 0] = True  # every state needs at least one pair
     states, actions = np.nonzero(kept)
     stays = sp.csr_array(
         (np.ones(states.size), states, np.arange(states.size + 1)), shape=(states.size, len(kept))
@@ -97,21 +97,24 @@ def _word(audit: Audit) -> tuple[str, pages.Tone]:
 
 def _numbers(audit: Audit) -> tuple[pages.KeyNumber, ...]:
     covered = pages.KeyNumber(
-        audit.coverage_text.removesuffix(" pairs"), "pairs covered", "Of those that matter, visited at all."
+        audit.coverage_text.removesuffix(" pairs"),
+        "pairs covered",
+        "Visited at least once, of those with positive weight.",
     )
     steps = pages.KeyNumber(f"{audit.tally.num_steps:,}", "steps", _episodes(audit.tally))
     if not audit.is_complete:
         among = pages.KeyNumber(
-            pages.ratio_words(audit.visited_worst_ratio), "worst ratio of the visited",
-            "The factor by which the worst-served pair falls short, pairs without a visit left out.",
+            pages.ratio_words(audit.visited_worst_ratio), "worst ratio of visited pairs",
+            "The factor by which the least covered of the visited pairs falls short.",
         )  # fmt: skip
         return covered, among, steps
     worst, best = pages.ratio_words(audit.worst_ratio), audit.best_worst_ratio
-    possible = "" if math.isnan(best) else f" The best plan: 1/{pages.ratio_words(best)}."
-    model = "of the model" if audit.is_exact else "in what the data shows"
+    possible = "" if math.isnan(best) else f" In the best plan: 1/{pages.ratio_words(best)}."
+    model = "of the model" if audit.is_exact else "of the observed model"
     return (
         covered,
-        pages.KeyNumber(worst, "worst ratio", f"The worst-served pair has 1/{worst} of its share.{possible}"),
+        pages.KeyNumber(worst, "worst ratio",
+                  f"The least covered pair has 1/{worst} of its share.{possible}"),
         pages.KeyNumber(pages.small_words(audit.gap), "gap to the best",
                   f"Nats of divergence above the best policy {model}; {_good(audit.gap)}."),
         steps,
@@ -119,31 +122,31 @@ def _numbers(audit: Audit) -> tuple[pages.KeyNumber, ...]:
 
 
 def _good(gap: float) -> str:
-    return "below 0 by luck, as no policy is in the long run" if gap < 0 else "0 is as good as possible"
+    return "below 0 by chance, which no policy reaches in the long run" if gap < 0 else "0 is optimal"
 
 
 def _episodes(tally: Tally) -> str:
     many = f"In {tally.num_episodes:,} episodes" if tally.num_episodes > 1 else "In one long episode"
-    return f"{many}, {tally.num_truncated:,} of them cut short." if tally.num_truncated else f"{many}."
+    return f"{many}, {tally.num_truncated:,} of them truncated." if tally.num_truncated else f"{many}."
 
 
 def _time_section(audit: Audit) -> pages.Section | None:
-    """Returns coverage as the data goes on, where it is known in which order that happened."""
+    """Returns coverage over time, if the order of the data is known."""
     steps, visited, worst = _progress(audit)
     if len(steps) < FEWEST:
         return None
     found = discovery_figure(steps, visited, audit.num_pairs)
-    caption = "How many of the pairs that matter had been visited at all, as the data goes on."
+    caption = "The number of pairs with positive weight visited at least once, over the steps of the data."
     alt = f"A curve that ends at {audit.coverage_text}."
     return pages.section("Over time", pages.Picture(found, caption, alt), _ratio_picture(audit, steps, worst))
 
 
 def _progress(audit: Audit) -> tuple[IntArray, IntArray, FloatArray]:
-    """Returns steps, pairs visited and worst ratio after each stretch of the data, `[K]` each."""
+    """Returns steps, pairs visited and worst ratio after each batch of the data, `[K]` each."""
     weights = audit.weights.ravel()
     kept = np.flatnonzero(weights)
     target, rows = weights[kept] / weights[kept].sum(), {}
-    for counts in _stretches(audit.tally):
+    for counts in _running_counts(audit.tally):
         steps = int(counts.sum())
         with np.errstate(divide="ignore"):
             worst = float((target * steps / counts[kept]).max())
@@ -152,8 +155,8 @@ def _progress(audit: Audit) -> tuple[IntArray, IntArray, FloatArray]:
     return np.array([*rows]), np.array(visited), np.array(ratio)
 
 
-def _stretches(tally: Tally) -> Iterator[IntArray]:
-    """Yields the visits of each pair by the end of each stretch `[S*A]`, and by the end of the data."""
+def _running_counts(tally: Tally) -> Iterator[IntArray]:
+    """Yields the visit counts `[S*A]` after each batch of the data, and at its end."""
     counts = np.zeros(tally.counts.size, np.int64)
     for number in range(tally.batches.shape[0]):
         batch = tally.batches[[number]]
@@ -170,9 +173,9 @@ def _ratio_picture(audit: Audit, steps: IntArray, worst: FloatArray) -> pages.Pi
     return pages.Picture(figure, WORST, f"A curve that ends at a worst ratio of {end}.")
 
 
-def _doubt_section(audit: Audit) -> pages.Section:
+def _certainty_section(audit: Audit) -> pages.Section:
     jumps, certificate = audit.tally.num_jumps, audit.certificate
-    seen = "The model was not given: the best policy is that of what the data shows."
+    seen = "No model was given, so the best policy is that of the observed transitions."
     return pages.section(
         "How sure this is",
         "" if audit.is_exact else seen,
@@ -180,33 +183,33 @@ def _doubt_section(audit: Audit) -> pages.Section:
         "" if certificate is None else _condition(certificate),
         f"{audit.mixing.statement.rstrip('.').capitalize()}.",
         audit.observed_note,
-        f"{jumps:,} rows do not go on where the row before them led." if jumps else "",
+        f"{jumps:,} rows do not start in the state that the previous row led to." if jumps else "",
     )
 
 
 def _gaps(certificate: Certificate, is_exact: bool) -> pages.Table:
     caption = "How far the divergence of the data is above that of the best policy."
     first = "computed from the model" if is_exact else "estimated"
-    sure = "certain" if is_exact else f"certain with probability {1 - certificate.delta:g}"
+    sure = "upper bound" if is_exact else f"upper bound, with probability {1 - certificate.delta:g}"
     rows = (
         (first, pages.small_words(certificate.plug_in_gap)),
-        (f"{sure}: at most", pages.certified_words(certificate)),
+        (sure, pages.certified_words(certificate)),
     )  # fmt: skip
     return pages.Table(caption, ("gap to the best", "nats"), rows)
 
 
 def _condition(certificate: Certificate) -> str:
-    """Returns what the certificate takes for granted, or why it says nothing."""
+    """Returns what the certificate assumes, or why it proves nothing."""
     if certificate.proves_nothing:
         return f"The certificate {certificate}."
     if not math.isfinite(certificate.gap):
         said = str(certificate)
         return f"{said[:1].upper()}{said[1:]}."
-    return f"That holds {certificate.condition}." if certificate.condition else ""
+    return f"The bound holds {certificate.condition}." if certificate.condition else ""
 
 
 def _states(audit: Audit) -> str:
-    """Returns how many states were met, and of how many where that is known."""
+    """Returns the number of states met and, if known, the number of all states."""
     return str(audit.met) if audit.met else f"{len(audit.tally.met_keys):,} states"
 
 
@@ -217,6 +220,6 @@ def _entries(audit: Audit) -> list[tuple[str, str]]:
         ("states and actions", f"{_states(audit)} met, {tally.num_actions:,} actions"),
         ("rho", pages.order_words(audit.rho)),
         ("weights mu", pages.weights_words(audit.weights)),
-        ("best policy of", "the model that was given" if audit.is_exact else "the model that the data shows"),
+        ("best policy of", "the given model" if audit.is_exact else "the observed transitions"),
         ("steps", f"{tally.num_steps:,}"),
     ]

@@ -1,7 +1,7 @@
-"""The page of a comparison: which explorer comes closest to the best, on which model, and how sure that is.
+"""The page of a comparison: which explorer is closest to the best, on which model, and how certain that is.
 
-Who is ahead is said by the mean regret over the seeds, among the explorers that saw every pair in every run.
-A lead of less than two standard errors of the difference is called what it is: no lead.
+Explorers are ranked by their mean regret over the seeds, if they visited every pair in every run. A lead of
+less than two standard errors of the difference does not count as a lead.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from rhocover.experiments import Comparison
     from rhocover.experiments.comparison import MeanEstimate, Row
 
-MOST_DRAWN = 12  # models and orders with pictures; the others have their tables
+MOST_DRAWN = 12  # models and orders with figures; the others have only their tables
 SURE = 2.0  # standard errors
 WORST = (
-    "The factor by which the worst-served pair falls short: lower is better. The dashed line is what the "
-    "best plan reaches in the long run; a short run can be luckier."
+    "The factor by which the least covered pair falls short: lower is better. The dashed line is what the "
+    "best plan reaches in the long run; a short run can be better by chance."
 )
-UNRANKED = "No explorer saw every pair in every run: none can be ranked."
-REGRET = "What better acting could have saved with the same luck: lower is better."
+UNRANKED = "No explorer visited every pair in every run, so none can be ranked."
+REGRET = "What better actions could have saved under the same random outcomes: lower is better."
 
 
 def page_of_comparison(found: Comparison, *, command: str = "") -> pages.Page:
@@ -49,13 +49,13 @@ def page_of_comparison(found: Comparison, *, command: str = "") -> pages.Page:
 
 
 def leaders(rows: Sequence[Row]) -> list[Row]:
-    """Returns the rows that can be ranked, the least regret first: those where every run saw every pair."""
+    """Returns the rows where every run visited every pair, ordered by increasing regret."""
     known = [row for row in rows if not row.num_incomplete and not math.isnan(row.regret.mean)]
     return sorted(known, key=lambda row: row.regret.mean)
 
 
 def is_ahead(first: Row, second: Row) -> bool:
-    """Whether a lead is larger than chance explains; with one seed nothing is known of chance."""
+    """Whether a lead is larger than chance explains; never with one seed, which has no standard error."""
     spread = math.hypot(first.regret.standard_error, second.regret.standard_error)
     return second.regret.mean - first.regret.mean > SURE * spread
 
@@ -64,7 +64,7 @@ def _verdict(cells: Sequence[Sequence[Row]], found: Comparison) -> pages.Verdict
     ranked = [leaders(cell) for cell in cells]
     if not any(ranked):
         return pages.Verdict(UNRANKED, "No ranking", "poor")
-    names = [rows[0].explorer if rows else "nobody" for rows in ranked]
+    names = [rows[0].explorer if rows else "none" for rows in ranked]
     clear = [len(rows) > 1 and is_ahead(*rows[:2]) for rows in ranked]
     is_one = len(set(names)) == 1
     word = f"{names[0]} leads" if is_one else "No single winner"
@@ -75,7 +75,7 @@ def _verdict(cells: Sequence[Sequence[Row]], found: Comparison) -> pages.Verdict
 
 
 def _wins(names: Sequence[str]) -> str:
-    """Returns who has the least regret how often."""
+    """Returns how often each explorer has the least regret."""
     if len(set(names)) == 1:
         return f"{names[0]} has the least regret on all {len(names)} problems"
     counted = sorted((-names.count(name), name) for name in set(names))
@@ -94,29 +94,29 @@ def _clarity(clear: Sequence[bool], num_seeds: int) -> str:
 
 
 def _lead(rows: Sequence[Row]) -> str:
-    """Returns who is ahead in one sentence or two."""
+    """Returns the leading explorer in one or two sentences."""
     ranked = leaders(rows)
     if not ranked:
         return UNRANKED
     first = ranked[0]
     worst, best = pages.ratio_words(first.worst_ratio.mean), pages.ratio_words(first.best_worst_ratio)
     return (
-        f"{first.explorer} has the least regret{_distance(ranked)}. Its worst-served pair has 1/{worst} of "
-        f"its share, where the best plan gives 1/{best}."
+        f"{first.explorer} has the least regret{_distance(ranked)}. Its least covered pair has 1/{worst} of "
+        f"its share; in the best plan it is 1/{best}."
     )
 
 
 def _distance(ranked: Sequence[Row]) -> str:
-    """Returns how far the first is ahead of the second, to go on a sentence with."""
+    """Returns the end of a sentence: how far the first is ahead of the second."""
     if len(ranked) < 2:
-        return ", as the only one that saw every pair in every run"
+        return " and is the only one that visited every pair in every run"
     first, second = ranked[:2]
     if not is_ahead(first, second):
-        return f", with a lead over {second.explorer} that chance explains as well"
+        return f", but its lead over {second.explorer} may be chance"
     if first.regret.mean <= 0:
-        return f": none that could be measured. {second.explorer} comes next"
+        return f": too small to be measured. {second.explorer} is second"
     factor = pages.ratio_words(second.regret.mean / first.regret.mean)
-    return f", {factor} times less than {second.explorer}, which comes next"
+    return f", {factor} times less than {second.explorer}, which is second"
 
 
 def _numbers(cells: Sequence[Sequence[Row]], found: Comparison) -> tuple[pages.KeyNumber, ...]:
@@ -126,8 +126,8 @@ def _numbers(cells: Sequence[Sequence[Row]], found: Comparison) -> tuple[pages.K
     total = len(rows) * len(found.seeds)
     numbers = [
         pages.KeyNumber(pages.share_words(1 - lost / total), "runs with complete coverage",
-                  f"{total - lost:,} of {total:,} runs visited every pair that matters."),
-        pages.KeyNumber(f"{len(found.seeds):,}", "seeds", "Of each explorer, the same for all."),
+                  f"{total - lost:,} of {total:,} runs visited every pair with positive weight."),
+        pages.KeyNumber(f"{len(found.seeds):,}", "seeds", "Per explorer, the same for all."),
         pages.KeyNumber(f"{found.num_steps:,}", "steps", "Actions taken in each run."),
     ]  # fmt: skip
     if len(cells) == 1 and ranked:
@@ -141,9 +141,7 @@ def _numbers(cells: Sequence[Sequence[Row]], found: Comparison) -> tuple[pages.K
 
 def _cell_section(rows: Sequence[Row], found: Comparison, *, is_drawn: bool) -> pages.Section:
     env, rho = rows[0].env, rows[0].rho
-    pictures = (
-        _pictures(rows, found) if is_drawn else [f"Pictures are drawn for the first {MOST_DRAWN} only."]
-    )
+    pictures = _pictures(rows, found) if is_drawn else [f"Only the first {MOST_DRAWN} sections have figures."]
     return pages.section(f"{env}, rho = {pages.order_words(rho)}", _lead(rows), _table(rows), *pictures)
 
 
@@ -157,10 +155,10 @@ def _table(rows: Sequence[Row]) -> pages.Table:
     ]  # fmt: skip
     possible = ("best plan", f"{rows[0].best_worst_ratio:.3f}", "0", "")
     caption = (
-        "Means over the seeds ± their standard error, the least regret first. Without complete coverage in "
-        "every run there is no mean."
+        "Means over the seeds ± standard error, the least regret first. There is no mean if coverage is "
+        "incomplete in a run."
     )
-    headings = ("explorer", "worst ratio", f"regret{unit}", "runs that saw every pair")
+    headings = ("explorer", "worst ratio", f"regret{unit}", "runs that visited every pair")
     return pages.Table(caption, headings, (*body, possible))
 
 
@@ -183,7 +181,7 @@ def _pictures(rows: Sequence[Row], found: Comparison) -> list[pages.Picture]:
         unit="nats" if in_nats else "U",
         theorem_for=theorem[0] if theorem else None,
     )
-    alt = f"over {found.num_steps:,} steps, a line for each explorer. The table has where they end."
+    alt = f"over {found.num_steps:,} steps, one line per explorer. The table has the final values."
     return [
         pages.Picture(worst, WORST, f"The worst ratio {alt}"),
         pages.Picture(regret, REGRET, f"The regret {alt}"),

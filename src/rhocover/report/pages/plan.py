@@ -1,7 +1,7 @@
 """The page of plans: the best coverage that a model allows, for one or more values of rho.
 
-The verdict and the table of pairs are about one of them, the plan of the largest rho: it guards the worst
-pair most. With three plans or more there is the frontier, what rho buys.
+The verdict and the table of pairs are about the plan with the largest rho, which protects the worst pair
+most. With three plans or more, the page shows the frontier: divergence and worst ratio against rho.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rhocover.report import pages
 from rhocover.report.figures import frontier_figure
 from rhocover.report.pages.visits import PairShares, least_section, visits_section
 
-MOST_MAPS = 5  # of plans; with what was asked for there are six
-LEAST_FRONTIER = 3  # fewer points are not a curve
-MATCHED = 1.0005  # a worst ratio below this is 1.00 as it is written
+MOST_MAPS = 5  # of plans; six together with the target
+LEAST_FRONTIER = 3  # fewer points do not make a curve
+MATCHED = 1.0005  # a worst ratio below this is shown as 1.00
 
 
 def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", command: str = "") -> pages.Page:
-    """Returns the page of plans for one model; `visits` says which count, `command` how to get it again."""
+    """Returns the page of plans for one model; `visits` says which visits count, `command` repeats it."""
     if not plans:
         raise InvalidArgumentError.of("plans", "must hold at least one plan", "none")
     plans = sorted(plans, key=lambda plan: plan.rho)
@@ -38,7 +38,7 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", com
         ("visits that count", visits), ("dropped", main.restriction), ("method", main.method),
     ]  # fmt: skip
     return pages.Page(
-        "The best coverage that is possible",
+        "The best possible coverage",
         f"{name}, rho = {orders}",
         _verdict(plans, seen),
         _numbers(plans, seen),
@@ -55,13 +55,13 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", com
 
 
 def visits_of_plan(plan: Plan) -> PairShares:
-    """Returns what was asked for and what the plan gives."""
+    """Returns the target shares and those of the plan."""
     weights = plan.weights / plan.weights.max()
     return PairShares(plan.mdp, weights / weights.sum(), plan.occupancy)
 
 
 def counted_visits(discount: float | None = None, horizon: int | None = None) -> str:
-    """Returns in words which visits count."""
+    """Returns a description of the visits that count."""
     if horizon is not None:
         return f"visits in episodes of {horizon} steps"
     return "long-run visits" if discount is None else f"visits discounted by {discount:g}"
@@ -74,23 +74,22 @@ def _verdict(plans: Sequence[Plan], seen: PairShares) -> pages.Verdict:
         return pages.Verdict(
             f"{len(missed)} of {len(plans)} plans missed the tolerance: at rho = "
             f"{pages.order_words(worst.rho)} "
-            f"{worst.status.value}. What was reached is shown, and is at most "
-            f"{pages.small_words(worst.gap)} nats "
-            "from the best.",
+            f"{worst.status.value}. The page shows what was reached, which is at most "
+            f"{pages.small_words(worst.gap)} nats from the best.",
             "Not solved", "poor",
         )  # fmt: skip
     if main.worst_ratio < MATCHED:
         return pages.Verdict(
-            "The visits can be exactly what was asked for: every pair gets its share.", "A match", "good"
+            "The visits can match the target exactly: every pair gets its share.", "Exact match", "good"
         )
-    return pages.Verdict(f"{_shortfall(plans, seen)} {_proof(plans)}", "Solved, with proof", "good")
+    return pages.Verdict(f"{_shortfall(plans, seen)} {_proof(plans)}", "Solved and certified", "good")
 
 
 def _shortfall(plans: Sequence[Plan], seen: PairShares) -> str:
     first, main = plans[0], plans[-1]
     text = (
-        "No way of acting gives every pair what was asked for. At rho = "
-        f"{pages.order_words(main.rho)} the best one leaves {seen.least_covered} with "
+        "No policy gives every pair its target share. At rho = "
+        f"{pages.order_words(main.rho)} the best policy leaves {seen.least_covered} with "
         f"{pages.fraction_words(main.worst_ratio)}, and no pair with less"
     )
     if len(plans) == 1 or first.worst_ratio < 1.005 * main.worst_ratio:
@@ -101,7 +100,7 @@ def _shortfall(plans: Sequence[Plan], seen: PairShares) -> str:
 
 def _proof(plans: Sequence[Plan]) -> str:
     gap = max(plan.gap for plan in plans)
-    return f"It is proved that no policy comes closer to what was asked by more than {_at_most(gap)} nats."
+    return f"Proved: no policy is closer to the target by more than {_at_most(gap)} nats."
 
 
 def _at_most(gap: float) -> str:
@@ -115,19 +114,19 @@ def _numbers(plans: Sequence[Plan], seen: PairShares) -> tuple[pages.KeyNumber, 
     return (
         pages.KeyNumber(
             pages.ratio_words(main.worst_ratio), f"worst ratio{at}",
-            f"The worst-served pair gets 1/{pages.ratio_words(main.worst_ratio)} of its share. 1 is all "
+            f"The least covered pair gets 1/{pages.ratio_words(main.worst_ratio)} of its share. 1 means all "
             "of it.",
         ),
         pages.KeyNumber(pages.small_words(main.divergence), f"divergence{at}",
-                  "Distance from what was asked for to what is possible, in nats; 0 is a perfect match."),
+                  "Distance from the target to what is possible, in nats; 0 is a perfect match."),
         pages.KeyNumber(pages.small_words(gap), "certified gap",
                   "Proved: no policy has a smaller divergence by more than this many nats."),
-        pages.KeyNumber(f"{len(seen.order):,}", "pairs", "State-action pairs that have a weight."),
+        pages.KeyNumber(f"{len(seen.order):,}", "pairs", "State-action pairs with positive weight."),
     )  # fmt: skip
 
 
 def _mapped(plans: Sequence[Plan]) -> Sequence[Plan]:
-    """Returns the plans to map: all of them, or a few evenly among them with the first and the last."""
+    """Returns the plans to map: all, or a few evenly spaced ones including the first and the last."""
     kept = np.unique(np.linspace(0, len(plans) - 1, min(len(plans), MOST_MAPS)).round().astype(int))
     return [plans[k] for k in kept]
 
@@ -140,12 +139,12 @@ def _frontier_section(plans: Sequence[Plan]) -> pages.Section | None:
     if len(points) >= LEAST_FRONTIER:
         rho, divergence, worst_ratio = points.T
         picture = pages.Picture(frontier_figure(rho, divergence, worst_ratio), FRONTIER, _frontier_alt(plans))
-    return pages.section("What rho buys", picture, _table(plans))
+    return pages.section("Effect of rho", picture, _table(plans))
 
 
 FRONTIER = (
-    "From left to right the worst-served pair counts more and more. The plan pays with divergence (blue) for "
-    "a better worst pair (orange)."
+    "From left to right, the least covered pair counts more and more. The worst ratio (orange) improves at "
+    "the cost of a larger divergence (blue)."
 )
 
 
@@ -161,7 +160,7 @@ def _frontier_alt(plans: Sequence[Plan]) -> str:
 
 
 def _points(plans: Sequence[Plan]) -> FloatArray:
-    """Returns rho, divergence and worst ratio of each plan with finite ones; D_0 is 0, its own limit."""
+    """Returns rho, divergence and worst ratio of the plans where they are finite; D_0 is its limit 0."""
     found = [(plan.rho, plan.divergence if plan.rho > 0 else 0.0, plan.worst_ratio) for plan in plans]
     return np.array([point for point in found if np.isfinite(point[1:]).all()])
 
@@ -174,4 +173,4 @@ def _table(plans: Sequence[Plan]) -> pages.Table:
         for plan in plans
     )  # fmt: skip
     headings = ("rho", "divergence, nats", "certified gap", "worst ratio", "status")
-    return pages.Table(f"The plans, one for each rho.{note}", headings, rows, words=(4,))
+    return pages.Table(f"One plan per rho.{note}", headings, rows, words=(4,))

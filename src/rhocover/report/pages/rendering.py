@@ -1,26 +1,22 @@
-"""A page as one HTML file that needs nothing else: no network, no fonts, no scripts of others.
+"""Renders a page as one self-contained HTML file: no network, no external fonts or scripts.
 
-The file carries a content security policy that forbids every request, so that a browser keeps the promise
-even where a text tried to break it. The only script opens folded parts before the page is printed; without
-it the style sheet does the same. The same page gives the same bytes.
+The file carries a content security policy that forbids every request, so that a browser makes none even if a
+text tries to cause one. The only script opens folded parts before the page is printed; without it, the style
+sheet does the same. The same page gives the same bytes.
 
-For the keyboard: a link that skips the contents, headings in order, and every part that may be wider than
-the screen can be reached and scrolled. For paper: see `assets/page.css`.
+Keyboard: there is a link that skips the contents, headings are in order, and every part that may be wider
+than the screen can be reached and scrolled.
 
-Figures inside a page: drawn as SVG in the text of the page, or as pixels where that would be too long.
+Figures are SVG inside the page, or PNG if the SVG would be too long. All SVG drawings in one page share one
+namespace, and matplotlib uses the same names in each of them. So every name in a drawing is replaced, where
+it is defined and where it is used, by one that begins with the name of the figure. Comments, metadata and the
+drawing's style sheet, which would apply to the whole page, are removed. Text is drawn as outlines, so that it
+looks the same on every machine; the alternative text says what it says.
 
-Several drawings in one page share one space of names, and matplotlib names things in each of them alike.
-So every name of a drawing is replaced by a new one that begins with the picture's own, wherever it is
-defined or used. Comments, descriptions of the drawing program and its style sheet, which would hold for
-the whole page, are left out. Letters are drawn as outlines: they look the same on every machine, and what
-they say stands in the alternative text.
-
-How a page looks: on screens of any width, light or dark, and on paper.
-
-The rules are in `assets/page.css`, the one script in `assets/page.js`. Colours are variables with one set
-for light, one for dark and one for paper; on every pair of text and ground that the page uses the
-contrast is at least 4.5 to 1. Pictures keep a white ground in both. On paper everything is black on
-white, folded parts are open, and no picture or row is cut by the end of a sheet.
+The style is in `assets/page.css`, the script in `assets/page.js`. Colours are variables, with one set each
+for light screens, dark screens and print; every combination of text and background that the page uses has a
+contrast of at least 4.5 to 1. Figures keep a white background on dark screens. In print, everything is black
+on white, folded parts are open, and no figure or row is split between sheets.
 """
 
 from __future__ import annotations
@@ -55,26 +51,26 @@ from rhocover.report.pages import (
     Verdict,
 )
 
-# Foreign words in a page: shown letter by letter, neither as tags nor as orders, and always UTF-8.
+# Text of any origin is shown literally: no tags, no control characters, always valid UTF-8.
 
 
 def as_html(words: str) -> str:
-    """Returns words as the text of an HTML file shows them."""
+    """Returns a text escaped for HTML."""
     return escape(printable(words, keep=LINES))
 
 
-# Figures inside a page: drawn as SVG in the text of the page, or as pixels where that would be too long.
+# Figures inside a page: SVG, or PNG if the SVG would be too long.
 
 SVG, LINK = "http://www.w3.org/2000/svg", "{http://www.w3.org/1999/xlink}href"
-LONGEST = 400_000  # letters of a drawing; beyond, its pixels are shorter
+LONGEST = 400_000  # characters of an SVG drawing; beyond that, a PNG is shorter
 DPI = 150
 PIXELS_PER_INCH = 96  # of a browser
 OUTLINES: dict[Any, Any] = {"svg.fonttype": "path"}
-LEAST_SCALE = 0.62  # of its natural size: drawn smaller, letters of 8 points could not be read
+LEAST_SCALE = 0.62  # of the natural size: text of 8 points is not readable below that
 
 
 def picture_html(picture: Picture, name: str) -> str:
-    """Returns the picture with its caption; `name` is its own in the page."""
+    """Returns the figure with its caption; `name` is its unique name in the page."""
     width, height = picture.figure.get_size_inches()
     drawing = svg_html(picture.figure, name, picture.alt)
     if len(drawing) > LONGEST:
@@ -89,7 +85,7 @@ def picture_html(picture: Picture, name: str) -> str:
 
 
 def svg_html(figure: Figure, name: str, alt: str) -> str:
-    """Returns the figure as an SVG element for the text of a page, every name in it beginning with `name`."""
+    """Returns the figure as an SVG element in which every name begins with `name`."""
     root = ElementTree.fromstring(_drawn(figure, "svg"))
     for child in list(root):
         if child.tag == f"{{{SVG}}}metadata":
@@ -129,7 +125,7 @@ def _drop_style(root: ElementTree.Element) -> None:
 
 
 def _rename(root: ElementTree.Element, name: str) -> None:
-    """Gives everything that is referred to a new name, and takes the names of the rest away."""
+    """Renames all elements that are referred to, and removes the names of the others."""
     used = {old for element in root.iter() for key, value in element.items() for old in _named(key, value)}
     new = {old: f"{name}-{number}" for number, old in enumerate(sorted(used))}
     for element in root.iter():
@@ -153,23 +149,23 @@ def _renamed(value: str, new: dict[str, str]) -> str:
 
 
 def _trim(root: ElementTree.Element) -> None:
-    """Takes away the blanks between elements: they indent a file that is read in no editor."""
+    """Removes the white space between elements, which only serves as indentation."""
     for element in root.iter():
         element.tail = None
         if element.text is not None and not element.text.strip():
             element.text = None
 
 
-# How a page looks: on screens of any width, light or dark, and on paper.
+# Style and script.
 
 ASSETS = files("rhocover.report") / "assets"
 STYLE = (ASSETS / "page.css").read_text("utf-8")
 SCRIPT = (ASSETS / "page.js").read_text("utf-8").strip()
 
 
-# A page as one HTML file that needs nothing else: no network, no fonts, no scripts of others.
+# The page as one HTML file.
 
-LONG = 9  # letters of a value that does not fit in large type
+LONG = 9  # characters of a value that does not fit in large type
 DIGEST = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
 POLICY = (
     f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{DIGEST}'; "
@@ -193,15 +189,15 @@ def page_html(page: Page) -> str:
         _numbers(page.numbers),
         *(_section(anchor, section, names) for anchor, section in headings),
         "</main>",
-        f"<footer><p>Written by rhocover {as_html(__version__)}. This file is complete in itself: it can be "
-        "read without a network, mailed and printed.</p></footer>",
+        f"<footer><p>Written by rhocover {as_html(__version__)}. This file is self-contained: it can be read "
+        "without a network, mailed and printed.</p></footer>",
         f"<script>{SCRIPT}</script>",
     ]
     return _document(f"{page.title} · {page.kind}", "\n".join(line for line in body if line))
 
 
 def write_page(page: Page, path: Path | str, *, overwrite: bool = False) -> None:
-    """Writes the page to a file, whole or not at all; an existing file is kept unless `overwrite`."""
+    """Writes the page to a file, completely or not at all; an existing file is kept unless `overwrite`."""
     write_atomically(Path(path), page_html(page).encode(), overwrite=overwrite)
 
 
@@ -255,7 +251,7 @@ def _section(anchor: str, section: Section, names: Iterator[str]) -> str:
 
 
 def _part(part: Part, names: Iterator[str]) -> str:
-    """Returns one part; `names` gives each what can be referred to a name of its own."""
+    """Returns one part; `names` yields a unique name for each part that is referred to."""
     match part:
         case Table():
             return _table(part, next(names))

@@ -1,7 +1,7 @@
-"""The page of a run: what was visited, how close that is to the best, and how it got there.
+"""The page of a run: what was visited, how close that is to the best, and how it developed over time.
 
-With a model that had to be learned, three gaps to the best are told apart: the true one, which only someone
-who knows the model can compute; the explorer's own estimate; and the one that it can be sure of.
+If the model had to be learned, the page shows three gaps to the best: the true one, which can only be
+computed from the model; the explorer's own estimate; and the bound that it can certify.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from rhocover.report.figures.lines import curves_of_runs
 from rhocover.report.figures.over_time import regret_figure, run_figure
 from rhocover.report.pages.visits import PairShares, discovery_figure, least_section, visits_section
 
-CLOSE, NEAR = 0.01, 0.1  # nats: pairs fall about 1 and 10 percent shorter than they must
+CLOSE, NEAR = 0.01, 0.1  # nats: pairs fall short by about 1 and 10 percent more than necessary
 KNOWN = "known"
 KNOWLEDGE = {
-    KNOWN: "all of it",
-    "learned": "its states and actions; where they lead, it had to learn",
-    "posterior": "its states and actions; where they lead, it had to learn, from draws of the posterior",
-    "from_scratch": "nothing, not even how many states there are",
+    KNOWN: "the whole model",
+    "learned": "its states and actions; the transitions had to be learned",
+    "posterior": "its states and actions; the transitions had to be learned, with draws from the posterior",
+    "from_scratch": "nothing, not even the number of states",
 }
 PROVED = "Proved: the divergence is at most this many nats above the best possible."
 PROVED_OUTSIDE = (
-    "At most this many nats above the best: proved with the model that the explorer did not know."
+    "At most this many nats above the best: proved with the true model, which the explorer did not know."
 )
 
 
 def page_of_run(
     run: Run, *, command: str = "", certificate: Certificate | None = None, evidence: Evidence | None = None
 ) -> pages.Page:
-    """Returns the page of a run; what its explorer knows is shown where it is given."""
+    """Returns the page of a run; shows the certificate and the evidence if they are given."""
     seen = visits_of_run(run)
     name = run.mdp.name or "the model"
-    best = seen.best if run.is_comparable else None  # a plan for other pairs is not to be compared with
+    best = seen.best if run.is_comparable else None  # a plan for other pairs cannot be compared
     seen = replace(seen, best=best)
     shares = {f"after {run.num_steps:,} steps": run.occupancy, "best plan": best}
     return pages.Page(
-        "A run that explores",
+        "An exploration run",
         f"{run.explorer} on {name}, rho = {pages.order_words(run.rho)}",
         verdict_of_run(run, seen),
         _numbers(run),
@@ -56,7 +56,7 @@ def page_of_run(
             least_section(seen),
             _time_section(run),
             _knowledge_section(run, certificate, evidence),
-            pages.section("What the figures do not mean", *run.remarks) if run.remarks else None,
+            pages.section("Limits of these figures", *run.remarks) if run.remarks else None,
             pages.settings_section(_entries(run), command),
             pages.glossary_section(
                 "pair", "mu", "rho", "occupancy", "divergence", "worst ratio", "certified gap",
@@ -66,7 +66,7 @@ def page_of_run(
 
 
 def visits_of_run(run: Run) -> PairShares:
-    """Returns what was asked for, what was visited, and what the best plan gives."""
+    """Returns the shares of the target, of the visits and of the best plan."""
     table = run.problem.table
     target, best = table(run.coverage.mu_bar), table(run.problem.d_star)
     return PairShares(run.mdp, target, run.occupancy, run.counts, best)
@@ -78,72 +78,68 @@ def verdict_of_run(run: Run, seen: PairShares) -> pages.Verdict:
         missing, number = run.num_missing, run.trace.num_weighted
         were = "was" if missing == 1 else "were"
         return pages.Verdict(
-            f"{missing:,} of the {number:,} pairs that matter {were} never visited. Until each of them has a "
-            f"visit, there is no number for how close the visits are to the best.{_told(run)}",
+            f"{missing:,} of the {number:,} pairs with positive weight {were} never visited. Until all of "
+            f"them are visited, the distance to the best is not defined.{_covered_note(run)}",
             "Coverage is incomplete", "poor",
         )  # fmt: skip
     if run.is_open or not run.is_comparable or not run.has_truth:
         return _as_far_as_seen(run)
     worst = (
-        f"The worst-served pair, {seen.least_covered}, has {pages.fraction_words(run.worst_ratio)}; the "
-        "best plan "
-        f"for this rho leaves its worst pair with {pages.fraction_words(run.best.worst_ratio)}."
+        f"The least covered pair, {seen.least_covered}, has {pages.fraction_words(run.worst_ratio)}; the "
+        f"best plan for this rho leaves its worst pair with {pages.fraction_words(run.best.worst_ratio)}."
     )
     if run.gap <= CLOSE:
         return pages.Verdict(
-            f"The visits are practically the best coverage that is possible. {worst}", "Covered", "good"
+            f"The visits are practically the best possible coverage. {worst}", "Covered", "good"
         )
     if run.gap <= NEAR:
         return pages.Verdict(
-            f"The visits are close to the best coverage that is possible. {worst}", "Nearly there", "fair"
+            f"The visits are close to the best possible coverage. {worst}", "Nearly there", "fair"
         )
     return pages.Verdict(
-        f"Every pair was visited, but better coverage is possible. {worst} More steps, or another explorer, "
-        "would bring the visits closer.",
+        f"Every pair was visited, but better coverage is possible. {worst} More steps or another explorer "
+        "would get closer.",
         "Room for improvement", "fair",
     )  # fmt: skip
 
 
 def _as_far_as_seen(run: Run) -> pages.Verdict:
-    """Returns how good the visits are where nobody knows the model, and perhaps not even its states."""
+    """Returns how good the visits are if the model, and perhaps even its states, are not known."""
     what = "of the states met so far " if run.is_open else ""
-    others = " Whether there are other states is not known, so this is no complete coverage." * run.is_open
+    others = " Other states may exist, so coverage cannot be called complete." * run.is_open
     best = ""
     if run.is_comparable:
         excess = pages.small_words(float(run.trace["excess"][-1]))
-        best = f" By the model that was seen, the divergence is {excess} nats above the best."
-    text = f"Every pair {what}was visited.{others}{best} Nothing is certified.{_told(run)}"
-    return pages.Verdict(text, "Covered, as far as was seen" if run.is_open else "Covered", "fair")
+        best = f" In the observed model, the divergence is {excess} nats above the best."
+    text = f"Every pair {what}was visited.{others}{best} Nothing is certified.{_covered_note(run)}"
+    return pages.Verdict(text, "Covered, as far as observed" if run.is_open else "Covered", "fair")
 
 
-def _told(run: Run) -> str:
-    """Returns how much is covered of what, where it takes more than a number of pairs to say."""
+def _covered_note(run: Run) -> str:
+    """Returns what is covered in detail, if the true model is not available."""
     return "" if run.has_truth else f" Covered: {run.coverage_text}."
 
 
 def _numbers(run: Run) -> tuple[pages.KeyNumber, ...]:
     number, visited = run.trace.num_weighted, int(run.trace["visited"][-1])
     (pair, count), best = run.least_visited, pages.ratio_words(run.best.worst_ratio)
-    steps = pages.KeyNumber(
-        f"{run.num_steps:,}", "steps", f"Actions taken. All chance comes from seed {run.seed}."
-    )
+    steps = pages.KeyNumber(f"{run.num_steps:,}", "steps", f"Actions taken, with random seed {run.seed}.")
     if not run.has_truth:
         return *_seen_numbers(run), steps
     if not run.is_complete:
         return (
-            pages.KeyNumber(f"{visited:,} of {number:,}", "pairs visited", "Of those with a weight."),
+            pages.KeyNumber(f"{visited:,} of {number:,}", "pairs visited", "Of those with positive weight."),
             pages.KeyNumber(best, "worst ratio of the best plan",
-                      f"What is possible in the long run: 1/{best} of its share for every pair, or more."),
+                      f"In the long run, every pair can get at least 1/{best} of its share."),
             steps,
         )  # fmt: skip
     times = "once" if count == 1 else f"{count:,} times"
     return (
         pages.KeyNumber("complete", "coverage",
-                  f"Each of the {number:,} pairs that matter was visited, {pair} least: {times}."),
+                  f"All {number:,} pairs with positive weight were visited; {pair} least often: {times}."),
         pages.KeyNumber(pages.ratio_words(run.worst_ratio), "worst ratio",
-                  f"The worst-served pair has 1/{pages.ratio_words(run.worst_ratio)} of its share. The "
-                  "best plan: "
-                  f"1/{best}."),
+                  f"The least covered pair has 1/{pages.ratio_words(run.worst_ratio)} of its share; in the "
+                  f"best plan, 1/{best}."),
         pages.KeyNumber(
             pages.small_words(run.gap), "certified gap", PROVED if run.model == KNOWN else PROVED_OUTSIDE
         ),
@@ -152,17 +148,17 @@ def _numbers(run: Run) -> tuple[pages.KeyNumber, ...]:
 
 
 def _seen_numbers(run: Run) -> tuple[pages.KeyNumber, ...]:
-    """Returns what was visited of what is known of, and the worst ratio: of all of it, or of a part."""
+    """Returns the visited pairs among those known, and the worst ratio over all or over visited pairs."""
     number, visited = run.trace.num_weighted, run.trace.num_weighted - run.num_missing
-    known = "Of the states met so far; there may be others." if run.is_open else "Of those that matter."
+    known = "Of the states met so far; others may exist." if run.is_open else "Of those with positive weight."
     covered = pages.KeyNumber(f"{visited:,} of {number:,}", "pairs visited", known)
     if run.num_missing:
-        means = "The factor by which the worst-served pair falls short, pairs without a visit left out."
+        means = "The factor by which the least covered of the visited pairs falls short."
         worst = pages.ratio_words(run.visited_worst_ratio)
-        return covered, pages.KeyNumber(worst, "worst ratio of the visited", means)
+        return covered, pages.KeyNumber(worst, "worst ratio of visited pairs", means)
     worst = pages.ratio_words(run.worst_ratio)
-    best = f" The best plan of the model that was seen: 1/{pages.ratio_words(run.best.worst_ratio)}."
-    means = f"The worst-served pair has 1/{worst} of its share.{best * run.is_comparable}"
+    best = f" In the best plan for the observed model: 1/{pages.ratio_words(run.best.worst_ratio)}."
+    means = f"The least covered pair has 1/{worst} of its share.{best * run.is_comparable}"
     return covered, pages.KeyNumber(worst, "worst ratio", means)
 
 
@@ -170,22 +166,23 @@ def _time_section(run: Run) -> pages.Section:
     heading, trace = "Over time, against the limit", run.trace
     if run.num_missing or not run.is_comparable:
         figure = discovery_figure(trace["steps"], trace["visited"], trace.num_weighted)
-        caption = "How many of the pairs that matter had been visited at all by each step."
+        caption = "The number of pairs with positive weight that were visited at least once."
         alt = f"A curve that rises to {int(trace['visited'][-1])} of {trace.num_weighted} pairs."
         return pages.section(heading, pages.Picture(figure, caption, alt))
     return pages.section(
-        heading, pages.Picture(run_figure(run, " "), JOURNEY, _journey_alt(run)), _regret_picture(run)
+        heading, pages.Picture(run_figure(run, " "), PROGRESS, _progress_alt(run)), _regret_picture(run)
     )
 
 
-JOURNEY = (
+PROGRESS = (
     "The run (coloured lines) against the best that any policy reaches in the long run (dashed). Divergence "
-    "and worst ratio should come down to their dashed lines. The suboptimality should end inside the grey "
-    "band: that much is chance, whatever one does, and a lucky run may even be below zero."
+    "and worst ratio should approach their dashed lines. The suboptimality should end inside the grey band: "
+    "the band is the size of random fluctuations, which no policy avoids, and a run may even be below zero "
+    "by chance."
 )
 
 
-def _journey_alt(run: Run) -> str:
+def _progress_alt(run: Run) -> str:
     best, last = run.best, float(run.trace["suboptimality"][-1])
     return (
         f"Three curves over {run.num_steps:,} steps. The divergence ends at "
@@ -205,9 +202,9 @@ def _regret_picture(run: Run) -> pages.Picture | None:
     in_nats = column != "regret"
     limit = math.nan if in_nats else limit
     figure = regret_figure(curves, kappa_min=limit, unit="nats" if in_nats else "U")
-    caption = "Regret: what better acting could have saved with the same luck."
+    caption = "Regret: what better actions could have saved under the same random outcomes."
     if math.isfinite(limit):
-        caption += " Below the dashed line it is smaller than what chance alone costs anyone."
+        caption += " Below the dashed line it is smaller than the loss that random outcomes alone cause."
     alt = (
         f"A falling curve of the regret over the steps, which ends at {pages.small_words(float(values[-1]))}."
     )
@@ -217,26 +214,25 @@ def _regret_picture(run: Run) -> pages.Picture | None:
 def _knowledge_section(
     run: Run, certificate: Certificate | None, evidence: Evidence | None
 ) -> pages.Section | None:
-    """Returns what the explorer knows of its own success, where the model had to be learned."""
+    """Returns what the explorer knows about its own result, if the model had to be learned."""
     if run.model == KNOWN:
         return None
-    whose = "true, from the model itself" if run.has_truth else "to the best of the model that was seen"
+    whose = "true, from the model itself" if run.has_truth else "in the observed model"
     rows = [(whose, pages.small_words(float(run.trace["excess"][-1])))]
     if certificate is not None:
-        sure = f"certain with probability {1 - certificate.delta:g}: at most"
+        sure = f"upper bound, with probability {1 - certificate.delta:g}"
         rows += [("estimated by the explorer", pages.small_words(certificate.plug_in_gap)),
                  (sure, pages.certified_words(certificate))]  # fmt: skip
-    caption = "How far the divergence is above that of the best, in nats: three views of the same visits."
+    caption = "How far the divergence of these visits is above the best, in nats."
     error = ""
     if run.has_truth:
         error = (
-            "Its estimate of where an action leads is off by "
-            f"{pages.small_words(run.model_error().l1_mean)} on "
-            "average (0 is exact, 2 is entirely wrong)."
+            "The L1 error of its estimated transition probabilities is "
+            f"{pages.small_words(run.model_error().l1_mean)} on average (0 is exact, 2 is the maximum)."
         )
     return pages.section(
         "What the explorer knows",
-        "The explorer did not know the transitions. It had to estimate them from what it saw.",
+        "The explorer did not know the transitions and had to estimate them from its observations.",
         pages.Table(caption, ("gap to the best", "nats"), tuple(rows)),
         error,
         str(evidence) if evidence is not None else "",
@@ -249,7 +245,7 @@ def _entries(run: Run) -> list[tuple[str, str]]:
         *pages.model_entries(run.mdp), ("rho", pages.order_words(run.rho)),
         ("weights mu", pages.weights_words(run.coverage.mu)),
         ("explorer", run.explorer), ("its settings", pages.plain_settings(settings.get("settings"))),
-        ("what it knew of the model", KNOWLEDGE.get(run.model, run.model)),
+        ("known about the model", KNOWLEDGE.get(run.model, run.model)),
         ("steps", f"{run.num_steps:,}"), ("seed", str(run.seed)), ("dropped", run.restriction),
         ("stopped early", "yes, because its stopping rule was met" if run.is_enough else ""),
         ("fingerprint of the model", run.mdp.fingerprint[:16]),

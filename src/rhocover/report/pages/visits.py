@@ -1,13 +1,12 @@
-"""Where the visits went against where they should be: what pages of plans, runs and data sets share.
+"""Visits against their targets: the sections that pages of plans, runs and data sets share.
 
-`PairShares` holds for each pair the share that was asked for, the share it got, and where they are known the
-number of visits and the best share possible. From it come the maps, and the table of the least covered
-pairs. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
+`PairShares` holds the target share and the visited share of each pair and, if known, the number of visits and
+the share in the best plan. The maps and the table of the least covered pairs are made from it. Tables are
+`[S, A]`, or `[H, S, A]` for episodes of H steps.
 
-Two curves for pages: the shares of all pairs in order, and how many pairs were visited over time.
-
-The first stands where a map would tell nothing: states that lie nowhere, or too many of them. The second
-stands where coverage is incomplete and there is nothing else to draw over time.
+Two curves replace figures that are not available: the sorted shares of all pairs, if the states have no
+layout to draw a map on, and the number of visited pairs over time, if coverage is incomplete and nothing
+else can be drawn over time.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ from rhocover.report.pages import (
     share_words,
 )
 
-# Two curves for pages: the shares of all pairs in order, and how many pairs were visited over time.
+# Two curves: the sorted shares of all pairs, and the number of visited pairs over time.
 
 MOST_POINTS = 2_000  # on a curve
 MOST_TICKS = 8
 HEADROOM = 1.15
-BELOW = 2.0  # so far below the least share lie pairs without a visit: clear of it, and off its ticks
+BELOW = 2.0  # pairs without a visit are drawn this factor below the least share, apart from its ticks
 
 
 def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
     """Returns the shares 1/ratio of all pairs in increasing order, and those of the best plan.
 
-    A pair without a visit is drawn below all others, at a line of its own that is called "none".
+    Pairs without a visit are drawn below all others, on a line labelled "none".
     """
     lines = {"visited": (1 / ratio, BLUE)} | ({} if best is None else {"best plan": (1 / best, GREY)})
     shares = np.concatenate([share for share, _ in lines.values()])
@@ -61,7 +60,7 @@ def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
     with drawing():
         figure, axes = one_panel("")
         axes.axhline(1, color=GREY, linestyle="--", linewidth=1, gid="due", zorder=1.5)
-        endings = [Ending("its share", 1.0, GREY)]
+        endings = [Ending("target", 1.0, GREY)]
         for name, (share, colour) in lines.items():
             place, height = _thinned(np.maximum(np.sort(share), lowest))
             axes.plot(place, height, color=colour, linewidth=1.8, gid=name)
@@ -74,7 +73,7 @@ def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
 
 
 def discovery_figure(steps: IntArray, visited: IntArray, number: int) -> Figure:
-    """Returns how many of `number` pairs were visited by each of `steps`."""
+    """Returns the curve of visited pairs, out of `number`, after each of `steps`."""
     last = int(visited[-1])
     with drawing():
         figure, axes = one_panel("")
@@ -96,15 +95,15 @@ def _share_axes(axes: Axes, low: float, high: float, number: int) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: share_words(value)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlim(0, number)
-    axes.set_xlabel("pairs, the least covered first")
-    axes.set_ylabel("visits, as a share of what was asked")
+    axes.set_xlabel("pairs, least covered first")
+    axes.set_ylabel("visits, as a share of the target")
     axes.grid(color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _name_none(axes: Axes, lowest: float, least: float) -> None:
-    """Calls the line of pairs without a visit by its name: it is no share."""
+    """Labels the line of pairs without a visit "none", because its height is not a share."""
     shares = _ticks(least / HEADROOM, axes.get_ylim()[1])
     axes.yaxis.set_major_locator(FixedLocator([lowest, *shares]))
     axes.yaxis.set_major_formatter(
@@ -113,7 +112,7 @@ def _name_none(axes: Axes, lowest: float, least: float) -> None:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Returns round shares within the axis, 100% among them, few enough to be read."""
+    """Returns round shares within the axis, including 100%, few enough to be readable."""
     powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for mantissas in ((1, 2, 5), (1, 3), (1,)):
         ticks = [m * 10.0**power for power in powers for m in mantissas if low <= m * 10.0**power <= high]
@@ -123,65 +122,65 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _thinned(share: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns places and heights of at most `MOST_POINTS` points, the first and the last among them."""
+    """Returns the coordinates of at most `MOST_POINTS` points, including the first and the last."""
     kept = np.unique(np.linspace(0, len(share) - 1, min(len(share), MOST_POINTS)).astype(np.int64))
     return kept.astype(float) + 0.5, share[kept]
 
 
-# Where the visits went against where they should be: what pages of plans, runs and data sets share.
+# Maps of the visits, and the table of the least covered pairs.
 
-SHOWN, ALL, LONGEST = 10, 16, 100  # pairs in a table, in one that is whole, behind the fold
+SHOWN, ALL, LONGEST = 10, 16, 100  # pairs in a table, in a table without a fold, with the fold
 SHARES = (
     "Each cell is a state, divided among its actions. Bright pairs have many visits, dark ones few, white "
-    "ones none; all maps have one logarithmic scale."
+    "ones none; all maps use the same logarithmic scale."
 )
 MISSING = (
-    "What each pair was to get, divided by what it got. Red pairs have too few visits, blue ones more than "
-    "they were to get, white ones their share."
+    "The target share of each pair, divided by its share of the visits. Red pairs have too few visits, blue "
+    "ones more than their target, white ones match it."
 )
 CURVE = (
-    "All pairs in order, the least covered first. A pair on the dashed line has exactly its share, a pair at "
-    "10% a tenth of it."
+    "All pairs, sorted from the least covered to the most covered. A pair on the dashed line has exactly its "
+    "target share, a pair at 10% has a tenth of it."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class PairShares:
-    """What each pair was to get, `target`, and got, `share`; both sum to 1."""
+    """The target share and the visited share of each pair; both sum to 1."""
 
     mdp: MDP
     target: FloatArray
     share: FloatArray
-    counts: IntArray | None = None  # None: a plan, which has not acted
-    best: FloatArray | None = None  # the share of the best plan, nan where that is not known
+    counts: IntArray | None = None  # None: a plan, without actual visits
+    best: FloatArray | None = None  # the share in the best plan, nan if not known
 
     @cached_property
     def ratio(self) -> FloatArray:
-        """Target share / share: inf where never visited, 0 where there is no weight."""
+        """Target share / visited share: inf if never visited, 0 if the weight is 0."""
         return _ratio(self.target, self.share)
 
     @cached_property
     def best_ratio(self) -> FloatArray | None:
-        """The same of the best plan, where that is known."""
+        """The same for the best plan, if known."""
         return None if self.best is None else _ratio(self.target, self.best)
 
     @cached_property
     def order(self) -> IntArray:
-        """The pairs with a weight, as positions in the flat table, the least covered first."""
+        """The pairs with positive weight, as positions in the flat table, least covered first."""
         return thinnest_first(self.target, self.share)
 
     @property
     def num_unvisited(self) -> int:
-        """How many pairs with a weight have no visit."""
+        """The number of pairs with positive weight and no visit."""
         return int(np.isinf(self.ratio).sum())
 
     @property
     def least_covered(self) -> str:
-        """The name of the pair that falls shortest."""
+        """The name of the least covered pair."""
         return self.name(int(self.order[0]))
 
     def name(self, position: int) -> str:
-        """Returns the name of a pair by its position in the flat table, with its step where it has one."""
+        """Returns the name of the pair at a position in the flat table, with its step if there is one."""
         *step, state, action = (int(k) for k in np.unravel_index(position, self.target.shape))
         s = self.mdp.state_labels[state] if self.mdp.state_labels else state
         a = self.mdp.action_labels[action] if self.mdp.action_labels else action
@@ -189,9 +188,9 @@ class PairShares:
 
 
 def visits_section(heading: str, visits: PairShares, shares: Mapping[str, FloatArray]) -> Section:
-    """Returns maps of `shares`, tables by the name of what has them, and of what each of them misses.
+    """Returns maps of the tables in `shares`, by name, and maps of target / share for each of them.
 
-    What was asked for comes first, as a map of its own. Where states lie nowhere there is a curve instead.
+    The first map shows the target. A model without a layout has a curve instead of maps.
     """
     if not has_map(visits.mdp):
         best = None if visits.best_ratio is None else visits.best_ratio.ravel()[visits.order]
@@ -200,12 +199,12 @@ def visits_section(heading: str, visits: PairShares, shares: Mapping[str, FloatA
         unseen = f" {visits.num_unvisited:,} pairs at the left were never visited."
         caption = CURVE + unseen * bool(visits.num_unvisited)
         return section(heading, Picture(figure, caption, _missing_alt(visits, "A curve of")))
-    asked = {"asked for": visits.target} | dict(shares)
+    asked = {"target": visits.target} | dict(shares)
     flat = {name: _over_steps(table) for name, table in asked.items()}
     missing = {name: _worst_step(_ratio(visits.target, table)) for name, table in shares.items()}
     note = " Black ones were never visited." if visits.num_unvisited else ""
     note += _grey(visits.mdp)
-    note += " Of the steps of an episode the worst one is shown." if visits.target.ndim == 3 else ""
+    note += " With episodes, the worst step is shown." if visits.target.ndim == 3 else ""
     return section(
         heading,
         Picture(summary_figure(visits.mdp, flat), SHARES, _shares_alt(asked)),
@@ -217,42 +216,42 @@ def visits_section(heading: str, visits: PairShares, shares: Mapping[str, FloatA
 
 
 def _grey(mdp: MDP) -> str:
-    """Returns what places of a grid of bins are that are no states; "" where all of them are."""
+    """Returns a note on the bins of a grid that are not states; "" if all of them are."""
     rulers = mdp.layout.rulers if mdp.layout is not None else ()
     number = math.prod(len(ruler.edges) - 1 for ruler in rulers)
-    return " Grey bins were never acted in, and nothing is asked of them." if mdp.num_states < number else ""
+    return " Grey bins were never visited and have no target." if mdp.num_states < number else ""
 
 
 def _shares_alt(tables: Mapping[str, FloatArray]) -> str:
     names = ", ".join(f"“{name}”" for name in tables)
-    return f"Maps of the share of the visits that each pair has, side by side: {names}."
+    return f"Maps of each pair's share of the visits, side by side: {names}."
 
 
 def _missing_alt(visits: PairShares, what: str) -> str:
     worst = float(visits.ratio.ravel()[visits.order[0]])
     return (
-        f"{what} what each pair was to get against what it got. The pair that falls shortest, "
+        f"{what} target share against visited share of each pair. The least covered pair, "
         f"{visits.least_covered}, has {fraction_words(worst)}. The table of the least covered pairs has the "
         "numbers."
     )
 
 
 def least_section(visits: PairShares, where: str = "") -> Section:
-    """Returns the table of the least covered pairs, and behind a fold the pairs that come next."""
+    """Returns the table of the least covered pairs, and the next ones in a fold."""
     heading, number = f"Least covered pairs{where}", len(visits.order)
     if number <= ALL:
-        return section(heading, _table(visits, visits.order, "All pairs, in the order of what they miss."))
-    caption = f"The {SHOWN} of {number:,} pairs that fall shortest of what was asked for."
+        return section(heading, _table(visits, visits.order, "All pairs, least covered first."))
+    caption = f"The {SHOWN} least covered of {number:,} pairs."
     others = f"The other {number - SHOWN} pairs" if number <= LONGEST else f"The next {LONGEST - SHOWN} pairs"
-    behind = _table(visits, visits.order[SHOWN:LONGEST], f"{others}, in the order of what they miss.")
+    behind = _table(visits, visits.order[SHOWN:LONGEST], f"{others}, least covered first.")
     return section(heading, _table(visits, visits.order[:SHOWN], caption), Fold(others, (behind,)))
 
 
 def _table(visits: PairShares, positions: IntArray, caption: str) -> Table:
     amount = "visits per 1,000 steps" if visits.counts is None else "visits"
-    headings = ("pair", amount, "share of what was asked", "missing factor")
+    headings = ("pair", amount, "share of target", "ratio")
     if visits.best is not None:
-        headings = (*headings, "factor in the best plan")
+        headings = (*headings, "ratio in the best plan")
     return Table(caption, headings, tuple(_row(visits, int(k)) for k in positions))
 
 
@@ -267,7 +266,7 @@ def _row(visits: PairShares, position: int) -> tuple[Cell, ...]:
 
 
 def has_map(mdp: MDP) -> bool:
-    """Whether there is a map of this model: without a layout its states lie nowhere."""
+    """Whether there is a map of this model: that needs a layout of its states."""
     return mdp.layout is not None
 
 

@@ -166,8 +166,7 @@ class Seeker(Chooser):
         """Makes room as `Chooser` does, and finds the search."""
         super().fit(seen, index)
         self._search = self._find(seen)
-        self._search.add_states(index.num_states)
-        self.learn = self._learn
+        self.learn = self._search.observe
 
     def _bind(self, index: Index) -> None:
         self.take = self._take
@@ -175,13 +174,8 @@ class Seeker(Chooser):
     def _take(self, state: int, done: int) -> int:
         return self.choose(state, done)
 
-    def _learn(self, pair: int, state: int) -> None:
-        self._search.add_states(state + 1)
-        self._search.observe(pair, state)
-
     def choose(self, state: int, done: int, copy: int = 0) -> int:
         """Returns the pair that a copy of the environment plays in a state, and counts it."""
-        self._search.add_states(state + 1)
         pair = self._search.choose(state, copy)
         self.visits[pair] += 1
         return pair
@@ -402,7 +396,8 @@ class EnvironmentWorld(ABC):
         if self._search is None:
             copies = getattr(self._env, "num_envs", 1)
             self._search = Search(self._index.index.num_actions, self._seed, copies)
-            self._search.observe_counts(self._index.index, seen.moves)
+            index, num = self._index.index, seen.moves.size
+            self._search.observe_all(index.leaves[:num], index.arrives[:num], seen.moves)
         return self._search
 
     def advance(self, position: Position, act: Chooser, seen: Visits, num_steps: int) -> None:
@@ -416,7 +411,7 @@ class EnvironmentWorld(ABC):
         finally:
             done = batch.settle(self._index, act, seen, self.episodes, self._recorder)
             if self._search is not None and act.learn is None:
-                self._search.observe_many(batch.pairs[:done], batch.nexts)
+                self._search.observe_all(batch.pairs[:done], batch.nexts)
             pace = max(time.perf_counter() - began, 1e-6) / max(done, 1)
             self.batch_steps = min(int(np.clip(SECONDS / pace, 1, LONGEST)), self._longest)
 

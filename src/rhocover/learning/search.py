@@ -1,476 +1,481 @@
-"""The way to something new, kept up to date while transitions come in one by one.
+"""The way to what was tried least, kept up to date while transitions come in one by one.
 
-`evidence.find_discovery_target` solves a shortest-path problem from nothing: pair i leads to something new with
-probability p_i (1 if it was never tried, k/(N_i + k) after N_i tries), and otherwise to the states that followed
-it before, as often as they did. Between two steps of a run only one row of that problem changes. `Search` keeps
-its values and repairs what a new transition makes wrong, which is most often nothing that matters where the
-agent is.
+A run that discovers a world wants every pair tried `level` times: once, then twice, and so on. The fewest
+expected steps g(s) from a state to a pair that is still wanted solve a shortest-path problem over the transitions
+seen so far (`shortest_paths` solves one from nothing). Between two steps of a run one row of that problem changes,
+so `Search` keeps the values and repairs what a new transition makes wrong; most often that is nothing that matters
+where the agent is.
 
-**Repair.** Each state has two values: g, which its predecessors use, and the one-step look-ahead
+**Repair.** Each state has its value g, which other states use, and the look-ahead
 
-    h(s) = min over pairs i of s of  (1 + sum_s' Q[i, s'] g(s')) / (p_i + sum_s' Q[i, s']),   s' != s, g(s') finite.
+    h(s) = 1 if a pair of s is wanted, else
+    h(s) = min over pairs i of s of  (N_i + sum_t N(t|i) g(t)) / sum_t N(t|i),     t != s, g(t) finite,
 
-States where they differ by more than a tolerance wait in a queue, those with the lowest min(g, h) first. A state
-whose g is too high takes g = h. One whose g is much too low is set to infinity first, so that a region whose only
-exit was lost does not count its values up step by step. The queue is served until the agent's state agrees with
-its look-ahead and nothing waits below it: what is farther away than the next thing worth reaching stays as it is
-(Lifelong Planning A*: Koenig, Likhachev and Furcy 2004; prioritised sweeping: Moore and Atkeson 1993). Every step
-costs 1, so a tolerance of 0.05 is a relative error of 5 % of the steps.
+N_i the visits of the pair and N(t|i) how often t followed it: insisting on pair i until it leaves s. States where
+g and h differ by more than a tolerance wait in a queue, the lowest min(g, h) first. A g that is too high becomes h.
+A g that is much too low first becomes infinite (once in a repair), so that a region whose nearest wanted pair is
+gone does not count its values up step by step. The queue is served until the agent's state agrees with its
+look-ahead and nothing waits below it: what lies farther away than the next wanted pair stays as it is (Lifelong
+Planning A*: Koenig, Likhachev and Furcy 2004; prioritised sweeping: Moore and Atkeson 1993). Each step costs 1, so
+the tolerance is a relative error of the steps.
+
+The level rises when no wanted pair can be reached within as many steps as there are states.
 
 **Holding an action.** Where one state stands for several steps of the environment (a code of observations), trying
 its actions in turn cancels their moves, and a run can stay in one code for good. So an action is held while the
-state does not change: for as many steps as it takes to leave a state with an action that does leave it, on
-average over the run; and where no action has left a state yet, for ever longer.
+state does not change: an action that has never left a state for as long as those that leave take on average (and
+at least `level` steps), an action that has left it for three times as long as it took. Where nothing has left a
+state yet, actions are held longer and longer.
 
-**The size of k.** A deterministic world should be searched by untried pairs alone, a noisy one has to be doubted.
-k is estimated from the retries so far: (1 + retries that met a new state) / (10 + sum of 1/N_i over retries).
+**Aliases.** A code can cover two places, such as both sides of a wall. An action that has led from one of them to
+another state fails in the other, however often it is tried. When an action that used to leave was held in vain, the
+search does without it for some steps, and for twice as many when it fails again.
 
-Compiled, memory in proportion to what was seen, and deterministic: the same transitions give the same choices.
+Compiled; memory in proportion to what was seen; the same transitions give the same choices.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rhocover.checks import FloatArray, IntArray
 from rhocover.compiling import compiled
 
-NONE = -1
 TOLERANCE = 0.05  # steps: values closer than this are equal
 JUMP = 1.0  # steps: a value that rises by more begins anew, at infinity
-LONGEST_HOLD = 64  # steps of a held action in a state that has been left before
-STUCK_HOLD = 4096  # and in one that was never left
-LEAST_PRIOR, MOST_PRIOR = 1e-3, 1.0
-FIRST_NEW, FIRST_TRIES = 1.0, 10.0  # k is 0.1 before anything was retried
+REPAIRS = 16  # states served in one repair, at most, over the states there are: a bound that is hardly reached
+LONGEST_HOLD = 64  # steps of an action that has never left a state that others leave
+STUCK_HOLD = 4096  # steps of an action in a state that nothing has left
+PATIENCE = 3  # an action that leaves is held for this many times its mean
+FIRST_PAUSE = 64  # steps without an action that failed, doubled each time
+DOUBLINGS = 20  # of holds and pauses, at most
+RARELY = 64  # the level rises at most once in this share of the states: it is work for all of them
+MOST_WAITING = 4096  # pauses whose end is noticed at once; others end when their state is looked at
 LEAST_ROOM = 64  # states
+NEVER = 1 << 62
 
-# Entries of `integers`
-STATES, TRANSITIONS, QUEUED, LEAVING, EXITS, EXPANDED = range(6)
-# Entries of `numbers`
-PRIOR, NEW, TRIES = range(3)
+# What `counters` count.
+ACTIONS, STATES, TRANSITIONS, QUEUED, LEVEL, CLOCK, REPAIR, SERVED, STRANDED, WAITING, NEXT_END = range(11)
+LEAVING_STEPS, EXITS, NUM_COUNTERS = 11, 12, 13
+
+
+class Graph(NamedTuple):
+    """The transitions and the values, as arrays with room for more; pair i is action i % A of state i // A."""
+
+    counters: IntArray
+    value: FloatArray  # g, [S]
+    ahead: FloatArray  # h, [S]
+    best: IntArray  # the pair that attains h, [S]
+    queue: IntArray  # a heap of states
+    place: IntArray  # of each state in it, -1 outside, [S]
+    reset_in: IntArray  # the repair that last set g to infinity, [S]
+    into: IntArray  # the newest transition into each state, -1 for none, [S]
+    out_of: IntArray  # the newest transition of each pair, [n]
+    visits: IntArray  # N_i, [n]
+    pending: IntArray  # chosen and not yet observed, [n]
+    left: IntArray  # how often the pair left its state, [n]
+    leaving: IntArray  # steps of the attempts in which it did, [n]
+    paused: IntArray  # until when the search does without it, [n]
+    pauses: IntArray  # how often that was necessary, [n]
+    source: IntArray  # the pair of each transition, [k]
+    target: IntArray  # the state it led to, [k]
+    count: IntArray  # how often, [k]
+    next_out: IntArray  # the transition of the same pair before it, [k]
+    next_into: IntArray  # the transition into the same state before it, [k]
+    held: IntArray  # the pair that each chain holds, and for how many steps, [2, chains]
+    waiting: IntArray  # paused pairs
+
+
+# The queue: a binary heap by min(g, h), with the place of each state.
 
 
 @compiled
-def _evaluate(graph, s):
-    """Returns the look-ahead of state s and the pair that attains it."""
-    integers, _, values, first, visits, pending, arrives, counts, after_pair = graph[:9]
-    blocked = graph[18]
-    level, A = integers[6], visits.size // values.shape[1]
-    best, chosen = np.inf, -1
-    for i in range(s * A, s * A + A):
-        if visits[i] + pending[i] < level:
-            return 1.0, i
-        if blocked[0, i] > integers[8]:
-            continue
-        total, leaves = float(visits[i]), 0
-        k = first[i]
-        while k >= 0:
-            t = arrives[k]
-            if t != s and values[0, t] < np.inf:
-                total += counts[k] * values[0, t]
-                leaves += counts[k]
-            k = after_pair[k]
-        if leaves > 0 and total / leaves < best:
-            best, chosen = total / leaves, i
-    return best, chosen
+def _key(graph, s):
+    return min(graph.value[s], graph.ahead[s])
 
 
 @compiled
-def _key(values, s):
-    return min(values[0, s], values[1, s])
-
-
-@compiled
-def _rise(heap, place, values, at):
+def _rise(graph, at):
     """Moves an entry of the queue up until none above it is larger."""
-    s = heap[at]
-    key = _key(values, s)
-    while at > 0:
-        parent = (at - 1) // 2
-        if _key(values, heap[parent]) <= key:
-            break
-        heap[at] = heap[parent]
-        place[heap[at]] = at
-        at = parent
-    heap[at] = s
+    queue, place = graph.queue, graph.place
+    s = queue[at]
+    key = _key(graph, s)
+    while at > 0 and _key(graph, queue[(at - 1) // 2]) > key:
+        queue[at] = queue[(at - 1) // 2]
+        place[queue[at]] = at
+        at = (at - 1) // 2
+    queue[at] = s
     place[s] = at
 
 
 @compiled
-def _sink(heap, place, values, at, size):
+def _sink(graph, at):
     """Moves an entry of the queue down until none below it is smaller."""
-    s = heap[at]
-    key = _key(values, s)
+    queue, place, size = graph.queue, graph.place, graph.counters[QUEUED]
+    s = queue[at]
+    key = _key(graph, s)
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and _key(values, heap[child + 1]) < _key(values, heap[child]):
+        if child + 1 < size and _key(graph, queue[child + 1]) < _key(graph, queue[child]):
             child += 1
-        if _key(values, heap[child]) >= key:
+        if _key(graph, queue[child]) >= key:
             break
-        heap[at] = heap[child]
-        place[heap[at]] = at
+        queue[at] = queue[child]
+        place[queue[at]] = at
         at = child
-    heap[at] = s
+    queue[at] = s
     place[s] = at
 
 
 @compiled
-def _leave_queue(integers, heap, place, values, s):
+def _enter(graph, s):
+    """Puts a state into the queue."""
+    graph.queue[graph.counters[QUEUED]] = s
+    graph.counters[QUEUED] += 1
+    _rise(graph, graph.counters[QUEUED] - 1)
+
+
+@compiled
+def _leave(graph, s):
     """Takes a state out of the queue."""
-    at = place[s]
-    integers[2] -= 1
-    last = heap[integers[2]]
-    place[s] = -1
+    at = graph.place[s]
+    graph.counters[QUEUED] -= 1
+    last = graph.queue[graph.counters[QUEUED]]
+    graph.place[s] = -1
     if last != s:
-        heap[at] = last
-        place[last] = at
-        _sink(heap, place, values, at, integers[2])
-        _rise(heap, place, values, place[last])
+        graph.queue[at] = last
+        graph.place[last] = at
+        _sink(graph, at)
+        _rise(graph, graph.place[last])
+
+
+# Values.
+
+
+@compiled
+def _look_ahead(graph, s):
+    """Returns h of a state and the pair that attains it, -1 if no wanted pair can be reached."""
+    A = graph.counters[ACTIONS]
+    lowest, chosen = np.inf, -1
+    for i in range(s * A, s * A + A):
+        if graph.visits[i] + graph.pending[i] < graph.counters[LEVEL]:
+            return 1.0, i
+        if graph.paused[i] > graph.counters[CLOCK]:
+            continue
+        total, leaves = float(graph.visits[i]), 0
+        k = graph.out_of[i]
+        while k >= 0:
+            t = graph.target[k]
+            if t != s and graph.value[t] < np.inf:
+                total += graph.count[k] * graph.value[t]
+                leaves += graph.count[k]
+            k = graph.next_out[k]
+        if leaves > 0 and total / leaves < lowest:
+            lowest, chosen = total / leaves, i
+    return lowest, chosen
 
 
 @compiled
 def _update(graph, s):
-    """Looks ahead from a state, and queues it if its value is another one."""
-    integers, values, greedy, heap, place = graph[0], graph[2], graph[10], graph[11], graph[12]
-    ahead, chosen = _evaluate(graph, s)
-    greedy[s] = chosen
-    if place[s] >= 0:
-        values[1, s] = ahead
-        _sink(heap, place, values, place[s], integers[2])
-        _rise(heap, place, values, place[s])
-    g = values[0, s]
-    values[1, s] = ahead
-    is_same = g == ahead or abs(g - ahead) <= 0.05
-    if is_same and place[s] >= 0:
-        _leave_queue(integers, heap, place, values, s)
-    elif not is_same and place[s] < 0:
-        heap[integers[2]] = s
-        place[s] = integers[2]
-        integers[2] += 1
-        _rise(heap, place, values, place[s])
+    """Looks ahead from a state; it waits in the queue as long as its value is another one."""
+    ahead, graph.best[s] = _look_ahead(graph, s)
+    if graph.place[s] >= 0:
+        _leave(graph, s)
+    graph.ahead[s] = ahead
+    if graph.value[s] != ahead and not abs(graph.value[s] - ahead) <= TOLERANCE:
+        _enter(graph, s)
 
 
 @compiled
-def _update_before(graph, s):
+def _update_sources(graph, s):
     """Looks ahead again from every state that has led to s."""
-    arriving, leaves, after_state, visits, values = graph[9], graph[13], graph[14], graph[4], graph[2]
-    A = visits.size // values.shape[1]
-    last = -1
-    k = arriving[s]
+    A, last = graph.counters[ACTIONS], -1
+    k = graph.into[s]
     while k >= 0:
-        t = leaves[k] // A
+        t = graph.source[k] // A
         if t != s and t != last:
             _update(graph, t)
             last = t
-        k = after_state[k]
+        k = graph.next_into[k]
 
 
 @compiled
 def _repair(graph, agent):
-    """Serves the queue until the agent's state is right, and nothing nearer waits."""
-    integers, values, heap, place = graph[0], graph[2], graph[11], graph[12]
-    stamp = graph[17]
-    integers[9] += 1
-    for _ in range(64 + 16 * integers[0]):
-        if integers[2] == 0:
+    """Serves the queue until the agent's state is right and nothing below it waits."""
+    graph.counters[REPAIR] += 1
+    for _ in range(REPAIRS * (4 + graph.counters[STATES])):
+        if graph.counters[QUEUED] == 0:
             return
-        s = heap[0]
-        if place[agent] < 0 and _key(values, s) >= values[0, agent]:
+        s = graph.queue[0]
+        if graph.place[agent] < 0 and _key(graph, s) >= graph.value[agent]:
             return
-        integers[5] += 1
-        _leave_queue(integers, heap, place, values, s)
-        is_lower = values[0, s] > values[1, s] or values[1, s] - values[0, s] <= 1.0
-        if is_lower or stamp[s] == integers[9]:
-            values[0, s] = values[1, s]
+        graph.counters[SERVED] += 1
+        _leave(graph, s)
+        rise = graph.ahead[s] - graph.value[s]
+        if rise <= JUMP or graph.reset_in[s] == graph.counters[REPAIR]:
+            graph.value[s] = graph.ahead[s]
         else:
-            stamp[s] = integers[9]
-            values[0, s] = np.inf
+            graph.reset_in[s] = graph.counters[REPAIR]
+            graph.value[s] = np.inf
             _update(graph, s)
-        _update_before(graph, s)
+        _update_sources(graph, s)
 
 
 @compiled
-def _observe(graph, i, t, count):
-    """Counts that state t followed pair i; the pair's state is looked at again."""
-    integers, numbers, values, first, visits, pending, arrives, counts, after_pair, arriving = graph[:10]
-    left, leaves, after_state = graph[15], graph[13], graph[14]
-    A = visits.size // values.shape[1]
-    s = i // A
-    integers[8] += count
-    k = first[i]
-    while k >= 0 and arrives[k] != t:
-        k = after_pair[k]
+def _begin_anew(graph):
+    """Sets every value to infinity and looks ahead from every state."""
+    S = graph.counters[STATES]
+    graph.counters[QUEUED] = 0
+    graph.value[:S] = np.inf
+    graph.ahead[:S] = np.inf
+    graph.place[:S] = -1
+    for s in range(S):
+        _update(graph, s)
+
+
+# Observing.
+
+
+@compiled
+def _transition(graph, i, t):
+    """Returns the number of the transition from pair i to state t, a new one at the first time."""
+    k = graph.out_of[i]
+    while k >= 0 and graph.target[k] != t:
+        k = graph.next_out[k]
     if k < 0:
-        k = integers[1]
-        integers[1] += 1
-        arrives[k], leaves[k], counts[k] = t, i, 0
-        after_pair[k], first[i] = first[i], k
-        after_state[k], arriving[t] = arriving[t], k
-    counts[k] += count
-    visits[i] += count
-    if t != s:
-        if left[i] == 0:
-            integers[3] += visits[i]
-        else:
-            integers[3] += count
-        left[i] += count
-        integers[4] += count
-    elif left[i] > 0:
-        integers[3] += count
-    _update(graph, s)
+        k = graph.counters[TRANSITIONS]
+        graph.counters[TRANSITIONS] += 1
+        graph.source[k], graph.target[k], graph.count[k] = i, t, 0
+        graph.next_out[k], graph.out_of[i] = graph.out_of[i], k
+        graph.next_into[k], graph.into[t] = graph.into[t], k
     return k
 
 
 @compiled
-def _observe_many(graph, pairs, states, counts):
-    """Counts transitions one after the other."""
-    pending = graph[5]
-    for k in range(pairs.size):
-        _observe(graph, pairs[k], states[k], counts[k])
-        pending[pairs[k]] = max(pending[pairs[k]] - 1, 0)
+def _observe(graph, i, t, count):
+    """Counts that state t followed pair i so often."""
+    A = graph.counters[ACTIONS]
+    graph.count[_transition(graph, i, t)] += count
+    graph.counters[CLOCK] += count
+    graph.visits[i] += count
+    graph.pending[i] = max(graph.pending[i] - count, 0)
+    is_first = t != i // A and graph.left[i] == 0
+    if t != i // A:
+        graph.left[i] += count
+        graph.counters[EXITS] += count
+    if graph.left[i] > 0:
+        graph.counters[LEAVING_STEPS] += graph.visits[i] if is_first else count
+    _update(graph, i // A)
+
+
+@compiled
+def _observe_all(graph, pairs, states, counts):
+    """Counts many transitions, one after the other."""
+    for row in range(pairs.size):
+        _observe(graph, pairs[row], states[row], counts[row])
+
+
+# Choosing.
 
 
 @compiled
 def _limit(graph, i):
     """Returns for how many steps pair i is held while its state does not change."""
-    integers, visits, values, left, blocked = graph[0], graph[4], graph[2], graph[15], graph[18]
-    if left[i] > 0:
-        return (2 + 3 * blocked[2, i] // left[i]) << min(blocked[1, i], 20)
-    A = visits.size // values.shape[1]
-    total, exits = 0, 0
+    if graph.left[i] > 0:
+        mean = -(-graph.leaving[i] // graph.left[i])
+        return (2 + PATIENCE * mean) << min(graph.pauses[i], DOUBLINGS)
+    A, total, exits = graph.counters[ACTIONS], 0, 0
     for j in range(i // A * A, i // A * A + A):
-        total += visits[j]
-        exits += left[j]
+        total += graph.visits[j]
+        exits += graph.left[j]
     if exits == 0:
-        return min(1 + total // A, 4096)
-    return min(max(-(-integers[3] // integers[4]), integers[6]), 64)
+        return min(1 + total // A, STUCK_HOLD)
+    usual = -(-graph.counters[LEAVING_STEPS] // graph.counters[EXITS])
+    return min(max(usual, graph.counters[LEVEL]), LONGEST_HOLD)
 
 
 @compiled
-def _block(graph, i):
-    """Does without a pair for a while that does not lead where it led before."""
-    integers, blocked, waiting = graph[0], graph[18], graph[19]
-    blocked[0, i] = integers[8] + (64 << min(blocked[1, i], 20))
-    blocked[1, i] += 1
-    if integers[10] < waiting.size:
-        waiting[integers[10]] = i
-        integers[10] += 1
-        integers[11] = min(integers[11], blocked[0, i])
-    _update(graph, i // (graph[4].size // graph[2].shape[1]))
+def _pause(graph, i):
+    """Does without a pair for some steps that no longer leads where it led."""
+    counters = graph.counters
+    graph.paused[i] = counters[CLOCK] + (FIRST_PAUSE << min(graph.pauses[i], DOUBLINGS))
+    graph.pauses[i] += 1
+    if counters[WAITING] < graph.waiting.size:
+        graph.waiting[counters[WAITING]] = i
+        counters[WAITING] += 1
+        counters[NEXT_END] = min(counters[NEXT_END], graph.paused[i])
+    _update(graph, i // counters[ACTIONS])
 
 
 @compiled
-def _unblock(graph):
-    """Takes pairs back whose time is over."""
-    integers, blocked, waiting = graph[0], graph[18], graph[19]
-    A = graph[4].size // graph[2].shape[1]
-    kept, integers[11] = 0, 1 << 62
-    for k in range(integers[10]):
-        i = waiting[k]
-        if blocked[0, i] > integers[8]:
-            waiting[kept] = i
+def _end_pauses(graph):
+    """Takes back the pairs whose pause is over."""
+    counters, kept = graph.counters, 0
+    counters[NEXT_END] = NEVER
+    for k in range(counters[WAITING]):
+        i = graph.waiting[k]
+        if graph.paused[i] > counters[CLOCK]:
+            graph.waiting[kept] = i
             kept += 1
-            integers[11] = min(integers[11], blocked[0, i])
+            counters[NEXT_END] = min(counters[NEXT_END], graph.paused[i])
         else:
-            _update(graph, i // A)
-    integers[10] = kept
+            _update(graph, i // counters[ACTIONS])
+    counters[WAITING] = kept
 
 
 @compiled
-def _mixed(x):
-    """Returns a whole number scrambled (splitmix64), so that untried actions have a random order."""
-    x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-@compiled
-def _untried(graph, s, seed):
-    """Returns a pair of the state that was never tried, -1 if there is none."""
-    integers, visits, pending, values = graph[0], graph[4], graph[5], graph[2]
-    A = visits.size // values.shape[1]
-    found, least = -1, np.uint64(0)
+def _wanted(graph, s, seed):
+    """Returns a wanted pair of the state, in an order that looks random; -1 if there is none."""
+    A, found, least = graph.counters[ACTIONS], -1, 0
     for i in range(s * A, s * A + A):
-        if visits[i] + pending[i] < integers[6]:
-            rank = _mixed(np.int64(i) * 2654435761 + seed + visits[i])
+        if graph.visits[i] + graph.pending[i] < graph.counters[LEVEL]:
+            rank = (i * 48271 + graph.visits[i] * 69621 + seed) % 2147483647 * 16807 % 2147483647
             if found < 0 or rank < least:
                 found, least = i, rank
     return found
 
 
 @compiled
-def _begin_anew(graph):
-    """Sets every value to infinity and queues every state, for a new k."""
-    integers, values, heap, place = graph[0], graph[2], graph[11], graph[12]
-    integers[2] = 0
-    values[:, : integers[0]] = np.inf
-    place[: integers[0]] = -1
-    for s in range(integers[0]):
-        _update(graph, s)
-
-
-@compiled
-def _raise_level(graph, s, seed):
-    """Wants more tries of every pair, now that nothing wanted can be reached; returns the next pair."""
-    integers, visits, pending, values, greedy = graph[0], graph[4], graph[5], graph[2], graph[10]
-    integers[7] += 1
-    if integers[7] * 64 >= integers[0]:
-        integers[7] = 0
-        integers[6] += 1
-        _begin_anew(graph)
-        i = _untried(graph, s, seed)
-        if i >= 0:
-            return i
-        _repair(graph, s)
-        if values[1, s] <= integers[0]:
-            return greedy[s]
-    A = visits.size // values.shape[1]
+def _least_tried(graph, s):
+    """Returns the pair of the state that was tried least."""
+    A = graph.counters[ACTIONS]
     found = s * A
     for i in range(s * A, s * A + A):
-        if visits[i] + pending[i] < visits[found] + pending[found]:
+        if graph.visits[i] + graph.pending[i] < graph.visits[found] + graph.pending[found]:
             found = i
     return found
 
 
 @compiled
+def _way(graph, s, seed):
+    """Returns the pair that leads to what is wanted; raises the level if that is out of reach."""
+    counters = graph.counters
+    _repair(graph, s)
+    if graph.ahead[s] <= counters[STATES]:
+        return graph.best[s]
+    counters[STRANDED] += 1
+    if counters[STRANDED] * RARELY < counters[STATES]:
+        return _least_tried(graph, s)
+    counters[STRANDED] = 0
+    counters[LEVEL] += 1
+    _begin_anew(graph)
+    i = _wanted(graph, s, seed)
+    if i >= 0:
+        return i
+    _repair(graph, s)
+    return graph.best[s] if graph.ahead[s] <= counters[STATES] else _least_tried(graph, s)
+
+
+@compiled
 def _choose(graph, chain, s, seed):
-    """Returns the pair to play in state s: the held one, an untried one, or the way to something new."""
-    integers, visits, pending, values, greedy = graph[0], graph[4], graph[5], graph[2], graph[10]
-    left, held, blocked = graph[15], graph[16], graph[18]
-    A = visits.size // values.shape[1]
+    """Returns the pair to play in state s: the one held, a wanted one, or the way to one."""
+    held = graph.held
     i = held[0, chain]
-    if i >= 0 and i // A == s:
+    if i >= 0 and i // graph.counters[ACTIONS] == s:
         if held[1, chain] < _limit(graph, i):
             held[1, chain] += 1
-            pending[i] += 1
+            graph.pending[i] += 1
             return i
-        if left[i] > 0:
-            _block(graph, i)
-    elif i >= 0:  # it has left its state
-        blocked[2, i] += held[1, chain]
-        blocked[1, i] = max(blocked[1, i] - 1, 0)
-    if integers[8] >= integers[11]:
-        _unblock(graph)
-    i = _untried(graph, s, seed)
+        if graph.left[i] > 0:
+            _pause(graph, i)
+    elif i >= 0:
+        graph.leaving[i] += held[1, chain]
+        graph.pauses[i] = max(graph.pauses[i] - 1, 0)
+    if graph.counters[CLOCK] >= graph.counters[NEXT_END]:
+        _end_pauses(graph)
+    i = _wanted(graph, s, seed)
     if i < 0:
-        _repair(graph, s)
-        i = greedy[s] if values[1, s] <= integers[0] else _raise_level(graph, s, seed)
+        i = _way(graph, s, seed)
     held[0, chain], held[1, chain] = i, 1
-    pending[i] += 1
+    graph.pending[i] += 1
     return i
 
 
 class Search:
-    """Chooses actions that lead to something new, from the transitions observed so far.
+    """Chooses actions that lead to what was tried least, from the transitions observed so far.
 
-    States are numbered 0, 1, ... as they are met (`add_states`), each with the same number of actions; pair i is
-    action i % A of state i // A. `observe` counts a transition, `choose` returns the pair to play.
+    States are numbered 0, 1, ... as they are met (`add_states`), each with the same number of actions. `choose`
+    returns the pair to play, `observe` counts where it led. Several chains may act on one search.
     """
 
     def __init__(self, num_actions: int, seed: int = 0, num_chains: int = 1) -> None:
-        self._A, self._seed = num_actions, seed % 2**31
-        self.integers, self.numbers = np.array([0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1 << 62]), np.array([0.1, FIRST_NEW, FIRST_TRIES])
-        self._held = np.full((2, num_chains), NONE, np.int64)
-        self._waiting = np.zeros(4096, np.int64)
-        self._per_state: list[Any] = []
-        self._per_pair: list[Any] = []
-        self._per_transition: list[Any] = []
-        self._room(0, 0)
+        self._seed = int(np.random.SeedSequence(seed).generate_state(1)[0]) % 2147483647
+        counters = np.zeros(NUM_COUNTERS, np.int64)
+        counters[[ACTIONS, LEVEL, NEXT_END]] = num_actions, 1, NEVER
+        held, waiting = np.full((2, num_chains), -1, np.int64), np.zeros(MOST_WAITING, np.int64)
+        states, pairs, transitions = _columns(LEAST_ROOM, num_actions, LEAST_ROOM)
+        self._graph = Graph(counters, *states, *pairs, *transitions, held, waiting)
 
     @property
     def num_states(self) -> int:
         """How many states were met."""
-        return int(self.integers[STATES])
+        return int(self._graph.counters[STATES])
 
     @property
-    def prior(self) -> float:
-        """The k of the values: how many tries the doubt about a pair is worth."""
-        return float(self.numbers[PRIOR])
+    def level(self) -> int:
+        """How often each pair is to be tried by now."""
+        return int(self._graph.counters[LEVEL])
 
     @property
-    def hold(self) -> int:
-        """For how many steps an action is held in a state that does not change."""
-        return int(min(-(-self.integers[LEAVING] // max(self.integers[EXITS], 1)), LONGEST_HOLD))
+    def num_served(self) -> int:
+        """How many states were served by repairs so far."""
+        return int(self._graph.counters[SERVED])
 
-    def _room(self, states: int, transitions: int) -> None:
-        """Makes room for so many more states and transitions."""
-        need_s, need_k = self.num_states + states, int(self.integers[TRANSITIONS]) + transitions
-        if not self._per_state or self._per_state[1].size < need_s:
-            size, A = max(2 * need_s, LEAST_ROOM), self._A
-            values = np.full((2, size), np.inf)
-            arriving, greedy, heap, place, stamp = (np.full(size, NONE, np.int64) for _ in range(5))
-            self._per_state = _refilled(self._per_state, [values, arriving, greedy, heap, place, stamp])
-            pairs = [np.full(size * A, NONE, np.int64), *(np.zeros(size * A, np.int64) for _ in range(3))]
-            pairs.append(np.zeros((3, size * A), np.int64))
-            self._per_pair = _refilled(self._per_pair, pairs)
-        if not self._per_transition or self._per_transition[0].size < need_k:
-            size = max(2 * need_k, 4 * LEAST_ROOM)
-            columns = [np.full(size, NONE, np.int64) for _ in range(5)]
-            self._per_transition = _refilled(self._per_transition, columns)
-        values, arriving, greedy, heap, place, stamp = self._per_state
-        first, visits, pending, left, blocked = self._per_pair
-        arrives, counts, after_pair, leaves, after_state = self._per_transition
-        self._graph = (
-            self.integers, self.numbers, values, first, visits, pending, arrives, counts, after_pair,
-            arriving, greedy, heap, place, leaves, after_state, left, self._held,
-            stamp, blocked, self._waiting,
-        )  # fmt: skip
+    def _make_room(self, num_states: int, num_transitions: int) -> None:
+        """Makes room for so many states and transitions, twice as many if there is too little."""
+        g = self._graph
+        S, K = g.value.size, g.source.size
+        if num_states <= S and num_transitions <= K:
+            return
+        S, K = S if num_states <= S else 2 * num_states, K if num_transitions <= K else 2 * num_transitions
+        states, pairs, transitions = _columns(S, int(g.counters[ACTIONS]), K)
+        for old, new in zip(g[1:-2], (*states, *pairs, *transitions), strict=True):
+            new[: old.size] = old
+        self._graph = Graph(g.counters, *states, *pairs, *transitions, g.held, g.waiting)
 
     def add_states(self, number: int) -> None:
         """Makes the states with numbers below `number` known."""
-        if number <= self.num_states:
-            return
-        self._room(number - self.num_states, 0)
-        for s in range(self.num_states, number):
-            self.integers[STATES] = s + 1
-            _update(self._graph, s)
+        before = self.num_states
+        if number > before:
+            self._make_room(number, 0)
+            self._graph.counters[STATES] = number
+            for s in range(before, number):
+                _update(self._graph, s)
 
-    def observe(self, pair: int, state: int, count: int = 1) -> None:
-        """Counts that `state` followed `pair`."""
-        if self._per_transition[0].size <= self.integers[TRANSITIONS]:
-            self._room(0, 1)
-        _observe(self._graph, pair, state, count)
-        pending = self._per_pair[2]
-        if pending[pair] > 0:
-            pending[pair] -= 1
+    def observe(self, pair: int, state: int) -> None:
+        """Counts that a state followed a pair."""
+        if state >= self.num_states:
+            self.add_states(state + 1)
+        if self._graph.counters[TRANSITIONS] == self._graph.source.size:
+            self._make_room(0, self._graph.source.size + 1)
+        _observe(self._graph, pair, state, 1)
 
-    def observe_many(self, pairs: Any, states: Any) -> None:
-        """Counts transitions, one after the other."""
+    def observe_all(self, pairs: Any, states: Any, counts: Any = None) -> None:
+        """Counts that each of `states` followed its pair, `counts` times each (once by default)."""
         pairs, states = np.asarray(pairs, np.int64), np.asarray(states, np.int64)
+        counts = np.ones(pairs.size, np.int64) if counts is None else np.asarray(counts, np.int64)
         if pairs.size:
-            self.add_states(int(max(states.max(), pairs.max() // self._A)) + 1)
-            self._room(0, pairs.size)
-            _observe_many(self._graph, pairs, states, np.ones(pairs.size, np.int64))
-
-    def observe_counts(self, index: Any, moves: Any) -> None:
-        """Counts transitions that were seen before, `moves[k]` times from `index.leaves[k]` each."""
-        size = moves.size
-        self.add_states(index.num_states)
-        self._room(0, size)
-        seen = np.flatnonzero(moves)
-        _observe_many(self._graph, index.leaves[:size][seen], index.arrives[:size][seen], moves[seen])
+            self.add_states(1 + max(int(states.max()), int(pairs.max()) // int(self._graph.counters[ACTIONS])))
+            self._make_room(0, int(self._graph.counters[TRANSITIONS]) + pairs.size)
+            _observe_all(self._graph, pairs, states, counts)
 
     def choose(self, state: int, chain: int = 0) -> int:
         """Returns the pair to play in a state."""
-        return _choose(self._graph, chain, state, self._seed)
+        if state >= self.num_states:
+            self.add_states(state + 1)
+        return int(_choose(self._graph, chain, state, self._seed))
 
-    def _renew_prior(self) -> None:
-        """Takes a new k when the estimate has changed by a factor of two; all values are then made anew."""
-        k = min(max(self.numbers[NEW] / self.numbers[TRIES], LEAST_PRIOR), MOST_PRIOR)
-        if not 0.5 < k / self.prior < 2:
-            self.numbers[PRIOR] = k
-            _begin_anew(self._graph)
-
-    def steps(self, state: int) -> float:
-        """Returns the expected steps from a state to something new."""
+    def expected_steps(self, state: int) -> float:
+        """Returns the expected steps from a state to a pair that is wanted, infinite if none can be reached."""
         _repair(self._graph, state)
-        return float(self._per_state[0][0, state])
+        return float(self._graph.value[state])
 
 
-def _refilled(before: list[Any], arrays: list[Any]) -> list[Any]:
-    """Returns the new arrays with the old contents at their beginning."""
-    for old, new in zip(before, arrays, strict=False):
-        new[..., : old.shape[-1]] = old
-    return arrays
+def _columns(num_states: int, num_actions: int, num_transitions: int) -> tuple[list[Any], list[Any], list[Any]]:
+    """Returns empty arrays per state, per pair and per transition, in the order of `Graph`."""
+    S, n, K = num_states, num_states * num_actions, num_transitions
+    states = [np.full(S, np.inf), np.full(S, np.inf), *(np.full(S, -1, np.int64) for _ in range(5))]
+    pairs = [np.full(n, -1, np.int64), *(np.zeros(n, np.int64) for _ in range(6))]
+    return states, pairs, [np.full(K, -1, np.int64) for _ in range(5)]

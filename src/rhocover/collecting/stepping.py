@@ -158,7 +158,9 @@ class Chooser:
 class Seeker(Chooser):
     """Chooses by a search for something new, which learns of every step at once."""
 
-    def __init__(self, index: Index, generator: np.random.Generator, find: Callable[[Visits], Search]) -> None:
+    def __init__(
+        self, index: Index, generator: np.random.Generator, find: Callable[[Visits], Search]
+    ) -> None:
         super().__init__(SEEK, index, generator)
         self._find, self._search = find, Search(1)
 
@@ -397,6 +399,7 @@ class EnvironmentWorld(ABC):
             copies = getattr(self._env, "num_envs", 1)
             self._search = Search(self._index.index.num_actions, self._seed, copies)
             index, num = self._index.index, seen.moves.size
+            assert isinstance(index, OpenIndex)
             self._search.observe_all(index.leaves[:num], index.arrives[:num], seen.moves)
         return self._search
 

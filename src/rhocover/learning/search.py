@@ -1,35 +1,36 @@
 """The way to what was tried least, kept up to date while transitions come in one by one.
 
-A run that discovers a world wants every pair tried `level` times: once, then twice, and so on. The fewest
-expected steps g(s) from a state to a pair that is still wanted solve a shortest-path problem over the transitions
-seen so far (`shortest_paths` solves one from nothing). Between two steps of a run one row of that problem changes,
-so `Search` keeps the values and repairs what a new transition makes wrong; most often that is nothing that matters
-where the agent is.
+A run that discovers a world wants every pair tried once, then every pair tried again, and so on (`level`).
+The expected steps g(s) from a state to a wanted pair solve a shortest-path problem over the transitions seen
+so far (`shortest_paths` solves one from nothing). Between two steps of a run one row of that problem changes,
+so `Search` keeps the values and repairs what a new transition makes wrong; most often that is nothing that
+matters where the agent is.
 
 **Repair.** Each state has its value g, which other states use, and the look-ahead
 
-    h(s) = 1 if a pair of s is wanted, else
+    h(s) = 1       if a pair of s was never tried,
+    h(s) = RETRY   if a pair of s was tried less than `level` times and nothing better follows from
     h(s) = min over pairs i of s of  (N_i + sum_t N(t|i) g(t)) / sum_t N(t|i),     t != s, g(t) finite,
 
-N_i the visits of the pair and N(t|i) how often t followed it: insisting on pair i until it leaves s. States where
-g and h differ by more than a tolerance wait in a queue, the lowest min(g, h) first. A g that is too high becomes h.
-A g that is much too low first becomes infinite (once in a repair), so that a region whose nearest wanted pair is
-gone does not count its values up step by step. The queue is served until the agent's state agrees with its
-look-ahead and nothing waits below it: what lies farther away than the next wanted pair stays as it is (Lifelong
-Planning A*: Koenig, Likhachev and Furcy 2004; prioritised sweeping: Moore and Atkeson 1993). Each step costs 1, so
-the tolerance is a relative error of the steps.
+N_i the visits of the pair and N(t|i) how often t followed it: insisting on pair i until it leaves s. States
+where g and h differ by more than a tolerance wait in a queue, the lowest min(g, h) first. A g that is too
+high becomes h. A g that is much too low first becomes infinite (once in a repair), so that a region whose
+nearest wanted pair is gone does not count its values up step by step. The queue is served until the agent's
+state agrees with its look-ahead and nothing waits below it: what lies farther away than the next wanted pair
+stays as it is (Lifelong Planning A*: Koenig, Likhachev and Furcy 2004; prioritised sweeping: Moore and
+Atkeson 1993). Each step costs 1, so the tolerance is a relative error of the steps.
 
 The level rises when no wanted pair can be reached within as many steps as there are states.
 
-**Holding an action.** Where one state stands for several steps of the environment (a code of observations), trying
-its actions in turn cancels their moves, and a run can stay in one code for good. So an action is held while the
-state does not change: an action that has never left a state for as long as those that leave take on average (and
-at least `level` steps), an action that has left it for three times as long as it took. Where nothing has left a
-state yet, actions are held longer and longer.
+**Holding an action.** Where one state stands for several steps of the environment (a code of observations),
+trying its actions in turn cancels their moves, and a run can stay in one code for good. So an action is held
+while the state does not change, and counts as one try: an action that has never left its state for as long as
+those that leave take on average (and at least `level` steps), an action that has left it for three times as
+long as it took. Where nothing has left a state yet, actions are held longer and longer.
 
-**Aliases.** A code can cover two places, such as both sides of a wall. An action that has led from one of them to
-another state fails in the other, however often it is tried. When an action that used to leave was held in vain, the
-search does without it for some steps, and for twice as many when it fails again.
+**Aliases.** A code can cover two places, such as both sides of a wall. An action that has led from one of
+them to another state fails in the other, however often it is tried. When an action that used to leave was
+held in vain, the search does without it for some steps, and for twice as many when it fails again.
 
 Compiled; memory in proportion to what was seen; the same transitions give the same choices.
 """
@@ -45,7 +46,9 @@ from rhocover.compiling import compiled
 
 TOLERANCE = 0.05  # steps: values closer than this are equal
 JUMP = 1.0  # steps: a value that rises by more begins anew, at infinity
-REPAIRS = 16  # states served in one repair, at most, over the states there are: a bound that is hardly reached
+REPAIRS = (
+    16  # states served in one repair, at most, over the states there are: a bound that is hardly reached
+)
 LONGEST_HOLD = 64  # steps of an action that has never left a state that others leave
 STUCK_HOLD = 4096  # steps of an action in a state that nothing has left
 PATIENCE = 3  # an action that leaves is held for this many times its mean
@@ -53,6 +56,7 @@ FIRST_PAUSE = 64  # steps without an action that failed, doubled each time
 DOUBLINGS = 20  # of holds and pauses, at most
 RARELY = 64  # the level rises at most once in this share of the states: it is work for all of them
 MOST_WAITING = 4096  # pauses whose end is noticed at once; others end when their state is looked at
+RETRY = 64.0  # steps: an untried pair within this distance comes before another try of a pair
 LEAST_ROOM = 64  # states
 NEVER = 1 << 62
 
@@ -62,7 +66,7 @@ LEAVING_STEPS, EXITS, NUM_COUNTERS = 11, 12, 13
 
 
 class Graph(NamedTuple):
-    """The transitions and the values, as arrays with room for more; pair i is action i % A of state i // A."""
+    """The transitions and values, in arrays with room for more; pair i is action i % A of state i // A."""
 
     counters: IntArray
     value: FloatArray  # g, [S]
@@ -74,14 +78,14 @@ class Graph(NamedTuple):
     into: IntArray  # the newest transition into each state, -1 for none, [S]
     out_of: IntArray  # the newest transition of each pair, [n]
     visits: IntArray  # N_i, [n]
-    pending: IntArray  # chosen and not yet observed, [n]
+    tries: IntArray  # how often it was chosen: held for several steps is one try, [n]
     left: IntArray  # how often the pair left its state, [n]
     leaving: IntArray  # steps of the attempts in which it did, [n]
     paused: IntArray  # until when the search does without it, [n]
     pauses: IntArray  # how often that was necessary, [n]
     source: IntArray  # the pair of each transition, [k]
     target: IntArray  # the state it led to, [k]
-    count: IntArray  # how often, [k]
+    times: IntArray  # how often, [k]
     next_out: IntArray  # the transition of the same pair before it, [k]
     next_into: IntArray  # the transition into the same state before it, [k]
     held: IntArray  # the pair that each chain holds, and for how many steps, [2, chains]
@@ -160,8 +164,10 @@ def _look_ahead(graph, s):
     A = graph.counters[ACTIONS]
     lowest, chosen = np.inf, -1
     for i in range(s * A, s * A + A):
-        if graph.visits[i] + graph.pending[i] < graph.counters[LEVEL]:
+        if graph.tries[i] == 0:
             return 1.0, i
+        if graph.tries[i] < graph.counters[LEVEL] and lowest > RETRY:
+            lowest, chosen = RETRY, i
         if graph.paused[i] > graph.counters[CLOCK]:
             continue
         total, leaves = float(graph.visits[i]), 0
@@ -169,8 +175,8 @@ def _look_ahead(graph, s):
         while k >= 0:
             t = graph.target[k]
             if t != s and graph.value[t] < np.inf:
-                total += graph.count[k] * graph.value[t]
-                leaves += graph.count[k]
+                total += graph.times[k] * graph.value[t]
+                leaves += graph.times[k]
             k = graph.next_out[k]
         if leaves > 0 and total / leaves < lowest:
             lowest, chosen = total / leaves, i
@@ -247,7 +253,7 @@ def _transition(graph, i, t):
     if k < 0:
         k = graph.counters[TRANSITIONS]
         graph.counters[TRANSITIONS] += 1
-        graph.source[k], graph.target[k], graph.count[k] = i, t, 0
+        graph.source[k], graph.target[k], graph.times[k] = i, t, 0
         graph.next_out[k], graph.out_of[i] = graph.out_of[i], k
         graph.next_into[k], graph.into[t] = graph.into[t], k
     return k
@@ -257,10 +263,9 @@ def _transition(graph, i, t):
 def _observe(graph, i, t, count):
     """Counts that state t followed pair i so often."""
     A = graph.counters[ACTIONS]
-    graph.count[_transition(graph, i, t)] += count
+    graph.times[_transition(graph, i, t)] += count
     graph.counters[CLOCK] += count
     graph.visits[i] += count
-    graph.pending[i] = max(graph.pending[i] - count, 0)
     is_first = t != i // A and graph.left[i] == 0
     if t != i // A:
         graph.left[i] += count
@@ -274,6 +279,7 @@ def _observe(graph, i, t, count):
 def _observe_all(graph, pairs, states, counts):
     """Counts many transitions, one after the other."""
     for row in range(pairs.size):
+        graph.tries[pairs[row]] += counts[row]
         _observe(graph, pairs[row], states[row], counts[row])
 
 
@@ -290,10 +296,9 @@ def _limit(graph, i):
     for j in range(i // A * A, i // A * A + A):
         total += graph.visits[j]
         exits += graph.left[j]
-    if exits == 0:
-        return min(1 + total // A, STUCK_HOLD)
-    usual = -(-graph.counters[LEAVING_STEPS] // graph.counters[EXITS])
-    return min(max(usual, graph.counters[LEVEL]), LONGEST_HOLD)
+    usual = -(-graph.counters[LEAVING_STEPS] // max(graph.counters[EXITS], 1))
+    hold = min(max(usual, graph.counters[LEVEL]), LONGEST_HOLD)
+    return hold if exits > 0 else max(hold, min(1 + total // A, STUCK_HOLD))
 
 
 @compiled
@@ -326,25 +331,14 @@ def _end_pauses(graph):
 
 
 @compiled
-def _wanted(graph, s, seed):
-    """Returns a wanted pair of the state, in an order that looks random; -1 if there is none."""
+def _least_tried(graph, s, seed):
+    """Returns the pair of the state that was tried least; equals in an order that looks random."""
     A, found, least = graph.counters[ACTIONS], -1, 0
     for i in range(s * A, s * A + A):
-        if graph.visits[i] + graph.pending[i] < graph.counters[LEVEL]:
-            rank = (i * 48271 + graph.visits[i] * 69621 + seed) % 2147483647 * 16807 % 2147483647
-            if found < 0 or rank < least:
-                found, least = i, rank
-    return found
-
-
-@compiled
-def _least_tried(graph, s):
-    """Returns the pair of the state that was tried least."""
-    A = graph.counters[ACTIONS]
-    found = s * A
-    for i in range(s * A, s * A + A):
-        if graph.visits[i] + graph.pending[i] < graph.visits[found] + graph.pending[found]:
-            found = i
+        rank = (i * 48271 + graph.tries[i] * 69621 + seed) % 2147483647 * 16807 % 2147483647
+        is_less = found < 0 or graph.tries[i] < graph.tries[found]
+        if is_less or (graph.tries[i] == graph.tries[found] and rank < least):
+            found, least = i, rank
     return found
 
 
@@ -353,30 +347,26 @@ def _way(graph, s, seed):
     """Returns the pair that leads to what is wanted; raises the level if that is out of reach."""
     counters = graph.counters
     _repair(graph, s)
-    if graph.ahead[s] <= counters[STATES]:
-        return graph.best[s]
-    counters[STRANDED] += 1
-    if counters[STRANDED] * RARELY < counters[STATES]:
-        return _least_tried(graph, s)
-    counters[STRANDED] = 0
-    counters[LEVEL] += 1
-    _begin_anew(graph)
-    i = _wanted(graph, s, seed)
-    if i >= 0:
-        return i
-    _repair(graph, s)
-    return graph.best[s] if graph.ahead[s] <= counters[STATES] else _least_tried(graph, s)
+    if graph.ahead[s] > RETRY + counters[STATES]:
+        counters[STRANDED] += 1
+        if counters[STRANDED] * RARELY < counters[STATES]:
+            return _least_tried(graph, s, seed)
+        counters[STRANDED] = 0
+        counters[LEVEL] += 1
+        _begin_anew(graph)
+        _repair(graph, s)
+    i = graph.best[s]
+    return i if i >= 0 and graph.tries[i] >= counters[LEVEL] else _least_tried(graph, s, seed)
 
 
 @compiled
 def _choose(graph, chain, s, seed):
-    """Returns the pair to play in state s: the one held, a wanted one, or the way to one."""
+    """Returns the pair to play in state s: the one held, an untried one, or the way to what is wanted."""
     held = graph.held
     i = held[0, chain]
     if i >= 0 and i // graph.counters[ACTIONS] == s:
         if held[1, chain] < _limit(graph, i):
             held[1, chain] += 1
-            graph.pending[i] += 1
             return i
         if graph.left[i] > 0:
             _pause(graph, i)
@@ -385,19 +375,19 @@ def _choose(graph, chain, s, seed):
         graph.pauses[i] = max(graph.pauses[i] - 1, 0)
     if graph.counters[CLOCK] >= graph.counters[NEXT_END]:
         _end_pauses(graph)
-    i = _wanted(graph, s, seed)
-    if i < 0:
+    i = _least_tried(graph, s, seed)
+    if graph.tries[i] > 0:
         i = _way(graph, s, seed)
     held[0, chain], held[1, chain] = i, 1
-    graph.pending[i] += 1
+    graph.tries[i] += 1
     return i
 
 
 class Search:
     """Chooses actions that lead to what was tried least, from the transitions observed so far.
 
-    States are numbered 0, 1, ... as they are met (`add_states`), each with the same number of actions. `choose`
-    returns the pair to play, `observe` counts where it led. Several chains may act on one search.
+    States are numbered 0, 1, ... as they are met (`add_states`), each with the same number of actions.
+    `choose` returns the pair to play, `observe` counts where it led. Several chains may act on one search.
     """
 
     def __init__(self, num_actions: int, seed: int = 0, num_chains: int = 1) -> None:
@@ -406,7 +396,7 @@ class Search:
         counters[[ACTIONS, LEVEL, NEXT_END]] = num_actions, 1, NEVER
         held, waiting = np.full((2, num_chains), -1, np.int64), np.zeros(MOST_WAITING, np.int64)
         states, pairs, transitions = _columns(LEAST_ROOM, num_actions, LEAST_ROOM)
-        self._graph = Graph(counters, *states, *pairs, *transitions, held, waiting)
+        self._graph = Graph._make([counters, *states, *pairs, *transitions, held, waiting])
 
     @property
     def num_states(self) -> int:
@@ -433,7 +423,7 @@ class Search:
         states, pairs, transitions = _columns(S, int(g.counters[ACTIONS]), K)
         for old, new in zip(g[1:-2], (*states, *pairs, *transitions), strict=True):
             new[: old.size] = old
-        self._graph = Graph(g.counters, *states, *pairs, *transitions, g.held, g.waiting)
+        self._graph = Graph._make([g.counters, *states, *pairs, *transitions, g.held, g.waiting])
 
     def add_states(self, number: int) -> None:
         """Makes the states with numbers below `number` known."""
@@ -457,7 +447,9 @@ class Search:
         pairs, states = np.asarray(pairs, np.int64), np.asarray(states, np.int64)
         counts = np.ones(pairs.size, np.int64) if counts is None else np.asarray(counts, np.int64)
         if pairs.size:
-            self.add_states(1 + max(int(states.max()), int(pairs.max()) // int(self._graph.counters[ACTIONS])))
+            self.add_states(
+                1 + max(int(states.max()), int(pairs.max()) // int(self._graph.counters[ACTIONS]))
+            )
             self._make_room(0, int(self._graph.counters[TRANSITIONS]) + pairs.size)
             _observe_all(self._graph, pairs, states, counts)
 
@@ -468,12 +460,14 @@ class Search:
         return int(_choose(self._graph, chain, state, self._seed))
 
     def expected_steps(self, state: int) -> float:
-        """Returns the expected steps from a state to a pair that is wanted, infinite if none can be reached."""
+        """Returns the expected steps from a state to a wanted pair, infinite if none can be reached."""
         _repair(self._graph, state)
         return float(self._graph.value[state])
 
 
-def _columns(num_states: int, num_actions: int, num_transitions: int) -> tuple[list[Any], list[Any], list[Any]]:
+def _columns(
+    num_states: int, num_actions: int, num_transitions: int
+) -> tuple[list[Any], list[Any], list[Any]]:
     """Returns empty arrays per state, per pair and per transition, in the order of `Graph`."""
     S, n, K = num_states, num_states * num_actions, num_transitions
     states = [np.full(S, np.inf), np.full(S, np.inf), *(np.full(S, -1, np.int64) for _ in range(5))]

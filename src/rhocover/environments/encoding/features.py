@@ -1,8 +1,8 @@
 """What of an observation a code looks at: some of its numbers, as a vector.
 
-`of` is None (all numbers), component numbers, the name of a field of a dictionary ("achieved_goal"), or a function
-from an observation to a few numbers. Of a dictionary all numbers are those of its fields in the order of their
-names; texts are left out, with one warning.
+`of` is None (all numbers), component numbers, the name of a field of a dictionary ("achieved_goal"), or a
+function from an observation to a few numbers. Of a dictionary all numbers are those of its fields in the
+order of their names; texts are left out, with one warning.
 """
 
 from __future__ import annotations
@@ -53,12 +53,14 @@ class FeatureReader:
         if texts and not self._is_warned:
             self._is_warned = True
             warnings.warn(
-                f"the fields {', '.join(map(repr, texts))} of the observations hold no numbers and are left out. "
-                "Pass `of`, the name of a field or a function, to choose.",
+                f"the fields {', '.join(map(repr, texts))} of the observations hold no numbers and are left "
+                "out. Pass `of`, the name of a field or a function, to choose.",
                 RhocoverWarning,
                 stacklevel=2,
             )
-        return np.concatenate([np.zeros(0), *(part.ravel() for name, part in parts.items() if name not in texts)])
+        return np.concatenate(
+            [np.zeros(0), *(part.ravel() for name, part in parts.items() if name not in texts)]
+        )
 
     def _field(self, observation: Any) -> Any:
         try:

@@ -1,15 +1,16 @@
 """Codes for observations of any dimension: an epsilon-net of observations met so far.
 
-`Net` keeps *leaders*. An observation belongs to the oldest leader within `radius` (Euclidean distance); if there
-is none, it becomes a leader itself, and its number is the key. This is *first fit*: as the net grows, no
-observation ever changes its key, so counts, data sets and certificates stay valid, and applying the finished net
-to the same observations gives the same keys again. Leaders are at least `radius` apart, so equal weight on codes is
-equal weight in space; centres of k-means would follow the density of the data instead.
+`Net` keeps *leaders*. An observation belongs to the oldest leader within `radius` (Euclidean distance); if
+there is none, it becomes a leader itself, and its number is the key. This is *first fit*: as the net grows,
+no observation ever changes its key, so counts, data sets and certificates stay valid, and applying the
+finished net to the same observations gives the same keys again. Leaders are at least `radius` apart, so equal
+weight on codes is equal weight in space; centres of k-means would follow the density of the data instead.
 
-**Search.** Leaders are filed by the cell of a grid of side `radius` in a projection to at most three dimensions.
-An orthonormal projection never increases distances, so every leader within the radius is in the same or a
-neighbouring cell: only those are compared, in all dimensions, and the result is exact for any projection. For
-more than three dimensions the projection is onto the directions in which the first observations vary most.
+**Search.** Leaders are filed by the cell of a grid of side `radius` in a projection to at most three
+dimensions. An orthonormal projection never increases distances, so every leader within the radius is in the
+same or a neighbouring cell: only those are compared, in all dimensions, and the result is exact for any
+projection. For more than three dimensions the projection is onto the directions in which the first
+observations vary most.
 
 **The radius.** "auto" takes 2.5 times the median distance between successive observations of a random rollout
 (steps that did not move are left out).
@@ -48,11 +49,10 @@ MAX_LEADERS = 2**24
 @compiled
 def _bucket(place, shift, size):
     """Returns the bucket of the cell `place + shift`."""
-    h = np.uint64(1469598103934665603)
+    h = 0
     for k in range(place.size):
-        h = (h ^ np.uint64(place[k] + shift[k])) * np.uint64(1099511628211)
-        h = h ^ (h >> np.uint64(29))
-    return np.int64(h & np.uint64(size - 1))
+        h = (h * 1000003 + place[k] + shift[k]) % 2147483647
+    return h * 16807 % 2147483647 & (size - 1)
 
 
 @compiled
@@ -100,7 +100,7 @@ def _add(net, x, number):
 
 @compiled
 def _encode(net, points, num_leaders, keys, first, grows):
-    """Writes the keys of points from row `first` on; returns the row to go on with, and how many leaders there are.
+    """Writes the keys of points from row `first` on; returns the next row and the number of leaders.
 
     Stops before a point for which there is no room; without `grows`, points beyond all leaders have key -1.
     """
@@ -120,10 +120,10 @@ def _encode(net, points, num_leaders, keys, first, grows):
 class Net:
     """Codes of observations: the first observations met that are `radius` or more apart.
 
-    `radius` is a distance, or "auto": 2.5 times the median step of a random rollout of `rollout_steps` steps. `of`
-    is what of an observation is compared: None for all its numbers, component numbers, the name of a field of a
-    dictionary, or a function from an observation to a few numbers. Distances are Euclidean, so numbers that
-    matter should have the same scale.
+    `radius` is a distance, or "auto": 2.5 times the median step of a random rollout of `rollout_steps` steps.
+    `of` is what of an observation is compared: None for all its numbers, component numbers, the name of a
+    field of a dictionary, or a function from an observation to a few numbers. Distances are Euclidean, so
+    numbers that matter should have the same scale.
     """
 
     radius: float | str = AUTO
@@ -134,7 +134,9 @@ class Net:
         if not (isinstance(self.radius, str) and self.radius == AUTO):
             object.__setattr__(self, "radius", checks.positive(self.radius, "radius"))
         object.__setattr__(self, "of", self.of if isinstance(self.of, str) else plain_components(self.of))
-        object.__setattr__(self, "rollout_steps", checks.integer(self.rollout_steps, "rollout_steps", least=2))
+        object.__setattr__(
+            self, "rollout_steps", checks.integer(self.rollout_steps, "rollout_steps", least=2)
+        )
 
     def fit(self, observations: Any) -> NetCode:
         """Returns the code without leaders, its radius and projection from `observations` in their order."""
@@ -176,7 +178,9 @@ class NetCode:
     def __init__(self, reader: FeatureReader, radius: float, projection: FloatArray) -> None:
         self.reader, self.radius, self.num_leaders = reader, radius, 0
         self._projection = projection
-        neighbours = sorted(itertools.product((-1, 0, 1), repeat=len(projection)), key=lambda s: np.abs(s).sum())
+        neighbours = sorted(
+            itertools.product((-1, 0, 1), repeat=len(projection)), key=lambda s: np.abs(s).sum()
+        )
         self._shifts = np.array(neighbours, np.int64)
         self._sizes = np.array([radius, radius * WIDER])
         self._grow(LEAST_ROOM)
@@ -215,10 +219,12 @@ class NetCode:
         return made
 
     def key(self, observation: Any, /) -> int:
-        """Returns the number of the oldest leader within the radius; the observation becomes one if none is."""
+        """Returns the number of the oldest leader within the radius, a new one if there is none."""
         x = self.reader.one(observation)
         if x.size != self._projection.shape[1]:
-            raise OutsideSpaceError(f"an observation has {x.size} numbers, the net {self._projection.shape[1]}.")
+            raise OutsideSpaceError(
+                f"an observation has {x.size} numbers, the net {self._projection.shape[1]}."
+            )
         k = _first_fit(self._net, x, self.num_leaders)
         if k >= 0:
             return k

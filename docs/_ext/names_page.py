@@ -16,7 +16,7 @@ GROUPS = {
         "learning", "baselines",
     ),
     "Environments and data sets": (
-        "collect", "Collection", "audit", "Audit", "top_up", "TopUp", "Bins", "QuantileBins",
+        "collect", "Collection", "audit", "Audit", "top_up", "TopUp", "Bins", "QuantileBins", "Net",
     ),
     "Rewards": (
         "CoverageReward", "CountVisits", "CoverageRewardVector", "CountVisitsVector", "CoverageCallback",

@@ -281,8 +281,9 @@ class Runner:
     def _placed(self, block: Block) -> Behaviour | SeekNew:
         """Returns the block's behaviour over the world's pairs."""
         behaviour = block.behaviour
-        is_placed = block.in_world or isinstance(behaviour, SeekNew)
-        return behaviour if is_placed else self.now.state.belief.place(behaviour)
+        if block.in_world or isinstance(behaviour, SeekNew):
+            return behaviour
+        return self.now.state.belief.place(behaviour)
 
     def _cut(self, block: Block) -> Block:
         """Returns the block, shortened to the belief's patience, unless it is an episode or whole."""

@@ -90,7 +90,7 @@ MEANING = {
     "directions": "`[A, 2]`: where each action points; (0, 0) is drawn as a bar",
     "rulers": "what the two sides of a grid measure",
     "counts": "how many bins: one number for all dimensions, or one per dimension",
-    "radius": "how far apart observations of one code may be from its leader; `\"auto\"` is 2.5 times the "
+    "radius": "how far an observation of a code may be from its leader; `\"auto\"` is 2.5 times the "
     "median step of a random rollout",
     "low": "lower bound of the bins; None for the bound of the space",
     "high": "upper bound of the bins; None for the bound of the space",

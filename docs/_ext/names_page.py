@@ -16,7 +16,9 @@ GROUPS = {
         "learning", "baselines",
     ),
     "Environments and data sets": (
-        "collect", "Collection", "audit", "Audit", "top_up", "TopUp", "Bins", "QuantileBins", "Net",
+        "collect", "Collection", "audit", "Audit", "top_up", "TopUp", "Bins", "QuantileBins",
+        "Net", "SimHash", "ImageCells",
+        "RandomFeatures",
     ),
     "Rewards": (
         "CoverageReward", "CountVisits", "CoverageRewardVector", "CountVisitsVector", "CoverageCallback",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rhocover.coverage import Coverage
     from rhocover.datasets import Audit, audit
     from rhocover.environments.encoding.bins import Bins, QuantileBins
+    from rhocover.environments.encoding.hashes import ImageCells, RandomFeatures, SimHash
     from rhocover.environments.encoding.nets import Net
     from rhocover.environments.sb3 import CoverageCallback
     from rhocover.environments.wrappers import (
@@ -61,6 +62,9 @@ _HOME = {
     "Bins": "rhocover.environments.encoding.bins",
     "QuantileBins": "rhocover.environments.encoding.bins",
     "Net": "rhocover.environments.encoding.nets",
+    "SimHash": "rhocover.environments.encoding.hashes",
+    "ImageCells": "rhocover.environments.encoding.hashes",
+    "RandomFeatures": "rhocover.environments.encoding.hashes",
     "CountVisits": "rhocover.environments.wrappers",
     "CoverageReward": "rhocover.environments.wrappers",
     "CountVisitsVector": "rhocover.environments.wrappers",
@@ -113,6 +117,7 @@ __all__ = [
     "Doubling",
     "EveryPair",
     "Feedback",
+    "ImageCells",
     "Layout",
     "Learned",
     "LineSearch",
@@ -122,7 +127,9 @@ __all__ = [
     "Power",
     "Quadratic",
     "QuantileBins",
+    "RandomFeatures",
     "Run",
+    "SimHash",
     "SmallModelError",
     "Stationary",
     "TopUp",

@@ -29,6 +29,7 @@ from rhocover.environments.encoding import (
     read_state_code,
 )
 from rhocover.environments.encoding.bins import QuantileBins
+from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
 from rhocover.environments.stepping import Alarm, Timed, read_step_timeout
 from rhocover.environments.table_model import TabularModel, read_table
@@ -52,6 +53,7 @@ from rhocover.exploring.worlds import no_moves
 from rhocover.learning.rules import Rule, final_weights, read_rule
 from rhocover.planning.problem import Objective
 
+Fitted = QuantileBins | Net | SimHash  # codes that are fitted to a random rollout
 FEW_KEYS = 100_000  # states that a published explorer gets before its first step, at most
 MOST_ROLLOUT = 2**31  # bytes of the observations of a rollout, each number as a float64
 FROM_TABLE = Call("explore MDP.from_gymnasium(env)", "take a model from rhocover envs")
@@ -159,7 +161,7 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     spec = (spec if table is not None else spec.with_mu(None)).checked()
     Coverage(spec.rho, np.ones(1))  # raises if rho is not an order, before anything is written
     states = encoding.states
-    if isinstance(states, QuantileBins | Net):
+    if isinstance(states, Fitted):
         states = _fitted(states, env, is_vector, spec.seed, seconds)
     code = read_state_code(states, space)
     actions = read_action_code(encoding.actions, env.single_action_space if is_vector else env.action_space)
@@ -179,7 +181,7 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     return EnvRun(env, is_vector, spec.with_mu(rule), code, actions, None, weights, seconds)
 
 
-def _fitted(code: QuantileBins | Net, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
+def _fitted(code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
     """Returns the code, fitted to a random rollout in the environment, which is reset afterwards."""
     asked = f"states={type(code).__name__}(...)"
     if is_vector:

@@ -7,6 +7,7 @@ order of their names; texts are left out, with one warning.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from rhocover.checks import FloatArray
 from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name
 from rhocover.errors import RhocoverWarning
 
-FIELD = "field:"  # before the name of a field, in a document
+FIELD, RANDOM = "field:", "random:"  # before the name of a field, or size and seed, in a document
 
 
 class FeatureReader:
@@ -38,6 +39,12 @@ class FeatureReader:
             return self._whole
         places = list(of)
         return lambda observation: self._picked(observation, places)
+
+    def pick(self, observation: Any) -> Any:
+        """Returns the part of an observation, as it is."""
+        if callable(self.of):
+            return ask(self.of, observation)
+        return self._field(observation) if isinstance(self.of, str) else observation
 
     def _whole(self, observation: Any) -> FloatArray:
         if type(observation) is np.ndarray and observation.dtype == np.float64 and observation.ndim == 1:
@@ -84,7 +91,7 @@ class FeatureReader:
         if of is None or isinstance(of, tuple):
             array = np.asarray(observations) if not _has_fields(observations) else None
             if array is not None and array.dtype.kind in "biuf" and array.ndim:
-                flat = np.ascontiguousarray(array.reshape(len(array), -1), np.float64)
+                flat = np.ascontiguousarray(array.reshape(len(array), math.prod(array.shape[1:])), np.float64)
                 if of is not None and flat.shape[1] > max(of):
                     return np.ascontiguousarray(flat[:, list(of)])
                 if of is None:
@@ -92,13 +99,28 @@ class FeatureReader:
         rows = [self.one(observation) for observation in observations]
         if len({row.size for row in rows}) > 1:
             raise OutsideSpaceError("observations have different numbers of features.")
-        return np.array(rows, np.float64).reshape(len(rows), -1)
+        return np.array(rows, np.float64).reshape(len(rows), rows[0].size if rows else 0)
 
     def document(self) -> Any:
         """Returns what a file says of it: a function by its name."""
         if isinstance(self.of, str):
             return FIELD + self.of
+        if type(self.of).__name__ == "RandomFeatures":
+            return f"{RANDOM}{self.of.size},{self.of.seed}"  # pyright: ignore
         return function_name(self.of) if callable(self.of) else self.of
+
+
+def stored_of(of: Any) -> Any:
+    """Returns what `FeatureReader.document` wrote; raises `LookupError` with the name of a function."""
+    if not isinstance(of, str):
+        return of
+    if of.startswith(RANDOM):
+        from rhocover.environments.encoding.hashes import RandomFeatures
+
+        return RandomFeatures(*map(int, of.removeprefix(RANDOM).split(",")))
+    if not of.startswith(FIELD):
+        raise LookupError(of)
+    return of.removeprefix(FIELD)
 
 
 def _has_fields(observations: Any) -> bool:

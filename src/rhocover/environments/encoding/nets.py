@@ -34,7 +34,7 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.compiling import compiled
 from rhocover.environments.encoding.base import OutsideSpaceError
 from rhocover.environments.encoding.bins import plain_components
-from rhocover.environments.encoding.features import FIELD, FeatureReader
+from rhocover.environments.encoding.features import FeatureReader, stored_of
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.layout import Layout
 
@@ -302,12 +302,4 @@ class StoredNet:
             leaders = points.reshape(-1, projection.shape[1])
         except ValueError as error:
             raise InvalidDataError(f"the leaders of the net are damaged: {error}") from error
-        return NetCode(FeatureReader(self._of()), self.radius, projection).with_leaders(leaders)
-
-    def _of(self) -> Any:
-        """Returns what the net looks at; a function cannot come from a file."""
-        if not isinstance(self.of, str):
-            return self.of
-        if not self.of.startswith(FIELD):
-            raise LookupError(self.of)
-        return self.of.removeprefix(FIELD)
+        return NetCode(FeatureReader(stored_of(self.of)), self.radius, projection).with_leaders(leaders)

@@ -17,6 +17,8 @@ GROUPS = {
     ),
     "Environments and data sets": (
         "collect", "Collection", "audit", "Audit", "top_up", "TopUp", "Bins", "QuantileBins",
+        "Net", "SimHash", "ImageCells",
+        "RandomFeatures",
     ),
     "Rewards": (
         "CoverageReward", "CountVisits", "CoverageRewardVector", "CountVisitsVector", "CoverageCallback",

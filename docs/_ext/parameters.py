@@ -13,8 +13,8 @@ from typing import Any
 
 TABLES = (
     "plan", "budget", "explore", "resume", "collect", "audit", "top_up", "compare", "reproduce", "MDP",
-    "Layout", "Coverage", "Bins", "QuantileBins", "Algorithm1", "Learned", "CountVisits", "CoverageReward",
-    "CountVisitsVector", "CoverageRewardVector", "CoverageCallback",
+    "Layout", "Coverage", "Bins", "QuantileBins", "Net", "Algorithm1", "Learned", "CountVisits",
+    "CoverageReward", "CountVisitsVector", "CoverageRewardVector", "CoverageCallback",
 )  # fmt: skip
 MEANING = {
     "mdp": "the model",
@@ -43,7 +43,7 @@ MEANING = {
     "resume.world": "the model of the run; must be the same if given",
     "num_steps": "how many steps to take, over all chains or copies",
     "states": "which observations are the same state: None for discrete spaces, `Bins(...)`, "
-    "`QuantileBins(...)`, or a function",
+    "`QuantileBins(...)`, `Net(...)`, or a function",
     "actions": "which actions there are: None for discrete spaces, otherwise levels per dimension, or an "
     "array with one action per row",
     "explorer": 'a name such as `"feedback"`, `"tracking"`, `"stationary"`, `"algorithm1"` or that of a '
@@ -90,6 +90,8 @@ MEANING = {
     "directions": "`[A, 2]`: where each action points; (0, 0) is drawn as a bar",
     "rulers": "what the two sides of a grid measure",
     "counts": "how many bins: one number for all dimensions, or one per dimension",
+    "radius": "how far an observation of a code may be from its leader; `\"auto\"` is 2.5 times the "
+    "median step of a random rollout",
     "low": "lower bound of the bins; None for the bound of the space",
     "high": "upper bound of the bins; None for the bound of the space",
     "of": "which components to use: None for all, numbers, or a function of the observation",

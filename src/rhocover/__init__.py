@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rhocover.coverage import Coverage
     from rhocover.datasets import Audit, audit
     from rhocover.environments.encoding.bins import Bins, QuantileBins
+    from rhocover.environments.encoding.hashes import ImageCells, RandomFeatures, SimHash
+    from rhocover.environments.encoding.nets import Net
     from rhocover.environments.sb3 import CoverageCallback
     from rhocover.environments.wrappers import (
         CountVisits,
@@ -59,6 +61,10 @@ _HOME = {
     "budget": "rhocover.theory",
     "Bins": "rhocover.environments.encoding.bins",
     "QuantileBins": "rhocover.environments.encoding.bins",
+    "Net": "rhocover.environments.encoding.nets",
+    "SimHash": "rhocover.environments.encoding.hashes",
+    "ImageCells": "rhocover.environments.encoding.hashes",
+    "RandomFeatures": "rhocover.environments.encoding.hashes",
     "CountVisits": "rhocover.environments.wrappers",
     "CoverageReward": "rhocover.environments.wrappers",
     "CountVisitsVector": "rhocover.environments.wrappers",
@@ -111,15 +117,19 @@ __all__ = [
     "Doubling",
     "EveryPair",
     "Feedback",
+    "ImageCells",
     "Layout",
     "Learned",
     "LineSearch",
+    "Net",
     "Occupancies",
     "Plan",
     "Power",
     "Quadratic",
     "QuantileBins",
+    "RandomFeatures",
     "Run",
+    "SimHash",
     "SmallModelError",
     "Stationary",
     "TopUp",

@@ -123,6 +123,8 @@ def copied(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _copy(value: Any) -> Any:
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_copy, value))
     if not isinstance(value, np.ndarray):
         return copy.copy(value) if isinstance(value, list) else value
     result = value.copy(order="K")
@@ -136,6 +138,9 @@ def _copy(value: Any) -> Any:
 
 def write_back(before: Any, after: Any) -> None:
     """Copies what a call changed into the caller's own arrays and lists."""
+    if isinstance(before, tuple):
+        for mine, changed in zip(before, after, strict=True):
+            write_back(mine, changed)
     if isinstance(before, list):
         before[:] = after
     elif isinstance(before, np.ndarray) and before.flags.writeable:

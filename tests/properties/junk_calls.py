@@ -290,6 +290,9 @@ def _adapters() -> Iterator[Call]:
         names=None,
     )
     yield _call("QuantileBins", rc.QuantileBins(3).fit, observations=observations)
+    yield _call("Net", lambda observations, **given: rc.Net(**given).fit(observations), {"observations": observations},
+                radius=0.5, of=None, rollout_steps=100)  # fmt: skip
+    yield _call("Net", rc.Net(0.5).fit, observations=observations)
     cliff = gymnasium.make("CliffWalking-v1")
     yield _call("CountVisits", rc.CountVisits, env=cliff, states=None, actions=None)
     yield _call("CoverageReward", rc.CoverageReward, env=cliff, rho=2.0, mu=None, states=None, actions=None, cap=10.0,

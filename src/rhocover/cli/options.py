@@ -450,8 +450,9 @@ States = Annotated[
     Option(
         metavar="SPEC",
         help="How real-valued observations become states: bins:12,11 (this many equal bins per dimension), "
-        "bins:12,11@-1.2:0.6,-0.07:0.07 (between these bounds instead of those of the space) or "
-        "quantiles:12,11 (bins that a rollout of random actions visits equally often).",
+        "bins:12,11@-1.2:0.6,-0.07:0.07 (between these bounds instead of those of the space), "
+        "quantiles:12,11 (bins that a rollout of random actions visits equally often), net (codes of any "
+        "dimension, as wide as 2.5 steps) or net:0.5 (of this radius).",
         rich_help_panel=READ,
     ),
 ]

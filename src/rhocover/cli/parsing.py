@@ -325,13 +325,15 @@ def _read_csv(path: Path) -> Any:
 
 # States, actions and weights of the commands about data.
 
-STATES_SPEC = "bins:12,11, bins:12,11@-1.2:0.6,-0.07:0.07 or quantiles:12,11"
+STATES_SPEC = "bins:12,11, bins:12,11@-1.2:0.6,-0.07:0.07, quantiles:12,11, net or net:0.5"
 
 
 def parse_states(text: str | None, make_env: Callable[[], Any] | None, seed: int = 0) -> Any:
-    """Returns the argument `states`; quantiles are fitted to a random rollout in a separate environment."""
+    """Returns the argument `states`; quantiles and nets are fitted to a rollout in a separate environment."""
     if text is None:
         return None
+    if text == "net" or text.startswith("net:"):
+        return _fitted_net(text.removeprefix("net").removeprefix(":"), make_env, seed)
     from rhocover.environments.encoding.bins import Bins, QuantileBins
 
     kind, _, rest = text.partition(":")
@@ -342,19 +344,33 @@ def parse_states(text: str | None, make_env: Callable[[], Any] | None, seed: int
     if kind == "bins":
         low, high = _bounds(bounds, text) if at else (None, None)
         return Bins(numbers, low, high)
-    if make_env is None:
+    return _fitted(QuantileBins(numbers), "quantiles:...", make_env, seed)
+
+
+def _fitted_net(radius: str, make_env: Callable[[], Any] | None, seed: int) -> Any:
+    from rhocover.environments.encoding.nets import AUTO, Net
+
+    if not radius:
+        return _fitted(Net(AUTO), "net", make_env, seed)
+    try:
+        net = Net(float(radius))
+    except ValueError as error:
         raise InvalidArgumentError(
-            "--states quantiles:... needs an environment for its random rollout. Pass bins:...",
-            argument="states",
-        )
-    return _fitted(QuantileBins(numbers), make_env(), seed)
+            f"--states must be like {STATES_SPEC}, got {'net:' + radius!r}.", argument="states"
+        ) from error
+    return _fitted(net, "net:...", make_env, seed)
 
 
-def _fitted(bins: Any, env: Any, seed: int) -> Any:
+def _fitted(code: Any, typed: str, make_env: Callable[[], Any] | None, seed: int) -> Any:
     from rhocover.environments.stepping import random_rollout
 
+    if make_env is None:
+        raise InvalidArgumentError(
+            f"--states {typed} needs an environment for its random rollout. Pass bins:...", argument="states"
+        )
+    env = make_env()
     try:
-        return bins.fit(random_rollout(env, bins.rollout_steps, seed))
+        return code.fit(random_rollout(env, code.rollout_steps, seed))
     finally:
         close(env)
 

@@ -29,6 +29,8 @@ from rhocover.environments.encoding import (
     read_state_code,
 )
 from rhocover.environments.encoding.bins import QuantileBins
+from rhocover.environments.encoding.hashes import SimHash
+from rhocover.environments.encoding.nets import Net
 from rhocover.environments.stepping import Alarm, Timed, read_step_timeout
 from rhocover.environments.table_model import TabularModel, read_table
 from rhocover.errors import Call, EnvironmentFailedError, InvalidArgumentError, join_texts, parse_text
@@ -51,6 +53,7 @@ from rhocover.exploring.worlds import no_moves
 from rhocover.learning.rules import Rule, final_weights, read_rule
 from rhocover.planning.problem import Objective
 
+Fitted = QuantileBins | Net | SimHash  # codes that are fitted to a random rollout
 FEW_KEYS = 100_000  # states that a published explorer gets before its first step, at most
 MOST_ROLLOUT = 2**31  # bytes of the observations of a rollout, each number as a float64
 FROM_TABLE = Call("explore MDP.from_gymnasium(env)", "take a model from rhocover envs")
@@ -158,7 +161,7 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     spec = (spec if table is not None else spec.with_mu(None)).checked()
     Coverage(spec.rho, np.ones(1))  # raises if rho is not an order, before anything is written
     states = encoding.states
-    if isinstance(states, QuantileBins):
+    if isinstance(states, Fitted):
         states = _fitted(states, env, is_vector, spec.seed, seconds)
     code = read_state_code(states, space)
     actions = read_action_code(encoding.actions, env.single_action_space if is_vector else env.action_space)
@@ -178,20 +181,21 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     return EnvRun(env, is_vector, spec.with_mu(rule), code, actions, None, weights, seconds)
 
 
-def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
-    """Returns the bins with edges from a random rollout in the environment, which is reset afterwards."""
+def _fitted(code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
+    """Returns the code, fitted to a random rollout in the environment, which is reset afterwards."""
+    asked = f"states={type(code).__name__}(...)"
     if is_vector:
         raise InvalidArgumentError.of(
-            "states=QuantileBins(...)",
-            "takes its edges from a rollout in a single environment, not a vector of them",
+            asked,
+            "is fitted to a rollout in a single environment, not a vector of them",
             remedy="Fit it first: "
-            "bins.fit(rhocover.environments.encoding.random_rollout(env, 10_000, seed=0)).",
+            "states.fit(rhocover.environments.encoding.random_rollout(env, 10_000, seed=0)).",
         )
-    size = 8 * bins.rollout_steps * math.prod(getattr(env.observation_space, "shape", None) or ())
+    size = 8 * code.rollout_steps * math.prod(getattr(env.observation_space, "shape", None) or ())
     if size > MOST_ROLLOUT:
         raise InvalidArgumentError.of(
-            "states=QuantileBins(...)",
-            f"would keep {size / 1e9:.3g} GB of observations from a rollout of {bins.rollout_steps} steps; "
+            asked,
+            f"would keep {size / 1e9:.3g} GB of observations from a rollout of {code.rollout_steps} steps; "
             f"the limit is {MOST_ROLLOUT / 1e9:.3g} GB",
             remedy=parse_text(
                 "Shorten the rollout (rollout_steps=...), or pass `states` as a function that returns the "
@@ -199,10 +203,10 @@ def _fitted(bins: QuantileBins, env: Any, is_vector: bool, seed: int, seconds: f
             ),
         )
     if seconds is None:
-        return bins.fit(random_rollout(env, bins.rollout_steps, seed))
+        return code.fit(random_rollout(env, code.rollout_steps, seed))
     with Alarm(seconds) as alarm:
-        seen = random_rollout(Timed(env, alarm), bins.rollout_steps, seed)
-    return bins.fit(seen)
+        seen = random_rollout(Timed(env, alarm), code.rollout_steps, seed)
+    return code.fit(seen)
 
 
 def _is_vector(env: Any) -> bool:

@@ -46,6 +46,7 @@ from rhocover.exploring.worlds import (
     OpenIndex,
     Position,
     SamplePolicy,
+    SeekNew,
     Visits,
     checked_behaviour,
     choice_cdf,
@@ -53,12 +54,14 @@ from rhocover.exploring.worlds import (
     refresh,
 )
 from rhocover.exploring.worlds.simulator import find, lowest
+from rhocover.learning.search import Search
 from rhocover.mdp import MDP
 
 Choose = Callable[[int, int], int]  # (state, steps of the block before) -> pair
 
 DRAWS = 256  # uniform numbers drawn at a time
 NEVER = 1 << 62
+SEEK = SamplePolicy(np.zeros(0))  # stands for no behaviour: a search has none
 
 
 @compiled
@@ -94,6 +97,7 @@ class Chooser:
             self._flow, self._period = behaviour.flow_arrays(), behaviour.period
         self._refreshed = -1
         self.room = 0  # pairs
+        self.learn: Callable[[int, int], None] | None = None  # what to call with every pair and next state
 
     def fit(self, seen: Visits, index: Index) -> None:
         """Makes room for twice the pairs known now, and makes the arrays of `seen` views of them."""
@@ -144,11 +148,39 @@ class Chooser:
         refresh(self._flow, done, self.visits, self.scores)
         self._refreshed = done
 
-    def choose(self, state: int, done: int) -> int:
-        """Returns the pair to play in a state, and counts it."""
+    def choose(self, state: int, done: int, copy: int = 0) -> int:
+        """Returns the pair that a copy of the environment plays in a state, and counts it."""
         if self.until_refresh(done) == 0:
             self.refresh(done)
         return self.take(state, done)
+
+
+class Seeker(Chooser):
+    """Chooses by a search for something new, which learns of every step at once."""
+
+    def __init__(
+        self, index: Index, generator: np.random.Generator, find: Callable[[Visits], Search]
+    ) -> None:
+        super().__init__(SEEK, index, generator)
+        self._find, self._search = find, Search(1)
+
+    def fit(self, seen: Visits, index: Index) -> None:
+        """Makes room as `Chooser` does, and finds the search."""
+        super().fit(seen, index)
+        self._search = self._find(seen)
+        self.learn = self._search.observe
+
+    def _bind(self, index: Index) -> None:
+        self.take = self._take
+
+    def _take(self, state: int, done: int) -> int:
+        return self.choose(state, done)
+
+    def choose(self, state: int, done: int, copy: int = 0) -> int:
+        """Returns the pair that a copy of the environment plays in a state, and counts it."""
+        pair = self._search.choose(state, copy)
+        self.visits[pair] += 1
+        return pair
 
 
 def _first_pairs(index: Index, room: int) -> IntArray:
@@ -295,6 +327,7 @@ class EnvironmentWorld(ABC):
         self._values = asked.actions.values
         self._generator = np.random.Generator(np.random.PCG64(self._seed))
         self._num_steps = 0
+        self._search: Search | None = None  # of the transitions so far, once something new is sought
         self.episodes = EpisodeCounts()
         self._snapshots: list[tuple[int, IntArray]] = []  # counts at the trace steps, if no model is known
         self._longest = LONGEST if recorder is None else rows_within(BATCH_BYTES, asked.space, LONGEST)
@@ -354,9 +387,21 @@ class EnvironmentWorld(ABC):
         make = judged_run if self.problem is None else known_run
         return make(self._asked, runner, EnvRecord(self._index, self.episodes, self._snapshots), seconds)
 
-    def follow(self, behaviour: Behaviour) -> Chooser:
+    def follow(self, behaviour: Behaviour | SeekNew) -> Chooser:
         """Returns the chooser of a behaviour."""
+        if isinstance(behaviour, SeekNew):
+            return Seeker(self._index.index, self._generator, self._find_search)
         return Chooser(behaviour, self._index.index, self._generator)
+
+    def _find_search(self, seen: Visits) -> Search:
+        """Returns the search over all transitions so far; it is kept up to date from its first use on."""
+        if self._search is None:
+            copies = getattr(self._env, "num_envs", 1)
+            self._search = Search(self._index.index.num_actions, self._seed, copies)
+            index, num = self._index.index, seen.moves.size
+            assert isinstance(index, OpenIndex)
+            self._search.observe_all(index.leaves[:num], index.arrives[:num], seen.moves)
+        return self._search
 
     def advance(self, position: Position, act: Chooser, seen: Visits, num_steps: int) -> None:
         """Takes `num_steps` more steps, counted over all copies."""
@@ -368,6 +413,8 @@ class EnvironmentWorld(ABC):
                 self._go(position, act, seen.num_steps, batch, num_steps)
         finally:
             done = batch.settle(self._index, act, seen, self.episodes, self._recorder)
+            if self._search is not None and act.learn is None:
+                self._search.observe_all(batch.pairs[:done], batch.nexts)
             pace = max(time.perf_counter() - began, 1e-6) / max(done, 1)
             self.batch_steps = min(int(np.clip(SECONDS / pace, 1, LONGEST)), self._longest)
 

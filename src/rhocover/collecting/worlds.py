@@ -51,7 +51,7 @@ class SingleWorld(EnvironmentWorld):
         step, find, take = self._env.step, self._reader.find, act.take
         state, actions = int(position.states[0]), self._actions(act.room)
         add_pair, add_next, add_reward = batch.pairs.append, batch.nexts.append, batch.rewards.append
-        put = None if batch.buffer is None else batch.buffer.put
+        put, learn = None if batch.buffer is None else batch.buffer.put, act.learn
         room, done = act.room // self._index.index.num_actions, before + len(batch.pairs)
         earlier = self._num_steps - len(batch.pairs)
         if act.until_refresh(done) == 0:
@@ -74,6 +74,8 @@ class SingleWorld(EnvironmentWorld):
                     if state is None:
                         state = self._reader.number(observation, earlier + len(batch.pairs))
                     add_next(state)
+                if learn is not None:
+                    learn(pair, batch.nexts[-1])
                 if state >= room:
                     return
         except EnvironmentFailedError:
@@ -218,7 +220,7 @@ class VectorWorld(EnvironmentWorld):
         """Returns a pair per copy; each choice takes earlier ones into account, but none is counted yet."""
         chosen = []
         for env, state in enumerate(position.states.tolist()):
-            chosen.append(0 if env in self._held else act.choose(state, done + env))
+            chosen.append(0 if env in self._held else act.choose(state, done + env, env))
         for env, pair in enumerate(chosen):
             if env not in self._held:
                 act.visits[pair] -= 1
@@ -251,6 +253,8 @@ class VectorWorld(EnvironmentWorld):
         assert state is not None
         batch.nexts.append(state if cut is None else cut)
         position.states[event.env] = state
+        if act.learn is not None:
+            act.learn(event.pair, batch.nexts[-1])
 
     _callers = (begin.__code__, _round.__code__, _reset.__code__)
 

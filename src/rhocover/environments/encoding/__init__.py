@@ -27,6 +27,14 @@ from rhocover.environments.encoding.base import (
 from rhocover.environments.encoding.bins import BinCode, Bins, QuantileBins, StoredBins, space_bounds
 from rhocover.environments.encoding.discrete import WholeNumber, WholeNumbers
 from rhocover.environments.encoding.functions import FunctionCode
+from rhocover.environments.encoding.hashes import (
+    ImageCells,
+    SimHash,
+    SimHashCode,
+    StoredImageCells,
+    StoredSimHash,
+)
+from rhocover.environments.encoding.nets import Net, NetCode, StoredNet
 from rhocover.environments.stepping import random_rollout
 from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
 
@@ -56,6 +64,7 @@ class ListedActions:
 
 STATES: dict[str, type] = {
     "discrete": WholeNumber, "multi_discrete": WholeNumbers, "bins": StoredBins, "function": StoredFunction,
+    "net": StoredNet, "simhash": StoredSimHash, "image": StoredImageCells,
 }  # fmt: skip
 ACTIONS = {"levels": Levels, "listed": ListedActions}  # the other kinds follow from the space
 STATE_CODE = Family("a state code", STATES, tag="kind", content=None)
@@ -82,6 +91,11 @@ def _of_space(stored: Any, space: Any) -> StateCode:
         if isinstance(stored.of, str):
             raise _needs_function(stored.of)
         return BinCode(stored.axes(), stored.of).within(space_bounds(space, stored.of, len(stored.names)))
+    if isinstance(stored, StoredNet | StoredSimHash | StoredImageCells):
+        try:
+            return stored.code()
+        except LookupError as error:
+            raise _needs_function(str(error.args[0])) from error
     is_one = isinstance(stored, WholeNumber)
     given = (int(space.n), int(space.start)) if is_one else counts_and_starts(space)
     if stored != type(stored)(*given):
@@ -132,16 +146,22 @@ def _state_code(states: Any, space: Any) -> StateCode:
         return states.code(_boxed(space, states.of))
     if isinstance(states, BinCode):
         return states.within(space_bounds(_boxed(space, states.of), states.of, len(states.axes)))
-    if isinstance(states, QuantileBins):
+    if isinstance(states, NetCode):
+        return states.copy()
+    if isinstance(states, SimHashCode | ImageCells):
+        return states
+    if isinstance(states, QuantileBins | Net | SimHash):
         raise InvalidArgumentError.of(
-            "states=QuantileBins(...)",
-            "has no edges yet: call its .fit(observations) with the observations of a random rollout, for "
+            f"states={type(states).__name__}(...)",
+            "is not fitted yet: call its .fit(observations) with the observations of a random rollout, for "
             "example random_rollout(env, num_steps=10_000, seed=0), and pass the result",
         )
     if callable(states):
         return FunctionCode(states)
     raise InvalidArgumentError.of(
-        "states", "must be None, rc.Bins, a fitted rc.QuantileBins or a function", repr(states)
+        "states",
+        "must be None, rc.Bins, rc.QuantileBins, rc.Net, rc.SimHash, rc.ImageCells or a function",
+        repr(states),
     )
 
 

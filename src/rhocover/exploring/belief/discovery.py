@@ -25,11 +25,12 @@ import numpy as np
 
 from rhocover.exploring.belief.learned import LearnedModel
 from rhocover.exploring.explorers import Block, Explorer, State, begun
-from rhocover.exploring.worlds import LowestScore, Visits
+from rhocover.exploring.worlds import LowestScore, OpenIndex, SeekNew, Visits
 from rhocover.learning.evidence import find_discovery_target
 
 LONGEST = 32  # steps of a discovery block: then the target is computed again
 SHARE = 64  # t over this, if that is less
+SEARCHED = 16  # t over this are the steps of a block in an environment, whose search is never out of date
 PATIENT = 512  # t over this, if that is more: computing a target takes time, too
 AHEAD, LAST = 0.5, 1e9  # scores: 0 for an untried pair, then the policy towards the target, then the rest
 EARLY_FIRST, EARLY = 256, 64  # steps per pair without a limit: for untried pairs, and those tried before
@@ -94,6 +95,8 @@ def has_missing(belief: LearnedModel) -> bool:
 
 def discovery_block(belief: LearnedModel) -> Block:
     """Returns a block towards something new: untried pairs of a state first, then the target's policy."""
+    if isinstance(belief.frame.world, OpenIndex):
+        return Block(SeekNew(), max(1, belief.num_steps // SEARCHED), in_world=True)
     known, n = belief.known, belief.frame.world.num_pairs
     estimate = known.estimate
     target = find_discovery_target(estimate.counts, estimate.pair_state, new_states=has_missing(belief))

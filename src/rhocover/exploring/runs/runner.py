@@ -38,7 +38,7 @@ from rhocover.exploring.problem import Problem
 from rhocover.exploring.runs.result import Episode, Run, make_trace
 from rhocover.exploring.runs.spec import RunSpec, model_name
 from rhocover.exploring.runs.stopping import RunSoFar, Stop, next_look
-from rhocover.exploring.worlds import Behaviour, Position, Visits, World
+from rhocover.exploring.worlds import Behaviour, Position, SeekNew, Visits, World
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
 
@@ -278,9 +278,12 @@ class Runner:
             self._act, self._block = self.world.follow(self._placed(block)), self._cut(block)
         return self._block, self._act
 
-    def _placed(self, block: Block) -> Behaviour:
+    def _placed(self, block: Block) -> Behaviour | SeekNew:
         """Returns the block's behaviour over the world's pairs."""
-        return block.behaviour if block.in_world else self.now.state.belief.place(block.behaviour)
+        behaviour = block.behaviour
+        if block.in_world or isinstance(behaviour, SeekNew):
+            return behaviour
+        return self.now.state.belief.place(behaviour)
 
     def _cut(self, block: Block) -> Block:
         """Returns the block, shortened to the belief's patience, unless it is an episode or whole."""

@@ -95,6 +95,11 @@ class FlowCorrectedScore:
         return *flow, pairs, self.offset, self.moved, rate, self.weight, self.inverse
 
 
+@dataclass(frozen=True)
+class SeekNew:
+    """Go to pairs that were tried least, by the shortest way known; the world keeps the search up to date."""
+
+
 Behaviour = SamplePolicy | LowestScore | FlowCorrectedScore
 
 
@@ -343,7 +348,7 @@ class World(Protocol):
         """Returns the state of a run before its first step."""
         ...
 
-    def follow(self, behaviour: Behaviour) -> Any:
+    def follow(self, behaviour: Behaviour | SeekNew) -> Any:
         """Returns the behaviour in the form that `advance` uses."""
         ...
 

@@ -26,6 +26,7 @@ from rhocover.exploring.worlds import (
     FlowCorrectedScore,
     Position,
     SamplePolicy,
+    SeekNew,
     Visits,
     checked_behaviour,
     choice_cdf,
@@ -140,7 +141,7 @@ class Simulator:
         states = np.searchsorted(self._start_cdf, generator.random(self.num_chains), side="right")
         return Position(states.astype(np.int64), generator)
 
-    def follow(self, behaviour: Behaviour) -> Act:
+    def follow(self, behaviour: Behaviour | SeekNew) -> Act:
         """Returns the loop that acts in this way."""
         behaviour = checked_behaviour(behaviour, self.mdp)
         if isinstance(behaviour, SamplePolicy):

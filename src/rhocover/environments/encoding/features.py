@@ -1,0 +1,135 @@
+"""What of an observation a code looks at: some of its numbers, as a vector.
+
+`of` is None (all numbers), component numbers, the name of a field of a dictionary ("achieved_goal"), or a
+function from an observation to a few numbers. Of a dictionary all numbers are those of its fields in the
+order of their names; texts are left out, with one warning.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import FloatArray
+from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name
+from rhocover.errors import RhocoverWarning
+
+FIELD, RANDOM = "field:", "random:"  # before the name of a field, or size and seed, in a document
+
+
+class FeatureReader:
+    """Reads vectors from observations, one at a time or many."""
+
+    def __init__(self, of: Callable[[Any], Any] | tuple[int, ...] | str | None = None) -> None:
+        self.of = of
+        self._is_warned = False
+        self.one = self._reader()
+
+    def _reader(self) -> Callable[[Any], FloatArray]:
+        of = self.of
+        if callable(of):
+            return lambda observation: _vector(ask(of, observation))
+        if isinstance(of, str):
+            return lambda observation: _vector(self._field(observation))
+        if of is None:
+            return self._whole
+        places = list(of)
+        return lambda observation: self._picked(observation, places)
+
+    def pick(self, observation: Any) -> Any:
+        """Returns the part of an observation, as it is."""
+        if callable(self.of):
+            return ask(self.of, observation)
+        return self._field(observation) if isinstance(self.of, str) else observation
+
+    def _whole(self, observation: Any) -> FloatArray:
+        if type(observation) is np.ndarray and observation.dtype == np.float64 and observation.ndim == 1:
+            return observation
+        if isinstance(observation, Mapping):
+            return self._joined(observation)
+        return _vector(observation)
+
+    def _joined(self, observation: Mapping[str, Any]) -> FloatArray:
+        """Returns the numbers of all fields, by their names."""
+        parts = {name: np.asarray(observation[name]) for name in sorted(observation)}
+        texts = [name for name, part in parts.items() if part.dtype.kind not in "biuf"]
+        if texts and not self._is_warned:
+            self._is_warned = True
+            warnings.warn(
+                f"the fields {', '.join(map(repr, texts))} of the observations hold no numbers and are left "
+                "out. Pass `of`, the name of a field or a function, to choose.",
+                RhocoverWarning,
+                stacklevel=2,
+            )
+        return np.concatenate(
+            [np.zeros(0), *(part.ravel() for name, part in parts.items() if name not in texts)]
+        )
+
+    def _field(self, observation: Any) -> Any:
+        try:
+            return observation[self.of]
+        except (KeyError, TypeError, IndexError) as error:
+            found = sorted(observation) if isinstance(observation, Mapping) else type(observation).__name__
+            raise OutsideSpaceError(f"an observation has no field {self.of!r}, but {found}.") from error
+
+    def _picked(self, observation: Any, places: list[int]) -> FloatArray:
+        values = self._whole(observation)
+        if values.size <= max(places):
+            raise OutsideSpaceError(f"an observation has {values.size} numbers, and no number {max(places)}.")
+        return values[places]
+
+    def many(self, observations: Any) -> FloatArray:
+        """Returns the vectors of many observations, `[T, D]`."""
+        of = self.of
+        if isinstance(observations, Mapping):
+            rows = next(iter(observations.values()))
+            observations = [{key: part[t] for key, part in observations.items()} for t in range(len(rows))]
+        if of is None or isinstance(of, tuple):
+            array = np.asarray(observations) if not _has_fields(observations) else None
+            if array is not None and array.dtype.kind in "biuf" and array.ndim:
+                flat = np.ascontiguousarray(array.reshape(len(array), math.prod(array.shape[1:])), np.float64)
+                if of is not None and flat.shape[1] > max(of):
+                    return np.ascontiguousarray(flat[:, list(of)])
+                if of is None:
+                    return flat
+        rows = [self.one(observation) for observation in observations]
+        if len({row.size for row in rows}) > 1:
+            raise OutsideSpaceError("observations have different numbers of features.")
+        return np.array(rows, np.float64).reshape(len(rows), rows[0].size if rows else 0)
+
+    def document(self) -> Any:
+        """Returns what a file says of it: a function by its name."""
+        if isinstance(self.of, str):
+            return FIELD + self.of
+        if type(self.of).__name__ == "RandomFeatures":
+            return f"{RANDOM}{self.of.size},{self.of.seed}"  # pyright: ignore
+        return function_name(self.of) if callable(self.of) else self.of
+
+
+def stored_of(of: Any) -> Any:
+    """Returns what `FeatureReader.document` wrote; raises `LookupError` with the name of a function."""
+    if not isinstance(of, str):
+        return of
+    if of.startswith(RANDOM):
+        from rhocover.environments.encoding.hashes import RandomFeatures
+
+        return RandomFeatures(*map(int, of.removeprefix(RANDOM).split(",")))
+    if not of.startswith(FIELD):
+        raise LookupError(of)
+    return of.removeprefix(FIELD)
+
+
+def _has_fields(observations: Any) -> bool:
+    return len(observations) > 0 and isinstance(observations[0], Mapping)
+
+
+def _vector(values: Any) -> FloatArray:
+    try:
+        array = np.asarray(values, np.float64).ravel()
+    except (TypeError, ValueError) as error:
+        raise OutsideSpaceError(f"an observation holds no numbers: {error}.") from error
+    return np.ascontiguousarray(array)

@@ -24,6 +24,7 @@ from twin_kernels import Ledger, all_kernels, checking, unlike
 
 import rhocover as rc
 from rhocover.learning import confidence, shortest_paths
+from rhocover.learning.search import Search
 from rhocover.linalg import multifrontal
 from rhocover.linalg.dissection import nested_dissection
 from rhocover.oracles import best_response
@@ -88,6 +89,30 @@ def explore_environments() -> None:
     for explorer in ("feedback", "uniform_random"):
         rc.explore(lake, 2.0, 60, model="learned", explorer=explorer)
     rc.explore(lake, 2.0, 100, explorer="stationary")
+    rc.explore(lake, 2.0, 100, explorer="tracking")
+
+
+def search_a_corridor() -> None:
+    """A line of cells in codes of five, which an action leaves after some steps, with a door that closes now and then."""
+    search, x = Search(3), 0
+    for step in range(2500):
+        pair = search.choose(x // 5)
+        x = min(max(x + pair % 3 - 1, 0), 59 if step // 60 % 2 else 12)
+        search.observe(pair, x // 5)
+    again = [Search(3) for _ in range(9)]
+    for other in again:
+        other.observe_all([0, 1, 2], [0, 1, 1])
+        other.expected_steps(0)
+
+
+def encode_observations() -> None:
+    points = np.random.default_rng(3).random((9, 40, 5))
+    for part in points:
+        net, hashes = rc.Net(0.5).fit(part), rc.SimHash(6).fit(part)
+        net.keys(part)
+        hashes.keys(part)
+        for point in part[:3]:
+            net.key(point + 1)
 
 
 def play_episodes() -> None:
@@ -132,7 +157,7 @@ def find_interval_ends() -> None:
 
 WORK: tuple[Callable[[], None], ...] = (
     plan_sparsely, plan_in_large, explore_known_models, explore_unknown_models, explore_environments,
-    play_episodes, walk_shortest_paths, find_interval_ends, sweep, follow_policies_for_some_steps,
+    search_a_corridor, encode_observations, play_episodes, walk_shortest_paths, find_interval_ends, sweep, follow_policies_for_some_steps,
 )  # fmt: skip
 
 

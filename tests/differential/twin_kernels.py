@@ -123,8 +123,9 @@ def copied(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _copy(value: Any) -> Any:
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(_copy, value))
+    if isinstance(value, tuple):
+        parts = map(_copy, value)
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if not isinstance(value, np.ndarray):
         return copy.copy(value) if isinstance(value, list) else value
     result = value.copy(order="K")

@@ -110,8 +110,8 @@ def test_fields_components_and_functions_choose_what_is_compared():
         (lambda: rc.Net(1.0).fit([[1.0, 2.0]]), "`observations`"),
         (lambda: rc.Net(1.0).fit(points(9, 2)).key(np.array([np.nan, 0.0])), "nan"),
         (lambda: rc.Net(1.0).fit(points(9, 2)).key(np.zeros(3)), "3 numbers"),
-        (lambda: rc.Net(1.0, of=[7]).fit(points(9, 2)), "no number 7"),
-        (lambda: rc.Net(1.0, of="goal").fit([{"x": 1.0}, {"x": 2.0}]), "no field 'goal'"),
+        (lambda: rc.Net(1.0, of=[7]).fit(points(9, 2)), "`of`"),
+        (lambda: rc.Net(1.0, of="goal").fit([{"x": 1.0}, {"x": 2.0}]), "'goal' is no field"),
         (lambda: read_state_code(rc.Net(), gym.spaces.Box(0, 1, (2,))), "fitted"),
     ],
 )

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name
-from rhocover.errors import RhocoverWarning
+from rhocover.errors import InvalidArgumentError, RhocoverWarning
 
 FIELD, RANDOM = "field:", "random:"  # before the name of a field, or size and seed, in a document
 
@@ -74,32 +75,44 @@ class FeatureReader:
             return observation[self.of]
         except (KeyError, TypeError, IndexError) as error:
             found = sorted(observation) if isinstance(observation, Mapping) else type(observation).__name__
-            raise OutsideSpaceError(f"an observation has no field {self.of!r}, but {found}.") from error
+            raise OutsideSpaceError.of(
+                "of", f"{self.of!r} is no field of the observations", f"{found}"
+            ) from error
 
     def _picked(self, observation: Any, places: list[int]) -> FloatArray:
         values = self._whole(observation)
         if values.size <= max(places):
-            raise OutsideSpaceError(f"an observation has {values.size} numbers, and no number {max(places)}.")
+            raise _lacks(values.size, places)
         return values[places]
 
     def many(self, observations: Any) -> FloatArray:
-        """Returns the vectors of many observations, `[T, D]`."""
-        of = self.of
+        """Returns the vectors `[T, D]` of many observations: a list, an array, or a dictionary of columns."""
         if isinstance(observations, Mapping):
-            rows = next(iter(observations.values()))
-            observations = [{key: part[t] for key, part in observations.items()} for t in range(len(rows))]
-        if of is None or isinstance(of, tuple):
-            array = np.asarray(observations) if not _has_fields(observations) else None
-            if array is not None and array.dtype.kind in "biuf" and array.ndim:
-                flat = np.ascontiguousarray(array.reshape(len(array), math.prod(array.shape[1:])), np.float64)
-                if of is not None and flat.shape[1] > max(of):
-                    return np.ascontiguousarray(flat[:, list(of)])
-                if of is None:
-                    return flat
+            columns = {name: checks.any_array(part, "observations") for name, part in observations.items()}
+            num = min((len(part) if part.ndim else 0 for part in columns.values()), default=0)
+            observations = [{name: part[t] for name, part in columns.items()} for t in range(num)]
+        elif not isinstance(observations, list | tuple | np.ndarray) or _is_one(observations):
+            kind = type(observations).__name__
+            raise InvalidArgumentError.of("observations", "must be a list or an array of them", kind)
+        if not callable(self.of) and not isinstance(self.of, str) and not _has_fields(observations):
+            return self._of_array(checks.any_array(observations, "observations"))
         rows = [self.one(observation) for observation in observations]
         if len({row.size for row in rows}) > 1:
-            raise OutsideSpaceError("observations have different numbers of features.")
+            raise OutsideSpaceError.of("observations", "must all have the same number of features")
         return np.array(rows, np.float64).reshape(len(rows), rows[0].size if rows else 0)
+
+    def _of_array(self, array: Any) -> FloatArray:
+        """Returns the vectors of the rows of an array."""
+        if array.ndim == 0 or array.dtype.kind not in "biuf":
+            found = f"an array of {array.dtype}" if array.ndim else "one value"
+            raise InvalidArgumentError.of("observations", "must be a list or an array of numbers", found)
+        flat = np.ascontiguousarray(array.reshape(len(array), math.prod(array.shape[1:])), np.float64)
+        if self.of is None:
+            return flat
+        places: list[Any] = list(self.of)  # pyright: ignore
+        if flat.shape[1] <= max(places):
+            raise _lacks(flat.shape[1], places)
+        return np.ascontiguousarray(flat[:, places])
 
     def document(self) -> Any:
         """Returns what a file says of it: a function by its name."""
@@ -108,6 +121,12 @@ class FeatureReader:
         if type(self.of).__name__ == "RandomFeatures":
             return f"{RANDOM}{self.of.size},{self.of.seed}"  # pyright: ignore
         return function_name(self.of) if callable(self.of) else self.of
+
+
+def _lacks(size: int, places: list[int]) -> OutsideSpaceError:
+    """Returns the error for components that observations do not have."""
+    expected = f"must hold numbers of components, 0 to {size - 1} in these observations"
+    return OutsideSpaceError.of("of", expected, f"{max(places)}")
 
 
 def stored_of(of: Any) -> Any:
@@ -123,6 +142,10 @@ def stored_of(of: Any) -> Any:
     return of.removeprefix(FIELD)
 
 
+def _is_one(observations: Any) -> bool:
+    return isinstance(observations, np.ndarray) and observations.ndim == 0
+
+
 def _has_fields(observations: Any) -> bool:
     return len(observations) > 0 and isinstance(observations[0], Mapping)
 
@@ -131,5 +154,5 @@ def _vector(values: Any) -> FloatArray:
     try:
         array = np.asarray(values, np.float64).ravel()
     except (TypeError, ValueError) as error:
-        raise OutsideSpaceError(f"an observation holds no numbers: {error}.") from error
+        raise OutsideSpaceError.of("observations", f"must be numbers: {error}") from error
     return np.ascontiguousarray(array)

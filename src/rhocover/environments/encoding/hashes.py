@@ -28,7 +28,7 @@ from rhocover.compiling import compiled
 from rhocover.environments.encoding.base import OutsideSpaceError
 from rhocover.environments.encoding.bins import plain_components
 from rhocover.environments.encoding.features import FeatureReader, stored_of
-from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.errors import InvalidArgumentError, InvalidDataError, inside
 from rhocover.layout import Layout
 
 MOST_BITS = 62  # of a key that is an int64
@@ -93,11 +93,13 @@ class SimHash:
     def fit(self, observations: Any) -> SimHashCode:
         """Returns the code, centred on the mean of `observations`."""
         reader = FeatureReader(self.of)
-        points = reader.many(observations)
+        with inside("observations", "of"):
+            points = reader.many(observations)
         if not points.size:
             raise InvalidArgumentError.of("observations", "must hold at least one with numbers", "none")
         if not np.isfinite(points).all():
-            raise InvalidArgumentError.of("observations", "must be finite", "nan or infinite numbers")
+            about = "of" if callable(self.of) else "observations"
+            raise InvalidArgumentError.of(about, "must give finite numbers", "nan or infinite ones")
         return SimHashCode(self.bits, self.seed, reader, tuple(points.mean(axis=0).tolist()))
 
 

@@ -35,7 +35,7 @@ from rhocover.compiling import compiled
 from rhocover.environments.encoding.base import OutsideSpaceError
 from rhocover.environments.encoding.bins import plain_components
 from rhocover.environments.encoding.features import FeatureReader, stored_of
-from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.errors import InvalidArgumentError, InvalidDataError, inside
 from rhocover.layout import Layout
 
 AUTO = "auto"
@@ -141,9 +141,15 @@ class Net:
     def fit(self, observations: Any) -> NetCode:
         """Returns the code without leaders, its radius and projection from `observations` in their order."""
         reader = FeatureReader(self.of)
-        points = reader.many(observations)
-        if len(points) < 2:
-            raise InvalidArgumentError.of("observations", "must hold at least two", f"{len(points)}")
+        with inside("observations", "of"):
+            points = reader.many(observations)
+        if len(points) < 2 or not points.shape[1]:
+            raise InvalidArgumentError.of(
+                "observations", "must hold two or more with numbers", f"{len(points)}"
+            )
+        if not np.isfinite(points).all():
+            about = "of" if callable(self.of) else "observations"
+            raise InvalidArgumentError.of(about, "must give finite numbers", "nan or infinite ones")
         radius = _median_step(points) * STEPS_PER_RADIUS if isinstance(self.radius, str) else self.radius
         return NetCode(reader, radius, _projection(points))
 

@@ -3,7 +3,8 @@
 A plan on an estimated model cannot contain what was never seen. Therefore, while some pair of a met state is
 untried, or states are missing, the explorer goes to a discovery target: it plays the policy that reaches
 something new in the fewest expected steps (`learning.evidence`). In that computation a pair that was tried N
-times leads to something new with probability k/(N + k), and otherwise to where it led before.
+times leads to something new with probability k/(N + k), and otherwise to where it led before. An environment
+is searched step by step instead (`learning.search`).
 
 If every state was met, it is enough that every pair was tried once. While states are missing, each pair
 should have been tried log2(t) times, so every pair is tried again and again, whatever its weight; this number

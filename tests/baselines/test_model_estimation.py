@@ -25,6 +25,8 @@ from rhocover.oracles import best_response
 from rhocover.planning.problem import Objective
 from tiers import tiered
 
+pytestmark = pytest.mark.thorough  # every test makes long runs
+
 RIVER = rc.envs.river_swim()
 ETA = 0.005
 STEPS = 300_000

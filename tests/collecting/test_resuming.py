@@ -107,6 +107,7 @@ def _is_whole(trial: dict) -> bool:
 # --- interrupted, and failed ------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", tiered(SINGLE))
 def test_an_environment_that_is_mended_is_collected_to_the_end(name, tmp_path):
     collect(name, tmp_path / "whole")
@@ -116,6 +117,7 @@ def test_an_environment_that_is_mended_is_collected_to_the_end(name, tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("at", tiered([1, 2, 63, 64, 65, 66, 128, 129, 260]))
 @pytest.mark.parametrize("name", tiered(["a limit", "a ring without ends"]))
 def test_wherever_a_step_fails_among_the_parts(name, at, tmp_path):
@@ -132,6 +134,7 @@ def _digest(folder: Path, number: int) -> str:
     return files.load_tensors(log.part_path(folder, number), "collection-log")[1]["run"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("at", tiered([1, 60, 64, 150]))
 def test_wherever_a_reset_fails(at, tmp_path):
     collect("a limit", tmp_path / "whole")
@@ -141,6 +144,7 @@ def test_wherever_a_reset_fails(at, tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_a_first_reset_that_fails_leaves_a_collection_that_can_be_begun(tmp_path):
     class Broken(Failing):
         def reset(self, **named):
@@ -156,6 +160,7 @@ def test_a_first_reset_that_fails_leaves_a_collection_that_can_be_begun(tmp_path
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
 def test_after_ctrl_c_and_the_like_everything_so_far_is_there(error, tmp_path):
     collect("a limit", tmp_path / "whole")
@@ -189,6 +194,7 @@ def _late(at: int) -> gym.Env:
     return Failing(limited(5), at, error=KeyboardInterrupt() if at % 2 else None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", tiered(list(AutoresetMode)))
 @pytest.mark.parametrize("at", tiered([1, 40, 80]))
 def test_copies_that_are_mended_are_collected_to_the_end(mode, at, tmp_path):
@@ -203,6 +209,7 @@ def test_copies_that_are_mended_are_collected_to_the_end(mode, at, tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_a_report_that_raises_leaves_what_was_collected(tmp_path):
     def report(steps: int, num_steps: int) -> None:
         if steps >= 100:
@@ -218,6 +225,7 @@ def test_a_report_that_raises_leaves_what_was_collected(tmp_path):
 # --- disks ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("operation", tiered(["fsync", "replace"]))
 @pytest.mark.parametrize("after", tiered([0, 1, 2, 3, 5, 7]))
 def test_a_full_disk_is_named_and_the_collection_goes_on_when_there_is_room(
@@ -245,6 +253,7 @@ def test_a_full_disk_is_named_and_the_collection_goes_on_when_there_is_room(
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", tiered([0, 1, 3]))
 @pytest.mark.parametrize("harm", tiered(["a byte", "cut", "empty"]))
 def test_a_damaged_part_is_collected_again_with_a_warning(part, harm, tmp_path):
@@ -259,6 +268,7 @@ def test_a_damaged_part_is_collected_again_with_a_warning(part, harm, tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_a_missing_part_is_collected_again(tmp_path):
     collect("a limit", tmp_path / "whole")
     interrupted("a limit", tmp_path / "out", 230)
@@ -267,6 +277,7 @@ def test_a_missing_part_is_collected_again(tmp_path):
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_a_part_of_another_collection_is_collected_again_with_a_warning(tmp_path):
     collect("a limit", tmp_path / "whole")
     interrupted("a limit", tmp_path / "out", 230)
@@ -278,6 +289,7 @@ def test_a_part_of_another_collection_is_collected_again_with_a_warning(tmp_path
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
+@pytest.mark.thorough
 def test_damaged_settings_are_refused(tmp_path):
     interrupted("a limit", tmp_path / "out", 100)
     (tmp_path / "out" / "collection.json").write_text("{")
@@ -288,6 +300,7 @@ def test_damaged_settings_are_refused(tmp_path):
 # --- what cannot go on ------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "other"),
     tiered(
@@ -317,6 +330,7 @@ def test_a_collection_of_other_settings_is_not_gone_on_with(name, other, tmp_pat
     assert contents(tmp_path / "out") == before
 
 
+@pytest.mark.thorough
 def test_other_weights_are_noticed(tmp_path):
     weights = np.ones((7, 3))
     env = Failing(Ring(), 100)
@@ -327,6 +341,7 @@ def test_other_weights_are_noticed(tmp_path):
         rc.collect(Failing(Ring()), 2.0, 200, mu=weights, out=tmp_path / "out", resume=True, **LEARNED)
 
 
+@pytest.mark.thorough
 def test_where_there_is_no_collection_none_is_gone_on_with(tmp_path):
     with pytest.raises(InvalidArgumentError, match=r"`resume`.*there is no collection in.*Leave resume out"):
         collect("a limit", tmp_path / "out", resume=True)
@@ -348,6 +363,7 @@ class Careless(gym.Wrapper):
         return (*rest, truncated or bool(self.luck.random() < 0.2), info)
 
 
+@pytest.mark.thorough
 def test_an_environment_that_does_not_repeat_itself_is_refused_and_the_log_is_kept(tmp_path):
     with pytest.raises(EnvironmentFailedError, match="the simulator is gone"):
         collect("a ring", tmp_path / "out", env=Failing(Careless(Ring()), 150))
@@ -360,6 +376,7 @@ def test_an_environment_that_does_not_repeat_itself_is_refused_and_the_log_is_ke
     assert contents(tmp_path / "out") == before
 
 
+@pytest.mark.thorough
 def test_copies_that_do_not_repeat_themselves_are_refused(tmp_path):
     def copies(at: int = 0) -> SyncVectorEnv:
         return SyncVectorEnv([lambda: Failing(Careless(Ring()), at), Ring])
@@ -375,6 +392,7 @@ def test_copies_that_do_not_repeat_themselves_are_refused(tmp_path):
     assert contents(tmp_path / "out") == before
 
 
+@pytest.mark.thorough
 def test_two_processes_do_not_collect_into_one_folder(tmp_path):
     def report(steps: int, num_steps: int) -> None:
         with pytest.raises(InvalidArgumentError, match=r"lock|another process|in use|is being"):
@@ -410,6 +428,7 @@ def normalised() -> gym.Env:
 NORMAL = {"states": rc.Bins((4, 4), low=-3.0, high=3.0)} | LEARNED
 
 
+@pytest.mark.thorough
 def test_a_wrapper_that_remembers_all_episodes_is_brought_back_by_stepping_everything_again(tmp_path):
     def run(env: gym.Env, out: Path, **more):
         return rc.collect(env, 2.0, 200, out=out, **NORMAL, **more)
@@ -423,6 +442,7 @@ def test_a_wrapper_that_remembers_all_episodes_is_brought_back_by_stepping_every
     assert again.num_steps >= 200  # all of them, and those from the last seed that did not do
 
 
+@pytest.mark.thorough
 def test_an_environment_without_memory_is_brought_back_from_its_last_seed(tmp_path):
     """Between two seeds are 50 steps and the rest of an episode, at most 5: so many are stepped twice."""
     collect("a limit", tmp_path / "whole", env=Failing(Remembering(limited(5))))
@@ -441,6 +461,7 @@ ODD = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ODD)
 def test_odd_numbers_are_the_same_after_an_interruption(name, tmp_path):
     collect("a ring", tmp_path / "whole", env=Failing(ODD[name]()))
@@ -453,6 +474,7 @@ def test_odd_numbers_are_the_same_after_an_interruption(name, tmp_path):
 FINE = rc.Bins(10, low=0.0, high=1.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("first", "then"),
     tiered(

@@ -26,7 +26,7 @@ from rhocover.planning.problem import Objective
 from rhocover.planning.union import best_addition
 from tiers import tiered
 
-pytestmark = pytest.mark.usefixtures("small_parts")
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("small_parts")]
 
 
 # --- collecting ----------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.exploring import Block, SamplePolicy, initial_state
 from rhocover.learning import StdRule
 
+pytestmark = pytest.mark.thorough  # every test makes long runs
+
 RIVER = rc.envs.river_swim()
 NOT_KNOWN = ["learned", "from_scratch"]
 

@@ -293,6 +293,11 @@ def _adapters() -> Iterator[Call]:
     yield _call("Net", lambda observations, **given: rc.Net(**given).fit(observations), {"observations": observations},
                 radius=0.5, of=None, rollout_steps=100)  # fmt: skip
     yield _call("Net", rc.Net(0.5).fit, observations=observations)
+    yield _call("SimHash", lambda observations, **given: rc.SimHash(**given).fit(observations),
+                {"observations": observations}, bits=5, of=None, seed=0, rollout_steps=100)  # fmt: skip
+    yield _call("SimHash", rc.SimHash(5).fit, observations=observations)
+    yield _call("ImageCells", rc.ImageCells, shape=(2, 3), levels=4, of=None, brightest=255.0)
+    yield _call("RandomFeatures", rc.RandomFeatures, size=4, seed=0)
     cliff = gymnasium.make("CliffWalking-v1")
     yield _call("CountVisits", rc.CountVisits, env=cliff, states=None, actions=None)
     yield _call("CoverageReward", rc.CoverageReward, env=cliff, rho=2.0, mu=None, states=None, actions=None, cap=10.0,

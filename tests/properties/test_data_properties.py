@@ -135,6 +135,44 @@ def test_quantile_bins_hold_equally_many(count, num_points, seed):
         assert max(held.values()) - min(held.values()) <= 1
 
 
+@about("Net")
+@many
+@given(st.integers(1, 5), st.floats(0.05, 2), seeds)
+def test_an_observation_is_near_its_leader_and_leaders_are_apart(dimensions, radius, seed):
+    points = np.random.default_rng(seed).random((40, dimensions))
+    net = rc.Net(radius).fit(points)
+    keys = net.keys(points)
+    assert (((points - net.leaders[keys]) ** 2).sum(axis=1) <= radius**2).all()
+    gaps = ((net.leaders[:, None] - net.leaders[None]) ** 2).sum(axis=2)
+    assert (gaps[np.triu_indices(net.num_leaders, 1)] > radius**2).all()
+
+
+@about("SimHash", "RandomFeatures")
+@many
+@given(st.integers(1, 20), st.integers(1, 6), seeds)
+def test_a_hash_depends_on_its_seed_and_the_direction_only(bits, dimensions, seed):
+    points = np.random.default_rng(seed).normal(size=(10, dimensions))
+    both = np.concatenate([points, -points])  # centred on 0
+    code, other = (rc.SimHash(bits, of=of, seed=seed).fit(both) for of in (None, rc.RandomFeatures(3, seed)))
+    for found in (code, other):
+        assert found.keys(points).tolist() == found.keys(7.5 * points).tolist()
+        assert found.keys(points).max() < 2**bits
+
+
+@about("ImageCells")
+@many
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(2, 256), seeds)
+def test_a_brighter_image_has_no_lower_level(rows, columns, levels, seed):
+    image = np.random.default_rng(seed).random((11, 9))
+    code = rc.ImageCells((rows, columns), levels, brightest=1.0)
+    dark, bright = (
+        np.frombuffer(code.key(values), np.uint8) for values in (image, np.minimum(image + 0.1, 1))
+    )
+    assert dark.size == rows * columns
+    assert (dark <= bright).all()
+    assert bright.max() < levels
+
+
 @about("CountVisits", "CoverageReward")
 @few
 @given(

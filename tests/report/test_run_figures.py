@@ -26,6 +26,8 @@ from rhocover.report.figures.lines import (
 from rhocover.report.figures.over_time import regret_figure, run_figure, worst_ratio_figure
 from tiers import tiered
 
+pytestmark = pytest.mark.thorough  # every test makes runs and draws them
+
 STEPS = np.array([1, 10, 100, 1_000, 10_000])
 NAMES = ("feedback", "tracking", "stationary", "algorithm1", "algorithm1_short", "algorithm1_adaptive")
 

@@ -20,13 +20,15 @@ state agrees with its look-ahead and nothing waits below it: what lies farther a
 stays as it is (Lifelong Planning A*: Koenig, Likhachev and Furcy 2004; prioritised sweeping: Moore and
 Atkeson 1993). Each step costs 1, so the tolerance is a relative error of the steps.
 
-The level rises when no wanted pair can be reached within as many steps as there are states.
+The level rises when no wanted pair can be reached within the steps that it usually takes to leave as
+many states as there are.
 
 **Holding an action.** Where one state stands for several steps of the environment (a code of observations),
 trying its actions in turn cancels their moves, and a run can stay in one code for good. So an action is held
 while the state does not change, and counts as one try: an action that has never left its state for as long as
 those that leave take on average (and at least `level` steps), an action that has left it for three times as
-long as it took. Where nothing has left a state yet, actions are held longer and longer.
+long as it took. Where nothing leaves a state, actions are held for random times, longer and longer: it may
+take a long push, or the right rhythm.
 
 **Aliases.** A code can cover two places, such as both sides of a wall. An action that has led from one of
 them to another state fails in the other, however often it is tried. When an action that used to leave was
@@ -50,7 +52,8 @@ REPAIRS = (
     16  # states served in one repair, at most, over the states there are: a bound that is hardly reached
 )
 LONGEST_HOLD = 64  # steps of an action that has never left a state that others leave
-STUCK_HOLD = 4096  # steps of an action in a state that nothing has left
+STUCK_HOLD = 4096  # steps of an action in a state that nothing has left, at most
+STUCK = 2  # times the usual hold of every action in a state that nothing has left: then holds are random
 PATIENCE = 3  # an action that leaves is held for this many times its mean
 FIRST_PAUSE = 64  # steps without an action that failed, doubled each time
 DOUBLINGS = 20  # of holds and pauses, at most
@@ -287,7 +290,13 @@ def _observe_all(graph, pairs, states, counts):
 
 
 @compiled
-def _limit(graph, i):
+def _random(number, seed):
+    """Returns a whole number below 2147483647 that looks random."""
+    return (number * 48271 + seed) % 2147483647 * 16807 % 2147483647
+
+
+@compiled
+def _limit(graph, i, seed):
     """Returns for how many steps pair i is held while its state does not change."""
     if graph.left[i] > 0:
         mean = -(-graph.leaving[i] // graph.left[i])
@@ -298,7 +307,9 @@ def _limit(graph, i):
         exits += graph.left[j]
     usual = -(-graph.counters[LEAVING_STEPS] // max(graph.counters[EXITS], 1))
     hold = min(max(usual, graph.counters[LEVEL]), LONGEST_HOLD)
-    return hold if exits > 0 else max(hold, min(1 + total // A, STUCK_HOLD))
+    if exits > 0 or total < STUCK * A * usual:
+        return hold
+    return 1 + _random(graph.counters[CLOCK], seed) % max(hold, min(total // A, STUCK_HOLD))
 
 
 @compiled
@@ -335,7 +346,7 @@ def _least_tried(graph, s, seed):
     """Returns the pair of the state that was tried least; equals in an order that looks random."""
     A, found, least = graph.counters[ACTIONS], -1, 0
     for i in range(s * A, s * A + A):
-        rank = (i * 48271 + graph.tries[i] * 69621 + seed) % 2147483647 * 16807 % 2147483647
+        rank = _random(i + 7919 * graph.tries[i], seed)
         is_less = found < 0 or graph.tries[i] < graph.tries[found]
         if is_less or (graph.tries[i] == graph.tries[found] and rank < least):
             found, least = i, rank
@@ -347,7 +358,8 @@ def _way(graph, s, seed):
     """Returns the pair that leads to what is wanted; raises the level if that is out of reach."""
     counters = graph.counters
     _repair(graph, s)
-    if graph.ahead[s] > RETRY + counters[STATES]:
+    usual = -(-counters[LEAVING_STEPS] // max(counters[EXITS], 1))
+    if graph.ahead[s] > RETRY + usual * counters[STATES]:
         counters[STRANDED] += 1
         if counters[STRANDED] * RARELY < counters[STATES]:
             return _least_tried(graph, s, seed)
@@ -365,7 +377,7 @@ def _choose(graph, chain, s, seed):
     held = graph.held
     i = held[0, chain]
     if i >= 0 and i // graph.counters[ACTIONS] == s:
-        if held[1, chain] < _limit(graph, i):
+        if held[1, chain] < _limit(graph, i, seed):
             held[1, chain] += 1
             return i
         if graph.left[i] > 0:

@@ -68,6 +68,12 @@ def any_array(value: Any, name: str) -> NDArray[Any]:
         raise InvalidArgumentError.of(name, "must be a rectangular array") from error
 
 
+def check_instance(value: Any, kind: type, name: str, expected: str, remedy: str) -> None:
+    """Refuses a value that is not of a class; the error has the class that it is of."""
+    if not isinstance(value, kind):
+        raise InvalidArgumentError.of(name, expected, type(value).__name__, remedy=remedy)
+
+
 def check_shape(got: tuple[int, ...], name: str, expected: tuple[int | None, ...]) -> None:
     """Refuses a shape that does not match; the error has both shapes."""
     fits = len(got) == len(expected) and all(e is None or e == g for g, e in zip(got, expected, strict=True))

@@ -368,11 +368,6 @@ class CoverageRewardVector(RewardingWrapper, CountVisitsVector):
 
 def checked_vector(env: Any) -> VectorEnv:
     """Returns `env` if it is a vector environment."""
-    if not isinstance(env, VectorEnv):
-        raise InvalidArgumentError.of(
-            "env",
-            "must be a gymnasium.vector.VectorEnv",
-            type(env).__name__,
-            remedy="For a single environment, use the wrapper of the same name without `Vector`.",
-        )
+    single = "For a single environment, use the wrapper of the same name without `Vector`."
+    checks.check_instance(env, VectorEnv, "env", "must be a gymnasium.vector.VectorEnv", single)
     return env

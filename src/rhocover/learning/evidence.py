@@ -283,13 +283,8 @@ def find_evidence(confidence: ConfidenceSet, pair_state: Any, state: int) -> Evi
     The columns of `confidence.counts` are all states that exist. A state is met if a transition led to it, if
     one of its pairs was visited, or if it is `state`. `pair_state` `[n]` may include pairs of unmet states.
     """
-    if not isinstance(confidence, ConfidenceSet):
-        raise InvalidArgumentError.of(
-            "confidence",
-            "must be a ConfidenceSet",
-            type(confidence).__name__,
-            remedy="Make one with make_confidence(counts, delta).",
-        )
+    make = "Make one with make_confidence(counts, delta)."
+    checks.check_instance(confidence, ConfidenceSet, "confidence", "must be a ConfidenceSet", make)
     counts, pair_state = read_counts(confidence.counts, pair_state)
     state = _read_state(state, counts.shape[1])
     met = _met(confidence, pair_state, state)

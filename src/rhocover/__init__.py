@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from rhocover.coverage import Coverage
     from rhocover.datasets import Audit, audit
     from rhocover.environments.encoding.bins import Bins, QuantileBins
-    from rhocover.environments.encoding.hashes import ImageCells, RandomFeatures, SimHash
+    from rhocover.environments.encoding.features import RandomFeatures
+    from rhocover.environments.encoding.hashes import ImageCells, SimHash
     from rhocover.environments.encoding.nets import Net
     from rhocover.environments.sb3 import CoverageCallback
     from rhocover.environments.wrappers import (
@@ -64,7 +65,7 @@ _HOME = {
     "Net": "rhocover.environments.encoding.nets",
     "SimHash": "rhocover.environments.encoding.hashes",
     "ImageCells": "rhocover.environments.encoding.hashes",
-    "RandomFeatures": "rhocover.environments.encoding.hashes",
+    "RandomFeatures": "rhocover.environments.encoding.features",
     "CountVisits": "rhocover.environments.wrappers",
     "CoverageReward": "rhocover.environments.wrappers",
     "CountVisitsVector": "rhocover.environments.wrappers",

@@ -61,7 +61,6 @@ Choose = Callable[[int, int], int]  # (state, steps of the block before) -> pair
 
 DRAWS = 256  # uniform numbers drawn at a time
 NEVER = 1 << 62
-SEEK = SamplePolicy(np.zeros(0))  # stands for no behaviour: a search has none
 
 
 @compiled
@@ -87,7 +86,7 @@ class Chooser:
     `FlowCorrectedScore` are updated by `refresh`, which is due when `until_refresh` returns 0.
     """
 
-    def __init__(self, behaviour: Behaviour, index: Index, generator: np.random.Generator) -> None:
+    def __init__(self, behaviour: Behaviour | None, index: Index, generator: np.random.Generator) -> None:
         self._behaviour = checked_behaviour(behaviour, index) if isinstance(index, MDP) else behaviour
         self._generator = generator
         self._num_pairs = index.num_pairs
@@ -113,6 +112,7 @@ class Chooser:
     def _bind(self, index: Index) -> None:
         """Sets `take`, the choice over all pairs there is room for; pairs met later are chosen in turn."""
         rule, first = self._behaviour, _first_pairs(index, self.room)
+        assert rule is not None  # a search binds itself
         if isinstance(rule, SamplePolicy):
             self.take: Choose = self._sampling(first, _cdf(self._roomy(rule.policy, 1.0), index, first))
             return
@@ -161,13 +161,13 @@ class Seeker(Chooser):
     def __init__(
         self, index: Index, generator: np.random.Generator, find: Callable[[Visits], Search]
     ) -> None:
-        super().__init__(SEEK, index, generator)
-        self._find, self._search = find, Search(1)
+        super().__init__(None, index, generator)
+        self._find = find
 
     def fit(self, seen: Visits, index: Index) -> None:
         """Makes room as `Chooser` does, and finds the search."""
         super().fit(seen, index)
-        self._search = self._find(seen)
+        self._search: Search = self._find(seen)
         self.learn = self._search.observe
 
     def _bind(self, index: Index) -> None:

@@ -2,8 +2,10 @@
 
 Every count, plan and data set of this library is over finitely many states and actions. Spaces that are
 finite already need no setting (`Discrete`, `MultiDiscrete`, `MultiBinary`). Real numbers are cut into bins
-(`rhocover.Bins`, `rhocover.QuantileBins`), and everything else goes through a function that the user passes.
-Nothing is discretised unless the user asks for it: a grid chosen by a library is a hidden assumption.
+(`rhocover.Bins`, `rhocover.QuantileBins`) or grouped around leaders (`rhocover.Net`), hashed
+(`rhocover.SimHash`) or, as images, made small (`rhocover.ImageCells`); everything else goes through a
+function that the user passes. Nothing is discretised unless the user asks for it: a grid chosen by a library
+is a hidden assumption.
 
 A code maps one observation (`key`) or a whole data set (`keys`) to states, and gives each state a name
 (`name`) and a position in figures (`layout`). It is stored as a `document`, from which
@@ -131,8 +133,8 @@ __all__ = [
 def read_state_code(states: Any, space: Any) -> StateCode:
     """Returns the code described by `states`, for the observations of one environment's `space`.
 
-    `states` is None for a space that is finite already, `Bins`, a fitted `QuantileBins`, or a function. For
-    a vector environment, pass its `single_observation_space`.
+    `states` is None for a space that is finite already, `Bins`, `ImageCells`, a fitted `QuantileBins`, `Net`
+    or `SimHash`, or a function. For a vector environment, pass its `single_observation_space`.
     """
     check_space(space, "space")
     with inside("states"):

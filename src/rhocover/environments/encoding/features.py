@@ -3,6 +3,9 @@
 `of` is None (all numbers), component numbers, the name of a field of a dictionary ("achieved_goal"), or a
 function from an observation to a few numbers. Of a dictionary all numbers are those of its fields in the
 order of their names; texts are left out, with one warning.
+
+`RandomFeatures` is such a function: a random linear map to k numbers, which keeps distances up to a factor of
+about 1 ± sqrt(log(n)/k) for n observations (Johnson and Lindenstrauss 1984).
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -118,9 +123,32 @@ class FeatureReader:
         """Returns what a file says of it: a function by its name."""
         if isinstance(self.of, str):
             return FIELD + self.of
-        if type(self.of).__name__ == "RandomFeatures":
-            return f"{RANDOM}{self.of.size},{self.of.seed}"  # pyright: ignore
+        if isinstance(self.of, RandomFeatures):
+            return f"{RANDOM}{self.of.size},{self.of.seed}"
         return function_name(self.of) if callable(self.of) else self.of
+
+
+@cache
+def random_rows(rows: int, columns: int, seed: int) -> FloatArray:
+    """Returns independent standard normal numbers, the same for the same arguments."""
+    return checks.frozen(np.random.default_rng([seed, rows, columns]).standard_normal((rows, columns)))
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    """A function for `of`: `size` random linear combinations of the numbers of an observation."""
+
+    size: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", checks.integer(self.size, "size", least=1))
+        object.__setattr__(self, "seed", checks.integer(self.seed, "seed", least=0))
+
+    def __call__(self, observation: Any) -> FloatArray:
+        """Returns the features of one observation, `[size]`."""
+        x = FeatureReader().one(observation)
+        return (random_rows(self.size, x.size, self.seed) * x).sum(axis=1) / np.sqrt(self.size)
 
 
 def _lacks(size: int, places: list[int]) -> OutsideSpaceError:
@@ -134,8 +162,6 @@ def stored_of(of: Any) -> Any:
     if not isinstance(of, str):
         return of
     if of.startswith(RANDOM):
-        from rhocover.environments.encoding.hashes import RandomFeatures
-
         return RandomFeatures(*map(int, of.removeprefix(RANDOM).split(",")))
     if not of.startswith(FIELD):
         raise LookupError(of)

@@ -7,17 +7,13 @@ exploration: Tang et al. 2017). Observations at an angle theta agree in each sig
 `ImageCells` makes an image grey, averages it over a grid of few cells and rounds the averages to few levels
 (Ecoffet et al. 2021). What moves by less than a cell, or is fainter than a level, does not change the code.
 
-`RandomFeatures` is a function for `of`: a random linear map to k numbers, which keeps distances up to a
-factor of about 1 ± sqrt(log(n)/k) for n observations (Johnson and Lindenstrauss 1984).
-
-All three follow from their settings and a seed, so a file stores these and the code is the same again.
+Both follow from their settings and a seed, so a file stores these and the code is the same again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,18 +23,12 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.compiling import compiled
 from rhocover.environments.encoding.base import OutsideSpaceError
 from rhocover.environments.encoding.bins import plain_components
-from rhocover.environments.encoding.features import FeatureReader, stored_of
+from rhocover.environments.encoding.features import FeatureReader, random_rows, stored_of
 from rhocover.errors import InvalidArgumentError, InvalidDataError, inside
 from rhocover.layout import Layout
 
 MOST_BITS = 62  # of a key that is an int64
 GREY = np.array([0.299, 0.587, 0.114])  # how bright red, green and blue look (ITU-R BT.601)
-
-
-@cache
-def _random_rows(rows: int, columns: int, seed: int) -> FloatArray:
-    """Returns independent standard normal numbers, the same for the same arguments."""
-    return checks.frozen(np.random.default_rng([seed, rows, columns]).standard_normal((rows, columns)))
 
 
 @compiled
@@ -52,23 +42,6 @@ def _signs(rows, points, centre, keys):
                 total += rows[k, j] * (points[t, j] - centre[j])
             key = 2 * key + (total > 0)
         keys[t] = key
-
-
-@dataclass(frozen=True)
-class RandomFeatures:
-    """A function for `of`: `size` random linear combinations of the numbers of an observation."""
-
-    size: int
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "size", checks.integer(self.size, "size", least=1))
-        object.__setattr__(self, "seed", checks.integer(self.seed, "seed", least=0))
-
-    def __call__(self, observation: Any) -> FloatArray:
-        """Returns the features of one observation, `[size]`."""
-        x = FeatureReader().one(observation)
-        return (_random_rows(self.size, x.size, self.seed) * x).sum(axis=1) / np.sqrt(self.size)
 
 
 @dataclass(frozen=True)
@@ -128,7 +101,7 @@ class SimHashCode:
                 f"observations must be {len(self.centre)} finite numbers, got {points.shape[1]} of them."
             )
         keys = np.empty(len(points), np.int64)
-        _signs(_random_rows(self.bits, len(self.centre), self.seed), points, np.array(self.centre), keys)
+        _signs(random_rows(self.bits, len(self.centre), self.seed), points, np.array(self.centre), keys)
         return keys
 
     def name(self, key: Hashable) -> str:

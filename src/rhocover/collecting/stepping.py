@@ -267,7 +267,7 @@ class StepBatch:
         """Passes the steps to the recorder; raises if their observations do not fit into one array."""
         try:
             recorder.add(self._steps(actions, num))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             if isinstance(error, RhocoverError):
                 raise
             raise EnvironmentFailedError(

@@ -21,7 +21,8 @@ stays as it is (Lifelong Planning A*: Koenig, Likhachev and Furcy 2004; prioriti
 Atkeson 1993). Each step costs 1, so the tolerance is a relative error of the steps.
 
 The level rises when no wanted pair can be reached within the steps that it usually takes to leave as
-many states as there are.
+many states as there are, or none was reached in so many choices. A repair that takes long goes on at the next
+step, so that a step costs a bounded number of services on average.
 
 **Holding an action.** Where one state stands for several steps of the environment (a code of observations),
 trying its actions in turn cancels their moves, and a run can stay in one code for good. So an action is held
@@ -32,7 +33,8 @@ take a long push, or the right rhythm.
 
 **Aliases.** A code can cover two places, such as both sides of a wall. An action that has led from one of
 them to another state fails in the other, however often it is tried. When an action that used to leave was
-held in vain, the search does without it for some steps, and for twice as many when it fails again.
+held in vain, the search does without it for some steps, and for twice as many when it fails again. Then it
+acts at random for a moment: the same actions from the same place inside a code would fail in the same way.
 
 Compiled; memory in proportion to what was seen; the same transitions give the same choices.
 """
@@ -48,9 +50,8 @@ from rhocover.compiling import compiled
 
 TOLERANCE = 0.05  # steps: values closer than this are equal
 JUMP = 1.0  # steps: a value that rises by more begins anew, at infinity
-REPAIRS = (
-    16  # states served in one repair, at most, over the states there are: a bound that is hardly reached
-)
+SERVICES = 32  # states served per step, on average and at most
+SAVED = 16  # states that one repair serves at most, over the states there are
 LONGEST_HOLD = 64  # steps of an action that has never left a state that others leave
 STUCK_HOLD = 4096  # steps of an action in a state that nothing has left, at most
 STUCK = 2  # times the usual hold of every action in a state that nothing has left: then holds are random
@@ -65,7 +66,7 @@ NEVER = 1 << 62
 
 # What `counters` count.
 ACTIONS, STATES, TRANSITIONS, QUEUED, LEVEL, CLOCK, REPAIR, SERVED, STRANDED, WAITING, NEXT_END = range(11)
-LEAVING_STEPS, EXITS, NUM_COUNTERS = 11, 12, 13
+LEAVING_STEPS, EXITS, CREDIT, UNFINISHED, WALKED, NUM_COUNTERS = range(11, 17)
 
 
 class Graph(NamedTuple):
@@ -91,7 +92,7 @@ class Graph(NamedTuple):
     times: IntArray  # how often, [k]
     next_out: IntArray  # the transition of the same pair before it, [k]
     next_into: IntArray  # the transition into the same state before it, [k]
-    held: IntArray  # the pair that each chain holds, and for how many steps, [2, chains]
+    held: IntArray  # the pair that each chain holds, for how many steps so far and at most, [3, chains]
     waiting: IntArray  # paused pairs
 
 
@@ -212,24 +213,26 @@ def _update_sources(graph, s):
 
 @compiled
 def _repair(graph, agent):
-    """Serves the queue until the agent's state is right and nothing below it waits."""
-    graph.counters[REPAIR] += 1
-    for _ in range(REPAIRS * (4 + graph.counters[STATES])):
-        if graph.counters[QUEUED] == 0:
-            return
+    """Serves the queue until the agent's state is right and nothing below it waits, or goes on next time."""
+    counters = graph.counters
+    counters[REPAIR] += 1 - counters[UNFINISHED]
+    counters[CREDIT] = min(counters[CREDIT] + SERVICES, SAVED * (4 + counters[STATES]))
+    while counters[QUEUED] > 0 and counters[CREDIT] > 0:
         s = graph.queue[0]
         if graph.place[agent] < 0 and _key(graph, s) >= graph.value[agent]:
-            return
-        graph.counters[SERVED] += 1
+            break
+        counters[SERVED] += 1
+        counters[CREDIT] -= 1
         _leave(graph, s)
         rise = graph.ahead[s] - graph.value[s]
-        if rise <= JUMP or graph.reset_in[s] == graph.counters[REPAIR]:
+        if rise <= JUMP or graph.reset_in[s] == counters[REPAIR]:
             graph.value[s] = graph.ahead[s]
         else:
-            graph.reset_in[s] = graph.counters[REPAIR]
+            graph.reset_in[s] = counters[REPAIR]
             graph.value[s] = np.inf
             _update(graph, s)
         _update_sources(graph, s)
+    counters[UNFINISHED] = 1 if counters[CREDIT] == 0 else 0
 
 
 @compiled
@@ -299,8 +302,8 @@ def _random(number, seed):
 def _limit(graph, i, seed):
     """Returns for how many steps pair i is held while its state does not change."""
     if graph.left[i] > 0:
-        mean = -(-graph.leaving[i] // graph.left[i])
-        return (2 + PATIENCE * mean) << min(graph.pauses[i], DOUBLINGS)
+        usual = 2 + PATIENCE * -(-graph.leaving[i] // graph.left[i])
+        return max(usual, min(usual << min(graph.pauses[i], DOUBLINGS), LONGEST_HOLD))
     A, total, exits = graph.counters[ACTIONS], 0, 0
     for j in range(i // A * A, i // A * A + A):
         total += graph.visits[j]
@@ -359,38 +362,54 @@ def _way(graph, s, seed):
     counters = graph.counters
     _repair(graph, s)
     usual = -(-counters[LEAVING_STEPS] // max(counters[EXITS], 1))
-    if graph.ahead[s] > RETRY + usual * counters[STATES]:
+    far = RETRY + usual * counters[STATES]
+    if graph.ahead[s] > far or counters[WALKED] > far:
         counters[STRANDED] += 1
         if counters[STRANDED] * RARELY < counters[STATES]:
             return _least_tried(graph, s, seed)
-        counters[STRANDED] = 0
+        counters[STRANDED] = counters[WALKED] = 0
         counters[LEVEL] += 1
         _begin_anew(graph)
         _repair(graph, s)
-    i = graph.best[s]
-    return i if i >= 0 and graph.tries[i] >= counters[LEVEL] else _least_tried(graph, s, seed)
+    is_on_the_way = graph.ahead[s] < np.inf and graph.ahead[s] != RETRY
+    return graph.best[s] if is_on_the_way else _least_tried(graph, s, seed)
+
+
+@compiled
+def _shake(graph, s, seed):
+    """Returns a random pair of a state, to get to another place inside it."""
+    return s * graph.counters[ACTIONS] + _random(graph.counters[CLOCK], seed) % graph.counters[ACTIONS]
+
+
+@compiled
+def _next(graph, s, seed):
+    """Returns the pair to begin in state s: an untried one, or the way to what is wanted."""
+    if graph.counters[CLOCK] >= graph.counters[NEXT_END]:
+        _end_pauses(graph)
+    i = _least_tried(graph, s, seed)
+    return i if graph.tries[i] == 0 else _way(graph, s, seed)
 
 
 @compiled
 def _choose(graph, chain, s, seed):
-    """Returns the pair to play in state s: the one held, an untried one, or the way to what is wanted."""
-    held = graph.held
+    """Returns the pair to play in state s: the one held, or the next one."""
+    counters, held, in_vain = graph.counters, graph.held, False
     i = held[0, chain]
-    if i >= 0 and i // graph.counters[ACTIONS] == s:
-        if held[1, chain] < _limit(graph, i, seed):
+    if i >= 0 and i // counters[ACTIONS] == s:
+        if held[1, chain] < held[2, chain]:
             held[1, chain] += 1
             return i
-        if graph.left[i] > 0:
+        in_vain = graph.left[i] > 0
+        if in_vain:
             _pause(graph, i)
     elif i >= 0:
         graph.leaving[i] += held[1, chain]
         graph.pauses[i] = max(graph.pauses[i] - 1, 0)
-    if graph.counters[CLOCK] >= graph.counters[NEXT_END]:
-        _end_pauses(graph)
-    i = _least_tried(graph, s, seed)
-    if graph.tries[i] > 0:
-        i = _way(graph, s, seed)
+    i = _shake(graph, s, seed) if in_vain else _next(graph, s, seed)
+    counters[WALKED] = 0 if graph.tries[i] < counters[LEVEL] else counters[WALKED] + 1
+    limit = _limit(graph, i, seed)
     held[0, chain], held[1, chain] = i, 1
+    held[2, chain] = 1 + _random(counters[CLOCK] + 1, seed) % limit if in_vain else limit
     graph.tries[i] += 1
     return i
 
@@ -406,7 +425,7 @@ class Search:
         self._seed = int(np.random.SeedSequence(seed).generate_state(1)[0]) % 2147483647
         counters = np.zeros(NUM_COUNTERS, np.int64)
         counters[[ACTIONS, LEVEL, NEXT_END]] = num_actions, 1, NEVER
-        held, waiting = np.full((2, num_chains), -1, np.int64), np.zeros(MOST_WAITING, np.int64)
+        held, waiting = np.full((3, num_chains), -1, np.int64), np.zeros(MOST_WAITING, np.int64)
         states, pairs, transitions = _columns(LEAST_ROOM, num_actions, LEAST_ROOM)
         self._graph = Graph._make([counters, *states, *pairs, *transitions, held, waiting])
 
@@ -443,6 +462,7 @@ class Search:
         if number > before:
             self._make_room(number, 0)
             self._graph.counters[STATES] = number
+            self._graph.counters[CREDIT] += SAVED * (number - before)
             for s in range(before, number):
                 _update(self._graph, s)
 

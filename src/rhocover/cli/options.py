@@ -460,7 +460,8 @@ Actions = Annotated[
     str | None,
     Option(
         metavar="N,...",
-        help="Number of levels per dimension for real-valued actions: 3, or 3,5.",
+        help="Number of levels per dimension for real-valued actions: 3, or 3,5. For discrete actions, those "
+        "to use: 0,1,2.",
         rich_help_panel=READ,
     ),
 ]

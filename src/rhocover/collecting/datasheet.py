@@ -223,7 +223,7 @@ def repeat_call(asked: EnvRun, verb: str = "collect(") -> str:
         parts.append("mu=...")
     if isinstance(asked.states, BinCode | FunctionCode):
         parts.append("states=...")
-    if hasattr(asked.action_space, "low"):
+    if asked.actions.chosen is not None or hasattr(asked.action_space, "low"):
         parts.append("actions=...")
     if verb.startswith("collect"):
         parts.append(f"explorer={explorer_name(s.explorer)!r}")

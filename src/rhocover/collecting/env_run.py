@@ -157,14 +157,14 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     check_attributes(env)
     seconds = None if step_timeout is None else read_step_timeout(step_timeout)
     space = env.single_observation_space if is_vector else env.observation_space
-    table, mu = _table(env, is_vector, spec.model, encoding.states), spec.mu
+    actions = read_action_code(encoding.actions, env.single_action_space if is_vector else env.action_space)
+    table, mu = _table(env, is_vector, spec.model, encoding.states, actions), spec.mu
     spec = (spec if table is not None else spec.with_mu(None)).checked()
     Coverage(spec.rho, np.ones(1))  # raises if rho is not an order, before anything is written
     states = encoding.states
     if isinstance(states, Fitted):
         states = _fitted(states, env, is_vector, spec.seed, seconds)
     code = read_state_code(states, space)
-    actions = read_action_code(encoding.actions, env.single_action_space if is_vector else env.action_space)
     if table is not None:
         return EnvRun(env, is_vector, spec, code, actions, table, None, seconds)
     spec = _learning(spec)
@@ -244,7 +244,7 @@ def check_attributes(env: Any) -> None:
         )
 
 
-def _table(env: Any, is_vector: bool, model: Any, states: Any) -> TabularModel | None:
+def _table(env: Any, is_vector: bool, model: Any, states: Any, actions: ActionCode) -> TabularModel | None:
     """Returns the table of a known model; None if the dynamics are to be learned."""
     if not isinstance(model, str) or model != KNOWN:
         return None
@@ -253,7 +253,7 @@ def _table(env: Any, is_vector: bool, model: Any, states: Any) -> TabularModel |
         raise InvalidArgumentError(
             join_texts(what, "has no table of its transitions."), argument="model", remedy=PASS_LEARNED
         )
-    table = read_table(env)
+    table = read_table(env, actions=actions.chosen)
     start = table.model.start
     if start is None or abs(float(start.sum()) - 1) > 1e-9 or _leaves_out_a_start(env, table):
         raise InvalidArgumentError(

@@ -28,6 +28,7 @@ from rhocover.collecting.env_run import EnvRun, check_attributes, read_env_run
 from rhocover.collecting.storage import CollectionFolder, audited, check_minari, check_spaces
 from rhocover.collecting.top_up_result import TopUp, predict_union
 from rhocover.datasets.audit import audit_tally
+from rhocover.datasets.empirical_model import read_model
 from rhocover.datasets.minari.folders import check_id
 from rhocover.datasets.reading import codes_of_data, find_data, read_tally
 from rhocover.datasets.tally import Tally
@@ -108,7 +109,7 @@ def top_up(
         _refuse_out(out)
     if out is None:
         with calling(model="env"):
-            before = audit_tally(read, rho, mu, model=env)
+            before = audit_tally(read, rho, mu, model=read_model(env, actions))
         return TopUp(num_steps, before, predict_union(before, num_steps), None, None)
     spec = RunSpec(Objective(rho, mu), num_steps, model=model or _knowledge(env, states), seed=seed)
     encoding = Encoding(states, actions)

@@ -36,7 +36,8 @@ from rhocover.datasets.states import Declared, Ids, StateNumbers, make_state_num
 from rhocover.datasets.tables import READERS, DataTable, table_of_columns
 from rhocover.datasets.tally import Tally
 from rhocover.documents import from_document
-from rhocover.environments.encoding import ACTION_CODE, state_code_from_document
+from rhocover.environments.encoding import ACTION_CODE, ACTIONS, state_code_from_document
+from rhocover.environments.encoding.base import MAX_ACTIONS
 from rhocover.errors import (
     Argument,
     FileFormatError,
@@ -210,9 +211,22 @@ def _action_numbers(actions: Any, example: Any) -> tuple[Numbers, tuple[str, ...
         return whole_numbers, None
     from rhocover.environments.encoding import read_action_code
 
-    code = read_action_code(actions, _space_of(example))
+    code = read_action_code(actions, _action_space_of(example, actions))
     names = code.names or tuple(str(number) for number in range(len(code.values)))
     return (lambda values, name, row: code.numbers(values)), names
+
+
+def _action_space_of(example: Any, actions: Any) -> Any:
+    """Returns the space of actions like these: finite if they and the listed ones are whole numbers."""
+    from gymnasium import spaces
+
+    given, listed = np.asarray(example), np.asarray(actions)
+    if given.dtype.kind not in "iu" or listed.dtype.kind not in "iu" or listed.ndim != given.ndim:
+        return _space_of(example)
+    if given.ndim == 1:
+        return spaces.Discrete(MAX_ACTIONS)
+    most = listed.reshape(len(listed), -1).max(axis=0, initial=0) + 1
+    return spaces.MultiDiscrete(np.maximum(most, 1))
 
 
 def _space_of(example: Any) -> Any:
@@ -297,10 +311,10 @@ def stored(source: Any, name: str) -> Any:
 
 
 def stored_actions(source: Any) -> Any:
-    """Returns the number of levels of each component, or the listed actions; None for other spaces."""
+    """Returns the number of levels of each component, or the listed actions; None for all of a space."""
     document = stored(source, "actions")
     kind = document.get("kind") if isinstance(document, dict) else None
-    if kind not in ("levels", "listed"):
+    if kind not in ACTIONS:
         return None
     try:
         found = from_document(ACTION_CODE, document, "the action code")
@@ -309,7 +323,11 @@ def stored_actions(source: Any) -> Any:
             f": the actions of {source.dataset_id} are damaged, or not those of its action space: {error}"
         )
         raise InvalidDataError.of("data", damaged.removesuffix(".")) from error
-    return found.actions if kind == "listed" else [len(levels) for levels in found.levels]
+    if kind == "levels":
+        return [len(levels) for levels in found.levels]
+    if kind == "chosen" and not source.action_space.shape:
+        return [action[0] for action in found.actions]
+    return found.actions
 
 
 # Minari data sets.

@@ -83,8 +83,8 @@ class CountVisits(CountingWrapper, gym.Wrapper):
     """Counts the visits of an environment: `.visits` is a `Tally` of counts, transitions, ends and starts.
 
     `states` defines which observations are the same state (None for Discrete and MultiDiscrete spaces,
-    `Bins(...)`, or a function), `actions` which actions there are (None for Discrete spaces, otherwise the
-    levels of a Box).
+    `Bins(...)`, or a function), `actions` which actions there are (None for all of a Discrete space, a list
+    of some of them, or the levels of a Box).
 
     >>> import gymnasium as gym, rhocover as rc
     >>> env = rc.CountVisits(gym.make("CliffWalking-v1"))

@@ -64,11 +64,22 @@ class ListedActions:
     actions: tuple[tuple[float, ...], ...]
 
 
+@dataclass(frozen=True)
+class ChosenActions:
+    """Some of the actions of a finite space, one tuple per action."""
+
+    actions: tuple[tuple[int, ...], ...]
+
+
 STATES: dict[str, type] = {
     "discrete": WholeNumber, "multi_discrete": WholeNumbers, "bins": StoredBins, "function": StoredFunction,
     "net": StoredNet, "simhash": StoredSimHash, "image": StoredImageCells,
 }  # fmt: skip
-ACTIONS = {"levels": Levels, "listed": ListedActions}  # the other kinds follow from the space
+ACTIONS = {
+    "levels": Levels,
+    "listed": ListedActions,
+    "chosen": ChosenActions,
+}  # the other kinds follow from the space
 STATE_CODE = Family("a state code", STATES, tag="kind", content=None)
 ACTION_CODE = Family("an action code", ACTIONS, tag="kind", content=None)
 

@@ -70,7 +70,8 @@ class ActionCode:
     """The actions by number, ready for `env.step`, and the functions from an action to its number.
 
     `number` returns the number of one action, `numbers` those of many, `[T, ...]` to `[T]`; both raise for
-    actions outside the space. `names` is None if the actions have no names besides their numbers.
+    actions outside the space. `names` is None if the actions have no names besides their numbers, `chosen`
+    if they are all actions of the space; otherwise it holds their numbers among all of them.
     """
 
     values: list[Any]
@@ -78,6 +79,7 @@ class ActionCode:
     number: Callable[[Any], int]
     numbers: Callable[[Any], IntArray]
     description: dict[str, Any]
+    chosen: tuple[int, ...] | None = None
 
     @property
     def num_actions(self) -> int:

@@ -65,6 +65,7 @@ def explore(
     settings: o.Set = None,
     states: o.States = None,
     actions: o.Actions = None,
+    repeat: o.Repeat = 1,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
     num_chains: o.Chains = 1,
@@ -107,7 +108,8 @@ def explore(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
          "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
-         "restrict": restrict, "states": states, "actions": actions, "step_timeout": step_timeout},
+         "restrict": restrict, "states": states, "actions": actions, "repeat": repeat,
+         "step_timeout": step_timeout},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
     page = outputs.check_report(report, force=force)
@@ -245,7 +247,11 @@ def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
         raise InvalidArgumentError.of(
             "step_timeout", "is for environments: a simulated model cannot hang", remedy="Leave it out."
         )
-    own = ("states", "actions", "step_timeout")
+    if arguments.get("repeat", 1) != 1:
+        raise InvalidArgumentError.of(
+            "repeat", "is for environments", str(arguments["repeat"]), remedy="Leave it out."
+        )
+    own = ("states", "actions", "repeat", "step_timeout")
     return {name: value for name, value in arguments.items() if name not in own}
 
 
@@ -349,5 +355,6 @@ def read_env_request(
     world = place.make()
     names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until")
     spec = read_spec({name: given[name] for name in names} | {"trace_points": TRACE_POINTS})
-    read = read_env_run(world, spec, Encoding(given["states"], given["actions"]), given["step_timeout"])
+    encoding = Encoding(given["states"], given["actions"], given["repeat"])
+    read = read_env_run(world, spec, encoding, given["step_timeout"])
     return EnvRequest(read, words, delta, world, given)

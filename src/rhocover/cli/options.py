@@ -465,6 +465,14 @@ Actions = Annotated[
         rich_help_panel=READ,
     ),
 ]
+Repeat = Annotated[
+    int,
+    Option(
+        metavar="K",
+        help="Hold each action for K steps of the environment; --steps then counts such decisions.",
+        rich_help_panel=READ,
+    ),
+]
 DatasetId = Annotated[
     str | None,
     Option(

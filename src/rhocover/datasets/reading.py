@@ -295,9 +295,18 @@ def codes_of_data(data: str) -> tuple[Any, Any]:
 
     source = open_minari(data)
     states = stored(source, "states")
-    is_binned = isinstance(states, dict) and states.get("kind") == "bins"
-    code = state_code_from_document(states, source.observation_space) if is_binned else None
+    is_fitted = isinstance(states, dict) and states.get("kind") in ("bins", "net", "simhash", "image")
+    code = state_code_from_document(states, source.observation_space) if is_fitted else None
     return code, stored_actions(source)
+
+
+def stored_setting(data: str, name: str) -> Any:
+    """Returns a setting of the collection that a data set comes from; None for other data."""
+    if Path(data).is_file() or Path(data).suffix.lower() in TABLES:
+        return None
+    from rhocover.datasets.minari.files import open_minari
+
+    return stored(open_minari(data), name)
 
 
 def stored(source: Any, name: str) -> Any:

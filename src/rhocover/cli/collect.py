@@ -44,6 +44,8 @@ def collect(
     states: o.States = None,
     actions: o.Actions = None,
     repeat: o.Repeat = 1,
+    read: o.Read = None,
+    level: o.Level = None,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
     num_envs: o.NumEnvs = None,
@@ -89,7 +91,7 @@ def collect(
             argument="resume",
         )
     page, folder = outputs.check_report(report, force=force), locate(out)
-    place = parse_place(env, settings or [], num_envs, max_episode_steps)
+    place = parse_place(env, settings or [], num_envs, max_episode_steps, read, level)
     until = {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}
     asked = {
         "explorer": explorer, "model": model, "schedule": schedule, "seed": seed, "dataset_id": dataset_id,
@@ -162,6 +164,7 @@ def _words(
     return {
         "environment": place.name, "set": place.arguments, "num_envs": place.num_envs,
         "max_episode_steps": place.max_episode_steps, "mu": mu, "states": states, "actions": actions,
+        "read": place.read, "level": place.level,
         **{name: asked[name] for name in kept}, **until, "delta": delta,
     }  # fmt: skip
 

@@ -66,6 +66,8 @@ def explore(
     states: o.States = None,
     actions: o.Actions = None,
     repeat: o.Repeat = 1,
+    read: o.Read = None,
+    level: o.Level = None,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
     num_chains: o.Chains = 1,
@@ -109,7 +111,7 @@ def explore(
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
          "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
          "restrict": restrict, "states": states, "actions": actions, "repeat": repeat,
-         "step_timeout": step_timeout},
+         "read": read, "level": level, "step_timeout": step_timeout},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
     page = outputs.check_report(report, force=force)
@@ -247,11 +249,11 @@ def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
         raise InvalidArgumentError.of(
             "step_timeout", "is for environments: a simulated model cannot hang", remedy="Leave it out."
         )
-    if arguments.get("repeat", 1) != 1:
-        raise InvalidArgumentError.of(
-            "repeat", "is for environments", str(arguments["repeat"]), remedy="Leave it out."
-        )
-    own = ("states", "actions", "repeat", "step_timeout")
+    usual = {"repeat": 1, "read": None, "level": None}
+    for name, default in usual.items():
+        if arguments.get(name, default) != default:
+            raise InvalidArgumentError.of(name, "is for environments", remedy="Leave it out.")
+    own = ("states", "actions", "step_timeout", *usual)
     return {name: value for name, value in arguments.items() if name not in own}
 
 
@@ -344,10 +346,11 @@ def read_env_request(
 ) -> EnvRequest:
     """Returns the request, parsed and checked."""
     [rho] = parse_orders([arguments["rho"]])
-    place, delta = parse_place(env, settings), parse_delta(delta)
+    read, level = arguments["read"], arguments["level"]
+    place, delta = parse_place(env, settings, read=read, level=level), parse_delta(delta)
     shown = {name: value for name, value in arguments.items() if name != "step_timeout"}
     words = {"environment": env, "set": place.arguments, "mu": mu, **shown, **until, "delta": delta}
-    given = arguments | {
+    given = {name: value for name, value in arguments.items() if name not in ("read", "level")} | {
         "rho": rho, "mu": parse_data_mu(mu), "until": parse_until(until, delta),
         "states": parse_states(arguments["states"], place.make_one, arguments["seed"]),
         "actions": parse_actions(arguments["actions"]),
@@ -356,5 +359,5 @@ def read_env_request(
     names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until")
     spec = read_spec({name: given[name] for name in names} | {"trace_points": TRACE_POINTS})
     encoding = Encoding(given["states"], given["actions"], given["repeat"])
-    read = read_env_run(world, spec, encoding, given["step_timeout"])
-    return EnvRequest(read, words, delta, world, given)
+    asked = read_env_run(world, spec, encoding, given["step_timeout"])
+    return EnvRequest(asked, words, delta, world, given)

@@ -51,6 +51,9 @@ def top_up(
     settings: o.EnvSet = None,
     states: o.States = None,
     actions: o.Actions = None,
+    repeat: o.StoredRepeat = None,
+    read: o.Read = None,
+    level: o.Level = None,
     num_states: o.NumStates = None,
     num_actions: o.NumActions = None,
     model: Knowledge = None,
@@ -83,7 +86,7 @@ def top_up(
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
     page, table = outputs.check_report(report, force=force), check_policy(policy, force=force)
     folder = None if out is None else locate(out)
-    place = read_env(env, settings or [], max_episode_steps)
+    place = read_env(env, settings or [], max_episode_steps, read, level)
     asked = {
         "num_steps": num_steps, "rho": rho, "mu": parse_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
         "model": model, "out": folder, "resume": resume, "step_timeout": step_timeout,
@@ -92,7 +95,7 @@ def top_up(
         where = find_data(data)
         coded = parse_states(states, place and place.make_one, seed)
         asked |= read_codes(where, coded, parse_actions(actions), is_known=False)
-        asked["repeat"] = stored_setting(where, "repeat") or 1
+        asked["repeat"] = repeat or stored_setting(where, "repeat") or 1
         finite = None if asked["actions"] is not None else place
         counted = _counted(where, asked, num_states, _num_actions(num_actions, finite))
     if place is None or folder is None:
@@ -107,8 +110,9 @@ def top_up(
             found = _collected(counted, world, asked | {"out": held}, bar, repeated(context))
     words = {
         "data": data, "environment": env, "set": {} if place is None else place.arguments, "mu": mu,
-        "states": states, "actions": actions, "num_states": num_states, "num_actions": num_actions,
-        **{name: asked[name] for name in ("num_steps", "rho", "seed", "dataset_id", "model")},
+        "states": states, "actions": actions, "read": read, "level": level,
+        "num_states": num_states, "num_actions": num_actions,
+        **{name: asked[name] for name in ("num_steps", "rho", "seed", "dataset_id", "model", "repeat")},
     }  # fmt: skip
     _finish(found, words, json, thin, table, force)
     outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)

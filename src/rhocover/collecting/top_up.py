@@ -123,8 +123,8 @@ def top_up(
     predicted = predict_union(before, num_steps)
     asked = _after(asked, read)
     with _folder(asked, out, dataset_id, resume) as folder:
-        repeat = command or repeat_call(asked, "top_up(data, ")
-        found = make_collection(asked, folder, encoding, _shifted(report, read.num_steps), repeat)
+        words = command or repeat_call(asked, "top_up(data, ")
+        found = make_collection(asked, folder, encoding, _shifted(report, read.num_steps), words)
     return TopUp(num_steps, before, predicted, audited(asked, read + found.tally), found)
 
 

@@ -90,7 +90,7 @@ class Console(gym.Env):
         self.ram[42] = x
         if action == 2 and self.ram[3] == 2:
             self.ram[65] = 2
-        return np.zeros((4, 4, 3), np.uint8), 0.0, False, self.step_count >= 200, {}
+        return np.zeros((4, 4, 3), np.uint8), 0.0, False, self.step_count >= 60, {}
 
 
 class Slider(gym.Env):

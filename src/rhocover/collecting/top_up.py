@@ -106,17 +106,17 @@ def top_up(
     out = None if out is None else locate(out)  # the environment may change the working directory
     check_attributes(env)
     states, actions = _codes(data, env, states, actions)
-    repeat = _repeat(data) if repeat is None else checks.integer(repeat, "repeat", least=1)
+    held = _repeat(data) if repeat is None else checks.integer(repeat, "repeat", least=1)
     read = _read(data, env, states, actions)
     if env is None or isinstance(env, MDP):
         _refuse_out(out)
     if out is None:
-        _check_table(env, repeat)
+        _check_table(env, held)
         with calling(model="env"):
             before = audit_tally(read, rho, mu, model=read_model(env, actions))
         return TopUp(num_steps, before, predict_union(before, num_steps), None, None)
-    spec = RunSpec(Objective(rho, mu), num_steps, model=model or _knowledge(env, states, repeat), seed=seed)
-    encoding = Encoding(states, actions, repeat)
+    spec = RunSpec(Objective(rho, mu), num_steps, model=model or _knowledge(env, states, held), seed=seed)
+    encoding = Encoding(states, actions, held)
     asked = read_env_run(env, spec, encoding, step_timeout)
     _check_actions(read, asked)
     before = audited(asked, read)

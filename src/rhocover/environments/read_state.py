@@ -148,9 +148,8 @@ def _coordinates(env: Any, what: str, number: int | None) -> tuple[Any, Read]:
     """Returns the space and the reader of the first coordinates of a MuJoCo model, None for all of them."""
     inner = env.unwrapped
     holders = [inner, *(getattr(part, "unwrapped", None) for part in vars(inner).values())]
-    found = next((one for one in holders if hasattr(getattr(one, "data", None), "qpos")), None)
-    if found is None:
-        _need(inner, ("data.qpos",), what, "a MuJoCo")
+    found = next((one for one in holders if hasattr(getattr(one, "data", None), "qpos")), inner)
+    _need(found, ("data",), what, "a MuJoCo")
     size = found.data.qpos[:number].size
     return spaces.Box(-np.inf, np.inf, (size,), np.float64), lambda: found.data.qpos[:number]
 

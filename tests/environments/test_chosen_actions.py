@@ -10,7 +10,7 @@ from gymnasium import spaces
 import rhocover as rc
 from rhocover.environments.encoding import OutsideSpaceError, read_action_code
 from rhocover.errors import InvalidArgumentError, InvalidDataError
-from tests.tiers import tiered
+from tiers import tiered
 
 DOWN, RIGHT = 1, 2
 

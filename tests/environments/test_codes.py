@@ -254,12 +254,12 @@ def test_a_function_may_give_numbers_texts_and_tuples_of_them(value, key) -> Non
     assert code.name(key) == str(key)
 
 
-@pytest.mark.parametrize("value", [1.0, np.float64(1), None, [1], np.array([1, 2]), (1, 2.0), {"a": 1}, b"a"])
+@pytest.mark.parametrize("value", [np.nan, object(), [1], np.array([1, 2]), (1, [2.0]), {"a": 1}, {1}])
 def test_a_function_that_gives_something_else_is_refused_at_once(value) -> None:
     def rounded(observation):
         return value
 
-    with pytest.raises(InvalidArgumentError, match=r"rounded.*an integer, a string or a tuple"):
+    with pytest.raises(InvalidArgumentError, match=r"rounded.*must return a hashable value"):
         read_state_code(rounded, CUBE).key(np.zeros(3))
 
 

@@ -8,10 +8,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from simulators import Console, KeyRoom, Slider
 
 import rhocover as rc
 from rhocover.errors import InvalidArgumentError, RhocoverWarning, UnknownNameError
-from tests.environments.simulators import Console, KeyRoom, Slider
 
 LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE = range(6)
 

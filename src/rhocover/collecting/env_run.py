@@ -32,7 +32,7 @@ from rhocover.environments.encoding.bins import QuantileBins
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
 from rhocover.environments.repeating import repeated
-from rhocover.environments.stepping import Alarm, Timed, read_step_timeout
+from rhocover.environments.stepping import Alarm, Timed, read_step_timeout, rollout_of_copy
 from rhocover.environments.table_model import TabularModel, read_table
 from rhocover.errors import Call, EnvironmentFailedError, InvalidArgumentError, join_texts, parse_text
 from rhocover.exploring.belief import Belief, KnownModel
@@ -189,6 +189,9 @@ def _fitted(code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float |
     """Returns the code, fitted to a random rollout in the environment, which is reset afterwards."""
     asked = f"states={type(code).__name__}(...)"
     if is_vector:
+        seen = rollout_of_copy(env, code.rollout_steps, seed)
+        if seen is not None:
+            return code.fit(seen)
         raise InvalidArgumentError.of(
             asked,
             "is fitted to a rollout in a single environment, not a vector of them",

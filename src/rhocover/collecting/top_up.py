@@ -241,4 +241,4 @@ def _counts(tally: Tally) -> dict[str, Any]:
 def _written(keys: tuple[Any, ...]) -> str:
     """Returns keys as text, also those of a large grid, which have more digits than Python prints."""
     large = any(isinstance(key, int) and key.bit_length() > 256 for key in keys)
-    return repr(tuple(map(repr_of, keys)) if large else keys)
+    return repr(tuple(map(repr_of, keys))) if large else repr_of(keys)

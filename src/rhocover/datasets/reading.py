@@ -38,6 +38,8 @@ from rhocover.datasets.tally import Tally
 from rhocover.documents import from_document
 from rhocover.environments.encoding import ACTION_CODE, ACTIONS, state_code_from_document
 from rhocover.environments.encoding.base import MAX_ACTIONS
+from rhocover.environments.encoding.hashes import SimHash
+from rhocover.environments.encoding.nets import Net
 from rhocover.errors import (
     Argument,
     FileFormatError,
@@ -177,7 +179,8 @@ def _tally_of_table(
         raise InvalidDataError(
             f"{table.name} has zero rows: there is nothing to count. At least one is needed."
         )
-    coder = _state_numbers(states, first[columns.state], num_states)
+    then = None if columns.next_state is None else first[columns.next_state]
+    coder = _state_numbers(_fitted(states, first[columns.state], then), first[columns.state], num_states)
     number_actions, names = _action_numbers(actions, first[columns.action])
     count = num_actions if names is None else len(names)
     next_name = columns.next_state or columns.state
@@ -194,6 +197,19 @@ def _tally_of_table(
         )
     tally = coder.named(tallier.tally(source=table.name, action_names=names))
     return tally if states is None else _of_so_many(tally, num_states)
+
+
+FITTED = (Net, SimHash)
+MOST_FITTED = 10_000  # steps of a data set to which a code is fitted, the first ones
+
+
+def _fitted(states: Any, observations: Any, then: Any = None) -> Any:
+    """Returns the argument `states`; a net or a hash is fitted to the first steps of the data."""
+    if isinstance(states, SimHash):
+        return states.fit(observations[:MOST_FITTED])
+    if isinstance(states, Net):
+        return states.fit(observations[:MOST_FITTED], None if then is None else then[:MOST_FITTED])
+    return states
 
 
 def _state_numbers(states: Any, example: Any, num_states: int | None) -> StateNumbers:
@@ -383,10 +399,7 @@ def count_episodes(
         where = f": {source} cannot be read after step {tallier.num_steps}: "
         raise InvalidDataError((Argument("data"), where, *error.text), argument="data") from error
     lengths = np.asarray(columns.lengths, np.int64)
-    begin = np.cumsum(lengths) - lengths + np.arange(lengths.size)  # of each episode, among observations
-    is_state, is_next = np.ones(seen.size, bool), np.ones(seen.size, bool)
-    is_state[begin + lengths] = False
-    is_next[begin] = False
+    is_state, is_next = _within_episodes(lengths)
     first = np.zeros(actions.size, bool)
     first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
     first[0] &= not goes_on
@@ -406,7 +419,21 @@ def _state_code(states: Any, source: Any) -> Any:
     document = stored(source, "states")
     if states is None and document is not None:
         return state_code_from_document(document, source.observation_space)
+    if isinstance(states, FITTED) and (first := next(source.pieces(), None)) is not None:
+        is_state, is_next = _within_episodes(np.asarray(first.lengths, np.int64))
+        shown = list(_rows(first.observations))
+        chosen = [[shown[t] for t in np.flatnonzero(which)] for which in (is_state, is_next)]
+        states = _fitted(states, *chosen)
     return read_state_code(states, source.observation_space)
+
+
+def _within_episodes(lengths: IntArray) -> tuple[Any, Any]:
+    """Returns which observations are followed by a step, and which follow one, `[N + E]` each."""
+    begin = np.cumsum(lengths) - lengths + np.arange(lengths.size)  # of each episode, among observations
+    is_state, is_next = np.ones((2, int(lengths.sum()) + lengths.size), bool)
+    is_state[begin + lengths] = False
+    is_next[begin] = False
+    return is_state, is_next
 
 
 def _action_code(actions: Any, source: Any) -> Any:

@@ -46,7 +46,7 @@ from tiers import tiered
         (f"{LAKE} --rho 2 --until-visits 0", "`--until-visits` must be at least 1"),
         (f"{LAKE} --rho 2 --until-visits 1 --until-gap 1", "cannot be combined"),
         (f"{LAKE} --rho 2 --delta 1", "`--delta` must be in (0, 1)"),
-        (f"{LAKE} --rho 2 --actions 3 --model learned", "`--actions` is only for Box spaces"),
+        (f"{LAKE} --rho 2 --actions 3 --model learned", "`--actions` must be None or a list of actions of Discrete(4)"),
         (f"{LAKE} --rho 2 --states bins:3 --model learned", "bins need a Box space"),
         (f"{LAKE} --rho 2 --resume", "`--resume`: there is no collection in 'o'. Leave --resume out"),
         (f"{LAKE} --rho 2 --resume --force", "Pass only one of them"),

@@ -44,8 +44,10 @@ MEANING = {
     "num_steps": "how many steps to take, over all chains or copies",
     "states": "which observations are the same state: None for discrete spaces, `Bins(...)`, "
     "`QuantileBins(...)`, `Net(...)`, or a function",
-    "actions": "which actions there are: None for discrete spaces, otherwise levels per dimension, or an "
-    "array with one action per row",
+    "actions": "which actions there are: None for all of a discrete space, a list of some of them, or for "
+    "real-valued actions the levels per dimension, or an array with one action per row",
+    "repeat": "for how many steps of the environment each action is held; steps are then such decisions",
+    "top_up.repeat": "the same; None for that of the data, if they come from `collect`",
     "explorer": 'a name such as `"feedback"`, `"tracking"`, `"stationary"`, `"algorithm1"` or that of a '
     "baseline, or an object",
     "model": 'what the explorer knows: `"known"`, `"learned"`, `"posterior"`, `"from_scratch"`, or a '

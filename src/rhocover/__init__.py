@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rhocover.environments.encoding.features import RandomFeatures
     from rhocover.environments.encoding.hashes import ImageCells, SimHash
     from rhocover.environments.encoding.nets import Net
+    from rhocover.environments.read_state import ReadState
     from rhocover.environments.sb3 import CoverageCallback
     from rhocover.environments.wrappers import (
         CountVisits,
@@ -71,6 +72,7 @@ _HOME = {
     "CountVisitsVector": "rhocover.environments.wrappers",
     "CoverageRewardVector": "rhocover.environments.wrappers",
     "CoverageCallback": "rhocover.environments.sb3",
+    "ReadState": "rhocover.environments.read_state",
     "Audit": "rhocover.datasets",
     "audit": "rhocover.datasets",
     "Collection": "rhocover.collecting",
@@ -129,6 +131,7 @@ __all__ = [
     "Quadratic",
     "QuantileBins",
     "RandomFeatures",
+    "ReadState",
     "Run",
     "SimHash",
     "SmallModelError",

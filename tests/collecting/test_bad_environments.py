@@ -340,9 +340,9 @@ def test_a_function_that_fails_is_named():
         rc.explore(Ring(), 2.0, 200, states=states, **LEARNED)
 
 
-@pytest.mark.parametrize("value", [1.5, None, [1], {1}, b"x", np.array([1]), (1, [2])], ids=repr)
+@pytest.mark.parametrize("value", [np.nan, [1], {1}, np.array([1]), (1, [2]), object], ids=repr)
 def test_a_function_that_gives_no_key_is_refused(value):
-    with pytest.raises(RhocoverError, match="must return an integer, a string or a tuple"):
+    with pytest.raises(RhocoverError, match="must return a hashable value"):
         rc.explore(Ring(), 2.0, 200, states=lambda o: value, **LEARNED)
 
 

@@ -254,12 +254,12 @@ def test_a_function_may_give_numbers_texts_and_tuples_of_them(value, key) -> Non
     assert code.name(key) == str(key)
 
 
-@pytest.mark.parametrize("value", [1.0, np.float64(1), None, [1], np.array([1, 2]), (1, 2.0), {"a": 1}, b"a"])
+@pytest.mark.parametrize("value", [np.nan, object(), [1], np.array([1, 2]), (1, [2.0]), {"a": 1}, {1}])
 def test_a_function_that_gives_something_else_is_refused_at_once(value) -> None:
     def rounded(observation):
         return value
 
-    with pytest.raises(InvalidArgumentError, match=r"rounded.*an integer, a string or a tuple"):
+    with pytest.raises(InvalidArgumentError, match=r"rounded.*must return a hashable value"):
         read_state_code(rounded, CUBE).key(np.zeros(3))
 
 
@@ -497,7 +497,13 @@ def test_an_environment_cannot_write_into_the_actions() -> None:
     ("actions", "space", "message"),
     [
         (None, spaces.Box(-1.0, 1.0, (1,)), "pass `actions`"),
-        (3, spaces.Discrete(4), "`actions` is only for Box spaces"),
+        (3, spaces.Discrete(4), r"`actions` must be None or a list of actions of Discrete\(4\)"),
+        ([], spaces.Discrete(4), "a list of actions"),
+        ([0.0, 1.0], spaces.Discrete(4), "a list of actions"),
+        ([0, 4], spaces.Discrete(4), r"`actions` must be actions of Discrete\(4\), got \[0, 4\]"),
+        ([1, 1], spaces.Discrete(4), "must all be different"),
+        ([0, 1], spaces.MultiDiscrete([2, 3]), r"such as \[\[0, 1\], \[2, 0\]\]"),
+        ([[0, 3]], spaces.MultiDiscrete([2, 3]), "must be actions of MultiDiscrete"),
         (None, spaces.Dict(a=spaces.Discrete(2)), "cannot be numbered"),
         (None, 4, "`space` must be a Gymnasium space"),
         (0, spaces.Box(-1.0, 1.0, (1,)), "`actions`"),

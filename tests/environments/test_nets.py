@@ -162,3 +162,53 @@ def test_a_collection_over_a_net_is_audited_by_its_own_codes(tmp_path):
     sheet = json.loads((tmp_path / "c" / "datasheet.json").read_text())
     assert '"kind": "net"' in json.dumps(sheet)
     assert rc.audit(tmp_path / "c").tally.num_steps == data.num_steps
+
+
+STEP = 0.1
+
+
+def test_a_net_that_is_not_fitted_takes_its_radius_from_the_steps_of_the_data(tmp_path) -> None:
+    line = np.arange(0, 40) * STEP
+    order = np.random.default_rng(0).permutation(39)  # rows need not be in the order of time
+    data = {
+        "observations": line[:-1, None][order], "actions": np.zeros(39, int),
+        "next_observations": line[1:, None][order], "terminals": np.zeros(39, bool),
+    }  # fmt: skip
+    found = rc.audit(data, states=rc.Net())
+    by_hand = rc.audit(data, states=rc.Net(2.5 * STEP).fit(line[:, None]))
+    assert found.counts.tolist() == by_hand.counts.tolist()
+    hashed = rc.audit(data, states=rc.SimHash(4))
+    assert hashed.tally.num_states == 2  # a line has two directions from its middle
+    car = gym.make("MountainCar-v0")
+    rc.collect(car, 2, 300, states=rc.Bins(4), model="learned", out=tmp_path / "car")
+    again = rc.audit(tmp_path / "car", states=rc.Net())
+    assert again.num_steps == 300
+    assert again.tally.num_states > 5
+
+
+def test_wrappers_and_vectors_fit_a_net_in_a_copy_of_the_environment() -> None:
+    env = gym.make("MountainCar-v0")
+    env.reset(seed=4)
+    before = env.unwrapped.state.copy()
+    counted = rc.CountVisits(env, states=rc.Net(rollout_steps=200))
+    assert env.unwrapped.state.tolist() == before.tolist()  # the copy was stepped
+    counted.reset(seed=0)
+    counted.step(0)
+    assert counted.visits.num_steps == 1
+    make = lambda mode="sync": gym.make_vec("MountainCar-v0", 2, vectorization_mode=mode)  # noqa: E731
+    paid = rc.CoverageRewardVector(make(), states=rc.Net(rollout_steps=200))
+    paid.reset(seed=0)
+    paid.step(np.zeros(2, int))
+    assert paid.visits.num_steps == 2
+    run = rc.explore(make(), 2, 100, states=rc.Net(rollout_steps=200), model="from_scratch")
+    assert run.tally.num_states > 1
+
+
+class NoCopy(gym.Wrapper):
+    def __deepcopy__(self, memo):
+        raise TypeError("a handle cannot be copied")
+
+
+def test_an_environment_that_cannot_be_copied_needs_a_fitted_net() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"is not fitted yet: call its .fit"):
+        rc.CountVisits(NoCopy(gym.make("MountainCar-v0")), states=rc.Net())

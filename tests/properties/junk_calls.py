@@ -275,6 +275,10 @@ def _audit_of_columns(place: int, **column: Any) -> Any:
     return rc.audit(tuple(columns))
 
 
+def _cell_of(cliff: Any) -> int:
+    return int(cliff.s)
+
+
 def _adapters() -> Iterator[Call]:
     box = gymnasium.make("MountainCar-v0").observation_space
     yield _call(
@@ -299,6 +303,7 @@ def _adapters() -> Iterator[Call]:
     yield _call("ImageCells", rc.ImageCells, shape=(2, 3), levels=4, of=None, brightest=255.0)
     yield _call("RandomFeatures", rc.RandomFeatures, size=4, seed=0)
     cliff = gymnasium.make("CliffWalking-v1")
+    yield _call("ReadState", rc.ReadState, env=cliff, what=_cell_of, level=None)
     yield _call("CountVisits", rc.CountVisits, env=cliff, states=None, actions=None)
     yield _call("CoverageReward", rc.CoverageReward, env=cliff, rho=2.0, mu=None, states=None, actions=None, cap=10.0,
                 task_share=0.0)  # fmt: skip

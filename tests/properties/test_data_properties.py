@@ -173,6 +173,19 @@ def test_a_brighter_image_has_no_lower_level(rows, columns, levels, seed):
     assert bright.max() < levels
 
 
+@about("ReadState")
+@many
+@given(st.lists(st.integers(0, 3), max_size=20), seeds)
+def test_the_number_that_a_simulator_knows_counts_as_the_observation_of_it(actions, seed):
+    plain = rc.CountVisits(gymnasium.make("CliffWalking-v1"))
+    read = rc.CountVisits(rc.ReadState(gymnasium.make("CliffWalking-v1"), lambda cliff: int(cliff.s)))
+    for env in (plain, read):
+        env.reset(seed=seed)
+        for action in actions:
+            env.step(action)
+    assert read.visits.counts.tolist() == plain.visits.counts.tolist()
+
+
 @about("CountVisits", "CoverageReward")
 @few
 @given(

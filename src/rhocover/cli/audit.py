@@ -104,10 +104,13 @@ def _check_demands(worst_ratio: float | None) -> None:
         )
 
 
-def read_env(env: str | None, settings: list[str], max_episode_steps: int | None = None) -> Place | None:
+def read_env(
+    env: str | None, settings: list[str], max_episode_steps: int | None = None, read: str | None = None,
+    level: int | None = None,
+) -> Place | None:  # fmt: skip
     """Returns the environment named by --env, or None."""
     if env is not None:
-        return parse_place(env, settings, None, max_episode_steps)
+        return parse_place(env, settings, None, max_episode_steps, read, level)
     if settings or max_episode_steps is not None:
         option = "--set" if settings else "--max-episode-steps"
         argument = "settings" if settings else "max_episode_steps"

@@ -43,6 +43,9 @@ def collect(
     settings: o.EnvSet = None,
     states: o.States = None,
     actions: o.Actions = None,
+    repeat: o.Repeat = 1,
+    read: o.Read = None,
+    level: o.Level = None,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
     num_envs: o.NumEnvs = None,
@@ -88,12 +91,12 @@ def collect(
             argument="resume",
         )
     page, folder = outputs.check_report(report, force=force), locate(out)
-    place = parse_place(env, settings or [], num_envs, max_episode_steps)
+    place = parse_place(env, settings or [], num_envs, max_episode_steps, read, level)
     until = {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}
     asked = {
         "explorer": explorer, "model": model, "schedule": schedule, "seed": seed, "dataset_id": dataset_id,
         "step_timeout": step_timeout, "until": parse_until(until, parse_delta(delta)),
-        "actions": parse_actions(actions),
+        "actions": parse_actions(actions), "repeat": repeat,
     }  # fmt: skip
     [order], weights = parse_orders([rho]), parse_data_mu(mu)
     asked |= {"rho": order, "num_steps": num_steps, "mu": weights}
@@ -144,7 +147,7 @@ def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     from rhocover.exploring.runs.spec import Encoding, read_spec
 
     check_minari()
-    encoding = Encoding(asked["states"], asked["actions"])
+    encoding = Encoding(asked["states"], asked["actions"], asked.get("repeat", 1))
     read = read_env_run(world, read_spec(asked), encoding, asked.get("step_timeout"))
     if read.problem is not None:
         read.problem.check_plan()
@@ -157,10 +160,11 @@ def _words(
     until: dict[str, Any], delta: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Returns the request as it was typed."""
-    kept = ("rho", "num_steps", "explorer", "model", "schedule", "seed", "dataset_id")
+    kept = ("rho", "num_steps", "explorer", "model", "schedule", "seed", "dataset_id", "repeat")
     return {
         "environment": place.name, "set": place.arguments, "num_envs": place.num_envs,
         "max_episode_steps": place.max_episode_steps, "mu": mu, "states": states, "actions": actions,
+        "read": place.read, "level": place.level,
         **{name: asked[name] for name in kept}, **until, "delta": delta,
     }  # fmt: skip
 

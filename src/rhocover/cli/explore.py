@@ -65,6 +65,9 @@ def explore(
     settings: o.Set = None,
     states: o.States = None,
     actions: o.Actions = None,
+    repeat: o.Repeat = 1,
+    read: o.Read = None,
+    level: o.Level = None,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
     num_chains: o.Chains = 1,
@@ -107,7 +110,8 @@ def explore(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
          "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
-         "restrict": restrict, "states": states, "actions": actions, "step_timeout": step_timeout},
+         "restrict": restrict, "states": states, "actions": actions, "repeat": repeat,
+         "read": read, "level": level, "step_timeout": step_timeout},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
     page = outputs.check_report(report, force=force)
@@ -245,7 +249,11 @@ def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
         raise InvalidArgumentError.of(
             "step_timeout", "is for environments: a simulated model cannot hang", remedy="Leave it out."
         )
-    own = ("states", "actions", "step_timeout")
+    usual = {"repeat": 1, "read": None, "level": None}
+    for name, default in usual.items():
+        if arguments.get(name, default) != default:
+            raise InvalidArgumentError.of(name, "is for environments", remedy="Leave it out.")
+    own = ("states", "actions", "step_timeout", *usual)
     return {name: value for name, value in arguments.items() if name not in own}
 
 
@@ -338,10 +346,11 @@ def read_env_request(
 ) -> EnvRequest:
     """Returns the request, parsed and checked."""
     [rho] = parse_orders([arguments["rho"]])
-    place, delta = parse_place(env, settings), parse_delta(delta)
+    read, level = arguments["read"], arguments["level"]
+    place, delta = parse_place(env, settings, read=read, level=level), parse_delta(delta)
     shown = {name: value for name, value in arguments.items() if name != "step_timeout"}
     words = {"environment": env, "set": place.arguments, "mu": mu, **shown, **until, "delta": delta}
-    given = arguments | {
+    given = {name: value for name, value in arguments.items() if name not in ("read", "level")} | {
         "rho": rho, "mu": parse_data_mu(mu), "until": parse_until(until, delta),
         "states": parse_states(arguments["states"], place.make_one, arguments["seed"]),
         "actions": parse_actions(arguments["actions"]),
@@ -349,5 +358,6 @@ def read_env_request(
     world = place.make()
     names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until")
     spec = read_spec({name: given[name] for name in names} | {"trace_points": TRACE_POINTS})
-    read = read_env_run(world, spec, Encoding(given["states"], given["actions"]), given["step_timeout"])
-    return EnvRequest(read, words, delta, world, given)
+    encoding = Encoding(given["states"], given["actions"], given["repeat"])
+    asked = read_env_run(world, spec, encoding, given["step_timeout"])
+    return EnvRequest(asked, words, delta, world, given)

@@ -460,7 +460,44 @@ Actions = Annotated[
     str | None,
     Option(
         metavar="N,...",
-        help="Number of levels per dimension for real-valued actions: 3, or 3,5.",
+        help="Number of levels per dimension for real-valued actions: 3, or 3,5. For discrete actions, those "
+        "to use: 0,1,2.",
+        rich_help_panel=READ,
+    ),
+]
+Read = Annotated[
+    str | None,
+    Option(
+        "--read",
+        metavar="WHAT",
+        help="Show what the simulator itself knows as the observation: minigrid, ram, ram:montezuma_revenge, "
+        "positions or joints.",
+        rich_help_panel=READ,
+    ),
+]
+Level = Annotated[
+    int | None,
+    Option(
+        "--level",
+        metavar="SEED",
+        help="The seed of every reset, for worlds that draw a new level each time; needs --read.",
+        rich_help_panel=READ,
+    ),
+]
+StoredRepeat = Annotated[
+    int | None,
+    Option(
+        "--repeat",
+        metavar="K",
+        help="Hold each action for K steps of the environment; default: as in the data.",
+        rich_help_panel=READ,
+    ),
+]
+Repeat = Annotated[
+    int,
+    Option(
+        metavar="K",
+        help="Hold each action for K steps of the environment; --steps then counts such decisions.",
         rich_help_panel=READ,
     ),
 ]

@@ -29,6 +29,7 @@ from rhocover.errors import (
     MissingExtraError,
     RhocoverError,
     UnknownNameError,
+    calling,
     naming,
     parse_text,
     shortened,
@@ -79,6 +80,8 @@ class Place:
     arguments: dict[str, Any] = field(default_factory=dict)
     num_envs: int | None = None
     max_episode_steps: int | None = None
+    read: str | None = None
+    level: int | None = None
 
     def make(self) -> Any:
         """Returns the environment, or the vector of its copies."""
@@ -89,14 +92,27 @@ class Place:
         import gymnasium as gym
 
         with _explained(self.name):
-            return gym.make(self.name, **self._all())
+            env = gym.make(self.name, **self._all())
+        return self._reading(env)
 
     def _make_many(self, num_envs: int) -> Any:
         """Returns copies that step one after the other and behave like a single environment."""
         import gymnasium as gym
 
         with _explained(self.name):
-            return gym.make_vec(self.name, num_envs, vectorization_mode="sync", **self._all())
+            wrappers = [self._reading]
+            return gym.make_vec(
+                self.name, num_envs, vectorization_mode="sync", wrappers=wrappers, **self._all()
+            )
+
+    def _reading(self, env: Any) -> Any:
+        """Returns the environment, or what its simulator knows as observations."""
+        if self.read is None:
+            return env
+        from rhocover.environments.read_state import ReadState
+
+        with calling(what="read"):
+            return ReadState(env, self.read, level=self.level)
 
     def _all(self) -> dict[str, Any]:
         limit = {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
@@ -104,14 +120,17 @@ class Place:
 
 
 def parse_place(
-    name: str, settings: Sequence[str], num_envs: int | None = None, max_episode_steps: int | None = None
-) -> Place:
+    name: str, settings: Sequence[str], num_envs: int | None = None, max_episode_steps: int | None = None,
+    read: str | None = None, level: int | None = None,
+) -> Place:  # fmt: skip
     """Returns the environment that was typed, checked."""
+    if level is not None and read is None:
+        raise InvalidArgumentError("--level needs --read, which fixes it.", argument="level")
     for value, argument in ((num_envs, "num_envs"), (max_episode_steps, "max_episode_steps")):
         if value is not None and value < 1:
             option = argument.replace("_", "-")
             raise InvalidArgumentError(f"--{option} must be at least 1, got {value}.", argument=argument)
-    return Place(name, parse_arguments(settings), num_envs, max_episode_steps)
+    return Place(name, parse_arguments(settings), num_envs, max_episode_steps, read, level)
 
 
 @contextmanager

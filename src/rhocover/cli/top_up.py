@@ -51,6 +51,9 @@ def top_up(
     settings: o.EnvSet = None,
     states: o.States = None,
     actions: o.Actions = None,
+    repeat: o.StoredRepeat = None,
+    read: o.Read = None,
+    level: o.Level = None,
     num_states: o.NumStates = None,
     num_actions: o.NumActions = None,
     model: Knowledge = None,
@@ -78,12 +81,12 @@ def top_up(
     * `rhocover top-up steps.csv --steps 5000 --env FrozenLake-v1 --json`
     """
     from rhocover.cli.parsing import parse_actions, parse_data_mu, parse_states
-    from rhocover.datasets.reading import find_data
+    from rhocover.datasets.reading import find_data, stored_setting
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
     page, table = outputs.check_report(report, force=force), check_policy(policy, force=force)
     folder = None if out is None else locate(out)
-    place = read_env(env, settings or [], max_episode_steps)
+    place = read_env(env, settings or [], max_episode_steps, read, level)
     asked = {
         "num_steps": num_steps, "rho": rho, "mu": parse_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
         "model": model, "out": folder, "resume": resume, "step_timeout": step_timeout,
@@ -92,7 +95,9 @@ def top_up(
         where = find_data(data)
         coded = parse_states(states, place and place.make_one, seed)
         asked |= read_codes(where, coded, parse_actions(actions), is_known=False)
-        counted = _counted(where, asked, num_states, _num_actions(num_actions, place))
+        asked["repeat"] = repeat or stored_setting(where, "repeat") or 1
+        finite = None if asked["actions"] is not None else place
+        counted = _counted(where, asked, num_states, _num_actions(num_actions, finite))
     if place is None or folder is None:
         found = _planned(counted, place, asked)
     else:
@@ -105,8 +110,9 @@ def top_up(
             found = _collected(counted, world, asked | {"out": held}, bar, repeated(context))
     words = {
         "data": data, "environment": env, "set": {} if place is None else place.arguments, "mu": mu,
-        "states": states, "actions": actions, "num_states": num_states, "num_actions": num_actions,
-        **{name: asked[name] for name in ("num_steps", "rho", "seed", "dataset_id", "model")},
+        "states": states, "actions": actions, "read": read, "level": level,
+        "num_states": num_states, "num_actions": num_actions,
+        **{name: asked[name] for name in ("num_steps", "rho", "seed", "dataset_id", "model", "repeat")},
     }  # fmt: skip
     _finish(found, words, json, thin, table, force)
     outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
@@ -155,8 +161,8 @@ def _cleared_folder(
     world: Any, asked: dict[str, Any], out: Location, report: Location | None, *, force: bool
 ) -> AbstractContextManager[Location]:
     """Yields the folder; with `force`, removes the collection in it once the new one is sure to start."""
-    has_table = hasattr(world.unwrapped, "P") and asked["states"] is None
-    names = ("rho", "num_steps", "mu", "seed", "states", "actions", "dataset_id")
+    has_table = hasattr(world.unwrapped, "P") and asked["states"] is None and asked["repeat"] == 1
+    names = ("rho", "num_steps", "mu", "seed", "states", "actions", "repeat", "dataset_id")
     given = {name: asked[name] for name in names} | {"explorer": "feedback", "schedule": None, "until": None}
     given |= {"model": asked["model"] or ("known" if has_table else "learned")}
     return cleared_folder(world, given, out, report, force=force)
@@ -166,11 +172,11 @@ def _planned(counted: Any, place: Place | None, asked: dict[str, Any]) -> TopUp:
     """Returns the plan only: on the environment's transition table, or on the observed transitions."""
     from rhocover import collecting
 
-    given = {name: asked[name] for name in ("num_steps", "rho", "mu", "out")}
+    given = {name: asked[name] for name in ("num_steps", "rho", "mu", "repeat", "out")}
     if place is None:
         return collecting.top_up(counted, **given)
     with _open(place) as world:
-        return collecting.top_up(counted, world, **given)
+        return collecting.top_up(counted, world, actions=asked["actions"], **given)
 
 
 def _collected(counted: Any, world: Any, asked: dict[str, Any], bar: Any, command: str) -> TopUp:

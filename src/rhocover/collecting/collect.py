@@ -79,6 +79,7 @@ def collect(
     dataset_id: str | None = None,
     states: Any = None,
     actions: Any = None,
+    repeat: int = 1,
     explorer: Any = "feedback",
     model: Any = "known",
     schedule: Any = None,
@@ -104,7 +105,7 @@ def collect(
         Objective(rho, mu), num_steps, explorer=make_explorer(explorer, schedule), model=model, seed=seed,
         until=until, trace_points=5,
     )  # fmt: skip
-    encoding = Encoding(states, actions)
+    encoding = Encoding(states, actions, repeat)
     asked = read_env_run(env, spec, encoding, step_timeout)
     check_spaces(asked)
     name = default_id(asked) if dataset_id is None else dataset_id

@@ -200,6 +200,7 @@ def settings_of(asked: EnvRun) -> dict[str, Any]:
         "seed": settings.seed,
         "states": asked.states.document(),
         "actions": asked.actions.document(),
+        **({} if asked.repeat == 1 else {"repeat": asked.repeat}),
     }
 
 
@@ -223,8 +224,10 @@ def repeat_call(asked: EnvRun, verb: str = "collect(") -> str:
         parts.append("mu=...")
     if isinstance(asked.states, BinCode | FunctionCode):
         parts.append("states=...")
-    if hasattr(asked.action_space, "low"):
+    if asked.actions.chosen is not None or hasattr(asked.action_space, "low"):
         parts.append("actions=...")
+    if asked.repeat > 1 and verb.startswith("collect"):
+        parts.append(f"repeat={asked.repeat}")
     if verb.startswith("collect"):
         parts.append(f"explorer={explorer_name(s.explorer)!r}")
     if asked.table is None:
@@ -297,6 +300,8 @@ def _origin(found: Collection) -> Section:
         ("actions", _words(settings["actions"])),
         ("versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
     ]
+    if "repeat" in settings:
+        entries.insert(-1, ("steps of the environment per action", str(settings["repeat"])))
     if random is not None:
         entries.insert(2, ("worst ratio of random actions", ratio_words(float(random))))
     return section("How it was collected", terms(entries))

@@ -31,7 +31,8 @@ from rhocover.environments.encoding import (
 from rhocover.environments.encoding.bins import QuantileBins
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
-from rhocover.environments.stepping import Alarm, Timed, read_step_timeout
+from rhocover.environments.repeating import repeated
+from rhocover.environments.stepping import Alarm, Timed, read_step_timeout, rollout_of_copy
 from rhocover.environments.table_model import TabularModel, read_table
 from rhocover.errors import Call, EnvironmentFailedError, InvalidArgumentError, join_texts, parse_text
 from rhocover.exploring.belief import Belief, KnownModel
@@ -72,6 +73,7 @@ class EnvRun:
     weights: FloatArray | None  # for keys that are numbers, [keys, A]; None: uniform, or given by a rule
     step_timeout: float | None = None  # seconds for one step or reset
     earlier: Tally | None = None  # data from before the explorer's first step, by key
+    repeat: int = 1  # steps of the environment for which an action is held
 
     @cached_property
     def _alarm(self) -> Alarm | None:
@@ -155,16 +157,17 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     """Returns the checked settings of a run in an environment; errors use the caller's argument names."""
     is_vector = _is_vector(env)
     check_attributes(env)
+    env, repeat = repeated(env, encoding.repeat, is_vector=is_vector)
     seconds = None if step_timeout is None else read_step_timeout(step_timeout)
     space = env.single_observation_space if is_vector else env.observation_space
-    table, mu = _table(env, is_vector, spec.model, encoding.states), spec.mu
+    actions = read_action_code(encoding.actions, env.single_action_space if is_vector else env.action_space)
+    table, mu = _table(env, is_vector, spec.model, encoding.states, actions, repeat), spec.mu
     spec = (spec if table is not None else spec.with_mu(None)).checked()
     Coverage(spec.rho, np.ones(1))  # raises if rho is not an order, before anything is written
     states = encoding.states
     if isinstance(states, Fitted):
         states = _fitted(states, env, is_vector, spec.seed, seconds)
     code = read_state_code(states, space)
-    actions = read_action_code(encoding.actions, env.single_action_space if is_vector else env.action_space)
     if table is not None:
         return EnvRun(env, is_vector, spec, code, actions, table, None, seconds)
     spec = _learning(spec)
@@ -178,13 +181,17 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
             remedy=OTHER_RULES,
         )
     rule, weights = _read_weights(mu, code, actions)
-    return EnvRun(env, is_vector, spec.with_mu(rule), code, actions, None, weights, seconds)
+    spec = spec.with_mu(rule)
+    return EnvRun(env, is_vector, spec, code, actions, None, weights, seconds, repeat=repeat)
 
 
 def _fitted(code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
     """Returns the code, fitted to a random rollout in the environment, which is reset afterwards."""
     asked = f"states={type(code).__name__}(...)"
     if is_vector:
+        seen = rollout_of_copy(env, code.rollout_steps, seed)
+        if seen is not None:
+            return code.fit(seen)
         raise InvalidArgumentError.of(
             asked,
             "is fitted to a rollout in a single environment, not a vector of them",
@@ -244,16 +251,19 @@ def check_attributes(env: Any) -> None:
         )
 
 
-def _table(env: Any, is_vector: bool, model: Any, states: Any) -> TabularModel | None:
+def _table(
+    env: Any, is_vector: bool, model: Any, states: Any, actions: ActionCode, repeat: int
+) -> TabularModel | None:
     """Returns the table of a known model; None if the dynamics are to be learned."""
     if not isinstance(model, str) or model != KNOWN:
         return None
-    if is_vector or states is not None:
-        what = "a vector environment" if is_vector else parse_text("an environment encoded by `states`")
+    if is_vector or states is not None or repeat > 1:
+        how = "encoded by `states`" if states is not None else "with `repeat`"
+        what = "a vector environment" if is_vector else parse_text(f"an environment {how}")
         raise InvalidArgumentError(
             join_texts(what, "has no table of its transitions."), argument="model", remedy=PASS_LEARNED
         )
-    table = read_table(env)
+    table = read_table(env, actions=actions.chosen)
     start = table.model.start
     if start is None or abs(float(start.sum()) - 1) > 1e-9 or _leaves_out_a_start(env, table):
         raise InvalidArgumentError(

@@ -38,7 +38,7 @@ from rhocover.exploring.belief.certificates import (
     evidence_of,
     open_evidence,
 )
-from rhocover.exploring.belief.learned import LearnedModel, weights_of
+from rhocover.exploring.belief.learned import LearnedModel, allowed_pairs, weights_of
 from rhocover.exploring.explorers.registry import explorer_document, explorer_name
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.runs.result import COLUMNS, Run, make_trace, measure
@@ -308,7 +308,9 @@ class EnvironmentRun(TalliedRun):
         """
         assert isinstance(self.belief, LearnedModel)
         delta = checks.probability(delta, "delta", open_ends=True)
-        unvisited = np.flatnonzero(self.tally.counts.ravel() == 0).tolist()
+        own = np.repeat(met_states(self.restarting), self.tally.num_actions)
+        can = allowed_pairs(self.belief.frame.world)[own]
+        unvisited = np.flatnonzero((self.tally.counts.ravel() == 0) & can).tolist()
         names = {
             "noun": self.scope.noun, "unvisited": tuple(unvisited),
             "unvisited_names": tuple(self.tally.pair_name(pair) for pair in unvisited),
@@ -374,7 +376,7 @@ def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float)
     visits = restarting.counts.ravel()[seen.pairs]
     needed = scope.num_weighted if _is_whole(weights, seen) else NEVER
     rows = [_row(problem, counts, step, seen, weights, needed) for step, counts in record.snapshots]
-    acted = np.flatnonzero(restarting.counts.sum(axis=1) > 0)
+    acted, can = np.flatnonzero(restarting.counts.sum(axis=1) > 0), allowed_pairs(index)
     return EnvironmentRun(
         mdp=mdp,
         problem=problem,
@@ -398,7 +400,7 @@ def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float)
         restarting=restarting,
         scope=scope,
         num_outside=int(restarting.num_steps - visits.sum()),
-        untried=int((restarting.counts[acted] == 0).sum()),
+        untried=int(((restarting.counts == 0) & can.reshape(restarting.counts.shape))[acted].sum()),
         knows_states=asked.given_states is not None,
     )
 

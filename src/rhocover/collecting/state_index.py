@@ -102,6 +102,8 @@ class GrowingStateIndex:
         self._leaves, self._arrives = np.zeros(LEAST_ROOM, np.int64), np.zeros(LEAST_ROOM, np.int64)
         self._roots: set[int] = set()
         self._index: OpenIndex | None = None
+        self._allowed: BoolArray | None = None  # [room, A], once an environment gave a mask
+        self._masked: set[int] = set()  # states that have one
 
     def add(self, key: Hashable) -> int:
         """Returns the number of a new key, which is the next one."""
@@ -121,8 +123,40 @@ class GrowingStateIndex:
             weights: FloatArray = self._weights[:S].ravel()
             leaves, arrives = self._leaves[:k], self._arrives[:k]
             roots = np.array(sorted(self._roots), np.int64)
-            self._index = OpenIndex(S, self.num_actions, leaves, arrives, weights, roots, self.name)
+            allowed = None if self._allowed is None else self._all_allowed(S)[:S].ravel()
+            self._index = OpenIndex(S, self.num_actions, leaves, arrives, weights, roots, self.name, allowed)
         return self._index
+
+    def _all_allowed(self, num_states: int) -> BoolArray:
+        """Returns which actions were ever allowed, with room for so many states; True by default."""
+        old = self._allowed
+        if old is None or old.shape[0] < num_states:
+            self._allowed = np.ones((2 * max(num_states, LEAST_ROOM), self.num_actions), bool)
+            if old is not None:
+                self._allowed[: old.shape[0]] = old
+        assert self._allowed is not None
+        return self._allowed
+
+    def allow(self, state: int, mask: BoolArray) -> list[int]:
+        """Notes which actions of a state are allowed now; returns the pairs whose standing changed.
+
+        The first mask of a state forbids the others, later ones can only allow more: the state's pairs are
+        those that were ever allowed. A pair that is not allowed has no weight.
+        """
+        allowed = self._all_allowed(state + 1)
+        before = allowed[state].copy()
+        allowed[state] = (before | mask) if state in self._masked else mask
+        self._masked.add(state)
+        changed = np.flatnonzero(before != allowed[state])
+        if changed.size:
+            weights = np.ones(self.num_actions) if self._weigh is None else self._weigh(self.keys[state])
+            self._weights[state] = np.where(allowed[state], weights, 0.0)
+            self._index = None
+        return [state * self.num_actions + int(k) for k in changed]
+
+    def is_allowed(self, pair: int) -> bool:
+        """Whether a pair was ever allowed."""
+        return self._allowed is None or bool(self._all_allowed(len(self.keys)).ravel()[pair])
 
     def note_start(self, state: int) -> None:
         """Notes that an episode began in a state."""

@@ -30,7 +30,13 @@ from rhocover.checks import BoolArray, FloatArray, IntArray
 from rhocover.collecting.env_run import EnvRun, earlier_moves, state_after
 from rhocover.collecting.log import ObservationBuffer, Recorder, Steps, rows_within
 from rhocover.collecting.result import EnvRecord, TalliedRun, judged_run, known_run
-from rhocover.collecting.state_index import EpisodeCounts, StateIndex, StateReader, read_reward
+from rhocover.collecting.state_index import (
+    EpisodeCounts,
+    GrowingStateIndex,
+    StateIndex,
+    StateReader,
+    read_reward,
+)
 from rhocover.compiling import compiled
 from rhocover.environments.encoding.base import ask
 from rhocover.errors import EnvironmentFailedError, RhocoverError
@@ -113,11 +119,16 @@ class Chooser:
         """Sets `take`, the choice over all pairs there is room for; pairs met later are chosen in turn."""
         rule, first = self._behaviour, _first_pairs(index, self.room)
         assert rule is not None  # a search binds itself
+        allowed = index.allowed if isinstance(index, OpenIndex) else None
+        forbidden = np.zeros(0, np.int64) if allowed is None else np.flatnonzero(~allowed)
         if isinstance(rule, SamplePolicy):
-            self.take: Choose = self._sampling(first, _cdf(self._roomy(rule.policy, 1.0), index, first))
+            policy = self._roomy(rule.policy, 1.0)
+            policy[forbidden] = 0.0
+            self.take: Choose = self._sampling(first, _cdf(policy, index, first))
             return
         base = self._roomy(rule.base, 0.0) if isinstance(rule, LowestScore) else self.scores
         table = np.stack([base, self._roomy(rule.rate, 0.0), self._roomy(rule.scale, 1.0)])
+        table[2, forbidden] = np.inf  # no score of theirs, infinite or not a number, is the lowest
         self.scores = table[0]
         self.take = partial(take_lowest, first, table, self.visits)
 
@@ -147,6 +158,17 @@ class Chooser:
         """Updates the scores after `done` steps of the block."""
         refresh(self._flow, done, self.visits, self.scores)
         self._refreshed = done
+
+    def instead(self, pair: int, mask: BoolArray) -> int:
+        """Returns the chosen pair, or if it is not allowed now, that of its state which was played least."""
+        if mask[pair % mask.size]:
+            return pair
+        first = pair - pair % mask.size
+        own = first + np.flatnonzero(mask)
+        other = int(own[np.argmin(self.visits[own])])
+        self.visits[pair] -= 1
+        self.visits[other] += 1
+        return other
 
     def choose(self, state: int, done: int, copy: int = 0) -> int:
         """Returns the pair that a copy of the environment plays in a state, and counts it."""
@@ -401,7 +423,17 @@ class EnvironmentWorld(ABC):
             index, num = self._index.index, seen.moves.size
             assert isinstance(index, OpenIndex)
             self._search.observe_all(index.leaves[:num], index.arrives[:num], seen.moves)
+            forbidden = [] if index.allowed is None else np.flatnonzero(~index.allowed).tolist()
+            for pair in forbidden:
+                self._search.allow(pair, is_allowed=False)
         return self._search
+
+    def _note_mask(self, state: int, mask: BoolArray) -> None:
+        """Notes which actions of a state are allowed; the search does without the others."""
+        assert isinstance(self._index, GrowingStateIndex)
+        for pair in self._index.allow(state, mask):
+            if self._search is not None:
+                self._search.allow(pair, is_allowed=self._index.is_allowed(pair))
 
     def advance(self, position: Position, act: Chooser, seen: Visits, num_steps: int) -> None:
         """Takes `num_steps` more steps, counted over all copies."""

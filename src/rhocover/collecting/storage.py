@@ -25,6 +25,7 @@ from rhocover.collecting.replay import Replay
 from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.audit import audit_tally
 from rhocover.datasets.builder import Tallier
+from rhocover.datasets.empirical_model import KeyedModel
 from rhocover.datasets.minari.columns import FlatColumns, space_leaves
 from rhocover.datasets.minari.folders import remove_staged
 from rhocover.datasets.reading import check_version, count_episodes
@@ -296,5 +297,6 @@ def audited(asked: EnvRun, tally: Tally) -> Audit:
     """Returns the audit of a tally: on the environment's table if it has one, else on the observed model."""
     spec = asked.spec
     if asked.table is not None:
-        return audit_tally(tally, spec.rho, spec.mu, model=asked.env)
+        model = KeyedModel(asked.table.model, tuple(asked.table.states.tolist()))
+        return audit_tally(tally, spec.rho, spec.mu, model=model)
     return audit_tally(tally, spec.rho, asked.weights if asked.weights is not None else spec.mu)

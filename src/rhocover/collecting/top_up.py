@@ -28,8 +28,9 @@ from rhocover.collecting.env_run import EnvRun, check_attributes, read_env_run
 from rhocover.collecting.storage import CollectionFolder, audited, check_minari, check_spaces
 from rhocover.collecting.top_up_result import TopUp, predict_union
 from rhocover.datasets.audit import audit_tally
+from rhocover.datasets.empirical_model import read_model
 from rhocover.datasets.minari.folders import check_id
-from rhocover.datasets.reading import codes_of_data, find_data, read_tally
+from rhocover.datasets.reading import codes_of_data, find_data, read_tally, stored_setting
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import read_action_code
 from rhocover.environments.encoding.base import repr_of
@@ -84,6 +85,7 @@ def top_up(
     dataset_id: str | None = None,
     states: Any = None,
     actions: Any = None,
+    repeat: int | None = None,
     model: Any = None,
     seed: int = 0,
     step_timeout: float | None = None,
@@ -97,29 +99,32 @@ def top_up(
     from the data, or on `env`, an MDP or an environment with a table. With a Gymnasium environment and a new
     folder `out` the steps are taken and stored there as a separate Minari data set; `model` is then "known"
     (the environment's table, the default if there is one) or "learned". `resume=True` continues after an
-    interruption. `step_timeout` is how many seconds one step or reset of the environment may take.
+    interruption. `repeat` is for how many steps each action is held, by default as in the data, if they come
+    from `collect`. `step_timeout` is how many seconds one step or reset of the environment may take.
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
     out = None if out is None else locate(out)  # the environment may change the working directory
     check_attributes(env)
     states, actions = _codes(data, env, states, actions)
+    held = _repeat(data) if repeat is None else checks.integer(repeat, "repeat", least=1)
     read = _read(data, env, states, actions)
     if env is None or isinstance(env, MDP):
         _refuse_out(out)
     if out is None:
+        _check_table(env, held)
         with calling(model="env"):
-            before = audit_tally(read, rho, mu, model=env)
+            before = audit_tally(read, rho, mu, model=read_model(env, actions))
         return TopUp(num_steps, before, predict_union(before, num_steps), None, None)
-    spec = RunSpec(Objective(rho, mu), num_steps, model=model or _knowledge(env, states), seed=seed)
-    encoding = Encoding(states, actions)
+    spec = RunSpec(Objective(rho, mu), num_steps, model=model or _knowledge(env, states, held), seed=seed)
+    encoding = Encoding(states, actions, held)
     asked = read_env_run(env, spec, encoding, step_timeout)
     _check_actions(read, asked)
     before = audited(asked, read)
     predicted = predict_union(before, num_steps)
     asked = _after(asked, read)
     with _folder(asked, out, dataset_id, resume) as folder:
-        repeat = command or repeat_call(asked, "top_up(data, ")
-        found = make_collection(asked, folder, encoding, _shifted(report, read.num_steps), repeat)
+        words = command or repeat_call(asked, "top_up(data, ")
+        found = make_collection(asked, folder, encoding, _shifted(report, read.num_steps), words)
     return TopUp(num_steps, before, predicted, audited(asked, read + found.tally), found)
 
 
@@ -132,6 +137,15 @@ def _codes(data: Any, env: Any, states: Any, actions: Any) -> tuple[Any, Any]:
     else:
         return states, actions
     return known[0] if states is None else states, known[1] if actions is None else actions
+
+
+def _repeat(data: Any) -> Any:
+    """Returns for how many steps an action was held in the data, if that is known; otherwise 1."""
+    if isinstance(data, Collection):
+        return data.datasheet["settings"].get("repeat", 1)
+    if isinstance(data, str | os.PathLike):
+        return stored_setting(find_data(os.fspath(data)), "repeat") or 1
+    return 1
 
 
 def _read(data: Any, env: Any, states: Any, actions: Any) -> Tally:
@@ -154,9 +168,18 @@ def _refuse_out(out: Any) -> None:
         )
 
 
-def _knowledge(env: Any, states: Any) -> str:
+def _check_table(env: Any, repeat: int) -> None:
+    if repeat > 1 and env is not None and not isinstance(env, MDP):
+        raise InvalidArgumentError.of(
+            "env",
+            parse_text(f"has a table of single steps, but the data hold each action for {repeat} (`repeat`)"),
+            remedy="Leave it out to plan on the data.",
+        )
+
+
+def _knowledge(env: Any, states: Any, repeat: int) -> str:
     """Returns "known" for an environment with a table, otherwise "learned"."""
-    has_table = hasattr(getattr(env, "unwrapped", None), "P") and states is None
+    has_table = hasattr(getattr(env, "unwrapped", None), "P") and states is None and repeat == 1
     return "known" if has_table and not hasattr(env, "num_envs") else "learned"
 
 
@@ -218,4 +241,4 @@ def _counts(tally: Tally) -> dict[str, Any]:
 def _written(keys: tuple[Any, ...]) -> str:
     """Returns keys as text, also those of a large grid, which have more digits than Python prints."""
     large = any(isinstance(key, int) and key.bit_length() > 256 for key in keys)
-    return repr(tuple(map(repr_of, keys)) if large else keys)
+    return repr(tuple(map(repr_of, keys))) if large else repr_of(keys)

@@ -13,6 +13,9 @@ have ended, distinguished by `metadata["autoreset_mode"]`:
 - same step: the call that ends an episode already returns the first observation of the next one; the last
   observation is in the infos;
 - disabled: the caller resets the copies that have ended.
+
+A single environment may say in `info["action_mask"]` which actions are allowed now. In runs that learn its
+dynamics only these are played, and a pair that was never allowed is none of those to cover.
 """
 
 from __future__ import annotations
@@ -27,10 +30,19 @@ import numpy as np
 from rhocover.checks import BoolArray
 from rhocover.collecting.env_run import EnvRun
 from rhocover.collecting.log import Recorder, Reset
-from rhocover.collecting.state_index import RAISED, failed, read_ends, read_reward, refused
+from rhocover.collecting.state_index import (
+    RAISED,
+    GrowingStateIndex,
+    failed,
+    read_ends,
+    read_reward,
+    refused,
+    shown_as,
+)
 from rhocover.collecting.stepping import Chooser, EnvironmentWorld, Seeds, StepBatch, first_seed
 from rhocover.environments.autoreset import DISABLED, NEXT_STEP, NOT_SHOWN, autoreset_mode, sub_steps
 from rhocover.errors import EnvironmentFailedError, RhocoverError
+from rhocover.exploring.runs.spec import is_self_reliant
 from rhocover.exploring.worlds import OpenIndex, Position
 
 
@@ -41,6 +53,7 @@ class SingleWorld(EnvironmentWorld):
         super().__init__(asked, recorder, env)
         self._seeds = Seeds(self._seed)
         self._action_of_pair: list[Any] = []
+        self._mask: BoolArray | None = None  # of the current state; None for an environment without masks
 
     def begin(self) -> Position:
         """Returns the first position; the environment is reset with the seed."""
@@ -58,9 +71,9 @@ class SingleWorld(EnvironmentWorld):
             act.refresh(done)
         try:
             for _ in range(min(num_steps - len(batch.pairs), act.until_refresh(done))):
-                pair = take(state, done)
+                pair = take(state, done) if self._mask is None else act.instead(take(state, done), self._mask)
                 add_pair(pair)
-                observation, reward, terminated, truncated, _ = step(actions[pair])
+                observation, reward, terminated, truncated, info = step(actions[pair])
                 add_reward(reward)
                 if put is not None:
                     put(observation)
@@ -74,6 +87,8 @@ class SingleWorld(EnvironmentWorld):
                     if state is None:
                         state = self._reader.number(observation, earlier + len(batch.pairs))
                     add_next(state)
+                    if self._mask is not None:
+                        self._read_mask(state, info)
                 if learn is not None:
                     learn(pair, batch.nexts[-1])
                 if state >= room:
@@ -115,7 +130,7 @@ class SingleWorld(EnvironmentWorld):
         """Begins an episode and returns the number of its first state."""
         seed = self._seeds.next(self._num_steps)
         try:
-            observation, _ = self._env.reset(seed=seed)
+            observation, info = self._env.reset(seed=seed)
         except RhocoverError:
             raise
         except RAISED as error:
@@ -123,12 +138,54 @@ class SingleWorld(EnvironmentWorld):
         if is_first:
             self._reader.adapt_to(observation)
         state = self._reader.number(observation, self._num_steps)
+        if self._mask is not None or (is_first and self._has_masks(info)):
+            self._read_mask(state, info)
         self._index.note_start(state)
         if self._recorder is not None:
             self._recorder.begin(Reset(self._num_steps, copy.deepcopy(observation), seed))
         return state
 
+    def _has_masks(self, info: Any) -> bool:
+        """Whether the run respects masks.
+
+        Not with a table, nor in a collection, whose log has none, nor with an explorer that knows all pairs
+        before its first step.
+        """
+        from gymnasium.spaces import Discrete
+
+        if not isinstance(info, dict) or MASK not in info or self._recorder is not None:
+            return False
+        is_open = isinstance(self._index, GrowingStateIndex) and not is_self_reliant(
+            self._asked.spec.explorer
+        )
+        return is_open and isinstance(self._env.action_space, Discrete)
+
+    def _read_mask(self, state: int, info: dict[str, Any]) -> None:
+        """Reads which actions are allowed in the current state; all if the environment does not say."""
+        self._mask = read_mask(info.get(MASK), self._env.action_space.n, self._asked.actions.chosen)
+        self._note_mask(state, self._mask)
+
     _callers = (_go.__code__, _reset.__code__)
+
+
+MASK = "action_mask"  # in the info of a reset or step: 1 for each action that is allowed now, as in Taxi
+
+
+def read_mask(mask: Any, num_actions: int, chosen: tuple[int, ...] | None) -> BoolArray:
+    """Returns which of the run's actions are allowed; raises if there is none."""
+    flags = np.ones(num_actions, bool) if mask is None else np.asarray(mask)
+    if flags.shape != (num_actions,) or flags.dtype.kind not in "biu":
+        raise EnvironmentFailedError(
+            f"info[{MASK!r}] must hold 0 or 1 for each of the {num_actions} actions, got {shown_as(mask)}. "
+            "Correct the environment."
+        )
+    found = flags.astype(bool) if chosen is None else flags.astype(bool)[list(chosen)]
+    if not found.any():
+        raise EnvironmentFailedError(
+            f"info[{MASK!r}] allows no action, but the episode goes on. Correct the environment, or list "
+            "more `actions`."
+        )
+    return found
 
 
 @dataclass(frozen=True, eq=False)

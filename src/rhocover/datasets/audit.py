@@ -67,7 +67,7 @@ def audit(
     >>> seen.verdict
     'Covers 3 of 4 pairs; 1 was never tried: collect (0, 0) first.'
     """
-    known = read_model(model)
+    known = read_model(model, actions)
     if num_actions is None and known is not None:
         num_actions = known.mdp.num_actions
     tally = read_tally(

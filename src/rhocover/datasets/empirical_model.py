@@ -165,18 +165,24 @@ class KeyedModel:
     spaces: tuple[Any, Any] | None = None  # of observations and actions, if an environment was given
 
 
-def read_model(model: Any) -> KeyedModel | None:
-    """Returns a model with the keys of its states: an MDP, or that of an environment's table."""
+def read_model(model: Any, actions: Any = None) -> KeyedModel | None:
+    """Returns a model with the keys of its states: an MDP, or that of an environment's table.
+
+    `actions` are those of the environment that the model has, None for all.
+    """
     if model is None or isinstance(model, KeyedModel):
         return model
     if isinstance(model, MDP):
         return KeyedModel(model)
     if hasattr(model, "unwrapped"):
+        from rhocover.environments.encoding import read_action_code
         from rhocover.environments.table_model import read_table
 
         try:
             with calling(env="model"):
-                table, spaces = read_table(model), (model.observation_space, model.action_space)
+                spaces = model.observation_space, model.action_space
+                chosen = None if actions is None else read_action_code(actions, spaces[1]).chosen
+                table = read_table(model, actions=chosen)
         except InvalidArgumentError as error:
             error.remedy = error.remedy and BY_ITSELF
             raise

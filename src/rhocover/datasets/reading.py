@@ -36,7 +36,10 @@ from rhocover.datasets.states import Declared, Ids, StateNumbers, make_state_num
 from rhocover.datasets.tables import READERS, DataTable, table_of_columns
 from rhocover.datasets.tally import Tally
 from rhocover.documents import from_document
-from rhocover.environments.encoding import ACTION_CODE, state_code_from_document
+from rhocover.environments.encoding import ACTION_CODE, ACTIONS, state_code_from_document
+from rhocover.environments.encoding.base import MAX_ACTIONS
+from rhocover.environments.encoding.hashes import SimHash
+from rhocover.environments.encoding.nets import Net
 from rhocover.errors import (
     Argument,
     FileFormatError,
@@ -176,7 +179,8 @@ def _tally_of_table(
         raise InvalidDataError(
             f"{table.name} has zero rows: there is nothing to count. At least one is needed."
         )
-    coder = _state_numbers(states, first[columns.state], num_states)
+    then = None if columns.next_state is None else first[columns.next_state]
+    coder = _state_numbers(_fitted(states, first[columns.state], then), first[columns.state], num_states)
     number_actions, names = _action_numbers(actions, first[columns.action])
     count = num_actions if names is None else len(names)
     next_name = columns.next_state or columns.state
@@ -195,6 +199,19 @@ def _tally_of_table(
     return tally if states is None else _of_so_many(tally, num_states)
 
 
+FITTED = (Net, SimHash)
+MOST_FITTED = 10_000  # steps of a data set to which a code is fitted, the first ones
+
+
+def _fitted(states: Any, observations: Any, then: Any = None) -> Any:
+    """Returns the argument `states`; a net or a hash is fitted to the first steps of the data."""
+    if isinstance(states, SimHash):
+        return states.fit(observations[:MOST_FITTED])
+    if isinstance(states, Net):
+        return states.fit(observations[:MOST_FITTED], None if then is None else then[:MOST_FITTED])
+    return states
+
+
 def _state_numbers(states: Any, example: Any, num_states: int | None) -> StateNumbers:
     """Returns the numbering of states; a code is made for observations of the shape of `example`."""
     if states is None:
@@ -210,9 +227,22 @@ def _action_numbers(actions: Any, example: Any) -> tuple[Numbers, tuple[str, ...
         return whole_numbers, None
     from rhocover.environments.encoding import read_action_code
 
-    code = read_action_code(actions, _space_of(example))
+    code = read_action_code(actions, _action_space_of(example, actions))
     names = code.names or tuple(str(number) for number in range(len(code.values)))
     return (lambda values, name, row: code.numbers(values)), names
+
+
+def _action_space_of(example: Any, actions: Any) -> Any:
+    """Returns the space of actions like these: finite if they and the listed ones are whole numbers."""
+    from gymnasium import spaces
+
+    given, listed = np.asarray(example), np.asarray(actions)
+    if given.dtype.kind not in "iu" or listed.dtype.kind not in "iu" or listed.ndim != given.ndim:
+        return _space_of(example)
+    if given.ndim == 1:
+        return spaces.Discrete(MAX_ACTIONS)
+    most = listed.reshape(len(listed), -1).max(axis=0, initial=0) + 1
+    return spaces.MultiDiscrete(np.maximum(most, 1))
 
 
 def _space_of(example: Any) -> Any:
@@ -281,9 +311,18 @@ def codes_of_data(data: str) -> tuple[Any, Any]:
 
     source = open_minari(data)
     states = stored(source, "states")
-    is_binned = isinstance(states, dict) and states.get("kind") == "bins"
-    code = state_code_from_document(states, source.observation_space) if is_binned else None
+    is_fitted = isinstance(states, dict) and states.get("kind") in ("bins", "net", "simhash", "image")
+    code = state_code_from_document(states, source.observation_space) if is_fitted else None
     return code, stored_actions(source)
+
+
+def stored_setting(data: str, name: str) -> Any:
+    """Returns a setting of the collection that a data set comes from; None for other data."""
+    if Path(data).is_file() or Path(data).suffix.lower() in TABLES:
+        return None
+    from rhocover.datasets.minari.files import open_minari
+
+    return stored(open_minari(data), name)
 
 
 def stored(source: Any, name: str) -> Any:
@@ -297,10 +336,10 @@ def stored(source: Any, name: str) -> Any:
 
 
 def stored_actions(source: Any) -> Any:
-    """Returns the number of levels of each component, or the listed actions; None for other spaces."""
+    """Returns the number of levels of each component, or the listed actions; None for all of a space."""
     document = stored(source, "actions")
     kind = document.get("kind") if isinstance(document, dict) else None
-    if kind not in ("levels", "listed"):
+    if kind not in ACTIONS:
         return None
     try:
         found = from_document(ACTION_CODE, document, "the action code")
@@ -309,7 +348,11 @@ def stored_actions(source: Any) -> Any:
             f": the actions of {source.dataset_id} are damaged, or not those of its action space: {error}"
         )
         raise InvalidDataError.of("data", damaged.removesuffix(".")) from error
-    return found.actions if kind == "listed" else [len(levels) for levels in found.levels]
+    if kind == "levels":
+        return [len(levels) for levels in found.levels]
+    if kind == "chosen" and not source.action_space.shape:
+        return [action[0] for action in found.actions]
+    return found.actions
 
 
 # Minari data sets.
@@ -356,10 +399,7 @@ def count_episodes(
         where = f": {source} cannot be read after step {tallier.num_steps}: "
         raise InvalidDataError((Argument("data"), where, *error.text), argument="data") from error
     lengths = np.asarray(columns.lengths, np.int64)
-    begin = np.cumsum(lengths) - lengths + np.arange(lengths.size)  # of each episode, among observations
-    is_state, is_next = np.ones(seen.size, bool), np.ones(seen.size, bool)
-    is_state[begin + lengths] = False
-    is_next[begin] = False
+    is_state, is_next = _within_episodes(lengths)
     first = np.zeros(actions.size, bool)
     first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
     first[0] &= not goes_on
@@ -379,7 +419,21 @@ def _state_code(states: Any, source: Any) -> Any:
     document = stored(source, "states")
     if states is None and document is not None:
         return state_code_from_document(document, source.observation_space)
+    if isinstance(states, FITTED) and (first := next(source.pieces(), None)) is not None:
+        is_state, is_next = _within_episodes(np.asarray(first.lengths, np.int64))
+        shown = list(_rows(first.observations))
+        chosen = [[shown[t] for t in np.flatnonzero(which)] for which in (is_state, is_next)]
+        states = _fitted(states, *chosen)
     return read_state_code(states, source.observation_space)
+
+
+def _within_episodes(lengths: IntArray) -> tuple[Any, Any]:
+    """Returns which observations are followed by a step, and which follow one, `[N + E]` each."""
+    begin = np.cumsum(lengths) - lengths + np.arange(lengths.size)  # of each episode, among observations
+    is_state, is_next = np.ones((2, int(lengths.sum()) + lengths.size), bool)
+    is_state[begin + lengths] = False
+    is_next[begin] = False
+    return is_state, is_next
 
 
 def _action_code(actions: Any, source: Any) -> Any:

@@ -14,6 +14,7 @@ edges.
 
 from __future__ import annotations
 
+import copy
 import signal
 import threading
 import time
@@ -107,8 +108,6 @@ class Timed:
         return getattr(self._env, name)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Timed:
-        import copy
-
         return Timed(copy.deepcopy(self._env, memo), self._alarm)
 
     def step(self, action: Any) -> Any:
@@ -150,6 +149,16 @@ def random_rollout(env: Any, num_steps: int, seed: int | None = None) -> NDArray
             f"{type(error).__name__}: {error}"
         ) from error
     return _stacked(seen)
+
+
+def rollout_of_copy(env: Any, num_steps: int, seed: int | None = None) -> NDArray[Any] | None:
+    """Returns a rollout in a copy of an environment, or of the first of a vector; None if it has no copy."""
+    one = next(iter(getattr(env.unwrapped, "envs", [])), None) if hasattr(env, "num_envs") else env
+    try:
+        spare = copy.deepcopy(one)
+    except Exception:  # handles of other libraries may raise anything
+        return None
+    return None if spare is None else random_rollout(spare, num_steps, seed)
 
 
 def _roll_out(env: Any, num_steps: int, seed: int | None, seen: list[Any]) -> None:

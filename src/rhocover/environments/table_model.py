@@ -21,7 +21,7 @@ ways to stay); its probabilities are added. Rewards are not read. Errors name th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,7 @@ class TableRows:
     num_actions: int
     first_state: int
     first_action: int
+    chosen: tuple[int, ...] | None = None  # the numbers of the actions among all, None for all
 
 
 def read_rows(env: Any) -> TableRows:
@@ -257,9 +258,10 @@ def table_model(env: Any, *, ends: str = "restart") -> MDP:
     return read_table(env, ends=ends).model
 
 
-def read_table(env: Any, *, ends: str = "restart") -> TabularModel:
+def read_table(env: Any, *, ends: str = "restart", actions: Sequence[int] | None = None) -> TabularModel:
     """Returns the model of an environment with a table, and which of the environment's states it contains.
 
+    `actions` are the numbers of those that it has, from 0; None for all of them.
     With `ends="restart"` an end leads back to the start, and the model keeps the pairs that can be visited in
     the long run; with `ends="stay"` end states are never left, and it keeps what the start can reach.
 
@@ -274,7 +276,7 @@ def read_table(env: Any, *, ends: str = "restart") -> TabularModel:
     """
     if not isinstance(ends, str) or ends not in ENDS:
         raise unknown_name("choice of `ends`", ends, ENDS, argument="ends")
-    rows = read_rows(env)
+    rows = read_rows(env) if actions is None else _chosen(read_rows(env), list(actions))
     whole = _whole_model(env, rows, _restarting(rows))
     acted_in = reachable_states(whole, rows.start)
     is_end = _end_states(rows, acted_in)
@@ -286,6 +288,14 @@ def read_table(env: Any, *, ends: str = "restart") -> TabularModel:
     note = " ".join([*_left_out(whole, kept, acted_in, is_end), *_time_limit(env)])
     model, states = _whole_model(env, rows, whole.transitions, note).subset(kept)
     return TabularModel(model, frozen(states + rows.first_state), note)
+
+
+def _chosen(rows: TableRows, actions: list[int]) -> TableRows:
+    """Returns the rows of some of the actions."""
+    pairs = (np.arange(rows.num_states)[:, None] * rows.num_actions + actions).ravel()
+    return replace(
+        rows, moves=rows.moves[pairs], ends=rows.ends[pairs], num_actions=len(actions), chosen=tuple(actions)
+    )
 
 
 def _restarting(rows: TableRows) -> Matrix:
@@ -317,7 +327,7 @@ def _staying(rows: TableRows, acted_in: BoolArray, is_end: BoolArray) -> Matrix:
 
 def _whole_model(env: Any, rows: TableRows, transitions: Matrix, note: str = "") -> MDP:
     """Returns the model of all states of the table, reachable or not."""
-    looks = picture(env)
+    looks = picture(env) if rows.chosen is None else _picture_of(picture(env), rows)
     numbers = range(rows.first_state, rows.first_state + rows.num_states)
     spec = getattr(env, "spec", None)
     return MDP(
@@ -330,6 +340,16 @@ def _whole_model(env: Any, rows: TableRows, transitions: Matrix, note: str = "")
         name=spec.id if spec is not None else type(env.unwrapped).__name__,
         note=note,
     )
+
+
+def _picture_of(looks: Labelling, rows: TableRows) -> Labelling:
+    """Returns names and positions with those of the chosen actions only."""
+    chosen = list(rows.chosen or ())
+    labels = looks.action_labels or [str(rows.first_action + k) for k in range(max(chosen) + 1)]
+    layout = looks.layout
+    if layout is not None and layout.directions is not None:
+        layout = replace(layout, directions=layout.directions[chosen])
+    return Labelling(looks.state_labels, tuple(labels[k] for k in chosen), layout)
 
 
 def _left_out(whole: MDP, kept: BoolArray, acted_in: BoolArray, is_end: BoolArray) -> list[str]:

@@ -57,7 +57,7 @@ from rhocover.checks import BoolArray, FloatArray
 from rhocover.datasets.tally import Tally
 from rhocover.environments.autoreset import NOT_SHOWN, SubStep, autoreset_mode, reset_mask, sub_steps
 from rhocover.environments.counts import Trajectory, VisitCounter, WeightRow, plain, read_weights
-from rhocover.environments.encoding import read_action_code, read_state_code
+from rhocover.environments.encoding import fitted_to_copy, read_action_code, read_state_code
 from rhocover.environments.reward import relative_gradient
 from rhocover.errors import InvalidArgumentError
 
@@ -83,8 +83,9 @@ class CountVisits(CountingWrapper, gym.Wrapper):
     """Counts the visits of an environment: `.visits` is a `Tally` of counts, transitions, ends and starts.
 
     `states` defines which observations are the same state (None for Discrete and MultiDiscrete spaces,
-    `Bins(...)`, or a function), `actions` which actions there are (None for Discrete spaces, otherwise the
-    levels of a Box).
+    `Bins(...)`, `Net(...)`, or a function; codes that are not fitted yet are fitted to a random rollout in a
+    copy of the environment), `actions` which actions there are (None for all of a Discrete space, a list
+    of some of them, or the levels of a Box).
 
     >>> import gymnasium as gym, rhocover as rc
     >>> env = rc.CountVisits(gym.make("CliffWalking-v1"))
@@ -134,6 +135,7 @@ def make_counter(env: Any, states: Any, actions: Any, spaces: tuple[Any, Any]) -
     """Returns an empty counter of the visits of `env`, whose single environments have these spaces."""
     spec = getattr(env.unwrapped, "spec", None)
     name = type(env.unwrapped).__name__ if spec is None else spec.id
+    states = fitted_to_copy(states, env)
     return VisitCounter(read_state_code(states, spaces[0]), read_action_code(actions, spaces[1]), name)
 
 

@@ -63,6 +63,7 @@ MOST_WAITING = 4096  # pauses whose end is noticed at once; others end when thei
 RETRY = 64.0  # steps: an untried pair within this distance comes before another try of a pair
 LEAST_ROOM = 64  # states
 NEVER = 1 << 62
+FORBIDDEN = 1 << 61  # tries of a pair that cannot be played: it is never the least tried, nor wanted
 
 # What `counters` count.
 ACTIONS, STATES, TRANSITIONS, QUEUED, LEVEL, CLOCK, REPAIR, SERVED, STRANDED, WAITING, NEXT_END = range(11)
@@ -484,6 +485,14 @@ class Search:
             )
             self._make_room(0, int(self._graph.counters[TRANSITIONS]) + pairs.size)
             _observe_all(self._graph, pairs, states, counts)
+
+    def allow(self, pair: int, *, is_allowed: bool) -> None:
+        """Takes a pair that cannot be played out of the search, or into it again."""
+        state = pair // int(self._graph.counters[ACTIONS])
+        self.add_states(state + 1)
+        if is_allowed != (self._graph.tries[pair] < FORBIDDEN):
+            self._graph.tries[pair] = 0 if is_allowed else FORBIDDEN
+            _update(self._graph, state)
 
     def choose(self, state: int, chain: int = 0) -> int:
         """Returns the pair to play in a state."""

@@ -37,7 +37,7 @@ from rhocover.environments.encoding.hashes import (
     StoredSimHash,
 )
 from rhocover.environments.encoding.nets import Net, NetCode, StoredNet
-from rhocover.environments.stepping import random_rollout
+from rhocover.environments.stepping import random_rollout, rollout_of_copy
 from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
 
 # State and action codes as files store them.
@@ -64,11 +64,22 @@ class ListedActions:
     actions: tuple[tuple[float, ...], ...]
 
 
+@dataclass(frozen=True)
+class ChosenActions:
+    """Some of the actions of a finite space, one tuple per action."""
+
+    actions: tuple[tuple[int, ...], ...]
+
+
 STATES: dict[str, type] = {
     "discrete": WholeNumber, "multi_discrete": WholeNumbers, "bins": StoredBins, "function": StoredFunction,
     "net": StoredNet, "simhash": StoredSimHash, "image": StoredImageCells,
 }  # fmt: skip
-ACTIONS = {"levels": Levels, "listed": ListedActions}  # the other kinds follow from the space
+ACTIONS = {
+    "levels": Levels,
+    "listed": ListedActions,
+    "chosen": ChosenActions,
+}  # the other kinds follow from the space
 STATE_CODE = Family("a state code", STATES, tag="kind", content=None)
 ACTION_CODE = Family("an action code", ACTIONS, tag="kind", content=None)
 
@@ -141,6 +152,17 @@ def read_state_code(states: Any, space: Any) -> StateCode:
         return _state_code(states, space)
 
 
+FITTED = (QuantileBins, Net, SimHash)  # codes that are fitted to the observations of a rollout
+
+
+def fitted_to_copy(states: Any, env: Any) -> Any:
+    """Returns `states`, fitted to a random rollout in a copy of `env` if it must be and there is one."""
+    if not isinstance(states, FITTED):
+        return states
+    seen = rollout_of_copy(env, states.rollout_steps, seed=0)
+    return states if seen is None else states.fit(seen)
+
+
 def _state_code(states: Any, space: Any) -> StateCode:
     if states is None:
         return _finite_code(space)
@@ -152,7 +174,7 @@ def _state_code(states: Any, space: Any) -> StateCode:
         return states.copy()
     if isinstance(states, SimHashCode | ImageCells):
         return states
-    if isinstance(states, QuantileBins | Net | SimHash):
+    if isinstance(states, FITTED):
         raise InvalidArgumentError.of(
             f"states={type(states).__name__}(...)",
             "is not fitted yet: call its .fit(observations) with the observations of a random rollout, for "
@@ -174,7 +196,7 @@ def _finite_code(space: Any) -> StateCode:
         return WholeNumber(int(space.n), int(space.start))
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         return WholeNumbers(*counts_and_starts(space))
-    python = "a function from an observation to an integer, a string or a tuple of those"
+    python = "a function from an observation to an integer, a string, or anything else that is hashable"
     typed = "but bins cannot divide such a space: pass a function in Python"
     if isinstance(space, spaces.Box):
         python = f"rc.Bins(8) for 8 bins per dimension, rc.QuantileBins(8), or {python}"

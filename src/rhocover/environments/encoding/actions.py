@@ -1,7 +1,8 @@
 """Action codes: the actions of a space, numbered from 0.
 
-Discrete spaces need no choice. For a Box the user chooses: a number of levels per dimension, spaced evenly
-from the low to the high end of the space, or the actions themselves.
+Discrete spaces need no choice; a list of actions restricts them to those, and any other action is refused.
+For a Box the user chooses: a number of levels per dimension, spaced evenly from the low to the high end of
+the space, or the actions themselves.
 
 A real-valued action that is not in the code, for example one in a data set, is counted as the nearest one.
 With levels l_1 < l_2 < ... the boundaries are the midpoints (l_k + l_{k+1}) / 2, and values up to half a
@@ -155,23 +156,77 @@ def _names(rows: Any) -> tuple[str, ...]:
     return tuple(text[0] if len(text) == 1 else f"({', '.join(text)})" for text in texts)
 
 
+# Some of the actions of a finite space.
+
+
+def chosen_actions(actions: Any, every: ActionCode, space: Any) -> ActionCode:
+    """Returns the code of the listed actions of a finite space, in their order; `every` is that of all."""
+    size = len(space.shape or ())
+    array = np.asarray(checks.any_array(actions, "actions"))
+    if array.ndim != 1 + size or not array.size or array.dtype.kind not in "iub":
+        example = "[[0, 1], [2, 0]]" if size else "[0, 1, 2]"
+        raise InvalidArgumentError.of(
+            "actions", f"must be None or a list of actions of {space}, such as {example}", repr(actions)
+        )
+    try:
+        chosen = every.numbers(array)
+    except OutsideSpaceError as error:
+        raise InvalidArgumentError.of("actions", f"must be actions of {space}", repr(actions)) from error
+    if len(set(chosen.tolist())) < chosen.size:
+        raise InvalidArgumentError.of("actions", "must all be different", repr(actions))
+    position = np.full(every.num_actions, -1, np.int64)
+    position[chosen] = np.arange(chosen.size)
+    names = every.names or tuple(map(str, every.values))
+    return ActionCode(
+        [every.values[k] for k in chosen], tuple(names[k] for k in chosen),
+        lambda action: _position(position, every.number(action), names),
+        lambda array: _positions(position, every.numbers(array), names),
+        {"kind": "chosen", "actions": np.reshape(array.astype(int), (chosen.size, -1)).tolist()},
+        tuple(chosen.tolist()),
+    )  # fmt: skip
+
+
+def _position(position: IntArray, number: int, names: tuple[str, ...]) -> int:
+    return int(_positions(position, np.array([number]), names)[0])
+
+
+def _positions(position: IntArray, numbers: IntArray, names: tuple[str, ...]) -> IntArray:
+    """Returns the places of actions among those chosen; raises for the first that was not."""
+    found = position[numbers]
+    if found.size and found.min() < 0:
+        listed = [names[k] for k in np.flatnonzero(position >= 0)]
+        raise OutsideSpaceError.of(
+            "actions",
+            f"lists {checks.name_some(listed)}",
+            f"the action {names[int(numbers[np.argmin(found)])]}",
+            remedy="List it too, or leave out the steps with it.",
+        )
+    return found
+
+
 # Actions of any space.
 
 
 def read_action_code(actions: Any, space: Any) -> ActionCode:
     """Returns the code of a space's actions.
 
-    `actions` is None for Discrete, MultiDiscrete and MultiBinary; for a Box it is the number of levels per
-    dimension (one number for all, or one each), or an array `[A, dim]` of the actions themselves. For a
-    vector environment, pass its `single_action_space`.
+    `actions` is None for all actions of a Discrete, MultiDiscrete or MultiBinary, or a list of some of them,
+    `[A]` or `[A, dim]`; for a Box it is the number of levels per dimension (one number for all, or one each),
+    or an array `[A, dim]` of the actions themselves. For a vector environment, pass its
+    `single_action_space`.
     """
     from gymnasium import spaces
 
     check_space(space, "space")
     if isinstance(space, spaces.Box):
         return _box_code(actions, space)
-    if actions is not None:
-        raise InvalidArgumentError.of("actions", "is only for Box spaces", f"the space {space}")
+    code = _finite_code(space)
+    return code if actions is None else chosen_actions(actions, code, space)
+
+
+def _finite_code(space: Any) -> ActionCode:
+    from gymnasium import spaces
+
     if isinstance(space, spaces.Discrete):
         return _discrete_code(int(space.start), int(space.n))
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):

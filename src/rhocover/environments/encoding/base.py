@@ -1,7 +1,7 @@
 """The interface of state and action codes, and the functions that several codes share.
 
 A state of an environment is a *key*: a hashable Python value under which visits are counted. The codes of
-this library return integers; a user's function may also return strings and tuples. A code knows the space it
+this library return integers; a user's function may return any hashable value. A code knows the space it
 was made for and raises for values outside of it: otherwise the visits of an environment that breaks its own
 contract would be counted in the wrong place.
 """
@@ -70,7 +70,8 @@ class ActionCode:
     """The actions by number, ready for `env.step`, and the functions from an action to its number.
 
     `number` returns the number of one action, `numbers` those of many, `[T, ...]` to `[T]`; both raise for
-    actions outside the space. `names` is None if the actions have no names besides their numbers.
+    actions outside the space. `names` is None if the actions have no names besides their numbers, `chosen`
+    if they are all actions of the space; otherwise it holds their numbers among all of them.
     """
 
     values: list[Any]
@@ -78,6 +79,7 @@ class ActionCode:
     number: Callable[[Any], int]
     numbers: Callable[[Any], IntArray]
     description: dict[str, Any]
+    chosen: tuple[int, ...] | None = None
 
     @property
     def num_actions(self) -> int:
@@ -144,7 +146,14 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def repr_of(key: object) -> str:
-    """Returns a key as text; large integers in hex, because Python limits how many decimals it prints."""
+    """Returns a key as text; large integers in hex, because Python limits how many decimals it prints.
+
+    The members of a set are listed in the order of their texts: that of a set differs between processes.
+    """
+    if isinstance(key, frozenset):
+        return f"{{{', '.join(sorted(map(repr_of, key)))}}}"
+    if isinstance(key, tuple) and type(key) is tuple:
+        return f"({', '.join(map(repr_of, key))}{',' * (len(key) == 1)})"
     return hex(key) if isinstance(key, int) and key.bit_length() > 256 else repr(key)
 
 

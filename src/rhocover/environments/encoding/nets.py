@@ -12,8 +12,8 @@ same or a neighbouring cell: only those are compared, in all dimensions, and the
 projection. For more than three dimensions the projection is onto the directions in which the first
 observations vary most.
 
-**The radius.** "auto" takes 2.5 times the median distance between successive observations of a random rollout
-(steps that did not move are left out).
+**The radius.** "auto" takes 2.5 times the median distance between successive observations of a random
+rollout, or of the data set (steps that did not move are left out).
 
 Two observations with one key are one state from here on; a model over codes is an approximation, whose error
 no certificate of this library counts.
@@ -138,8 +138,11 @@ class Net:
             self, "rollout_steps", checks.integer(self.rollout_steps, "rollout_steps", least=2)
         )
 
-    def fit(self, observations: Any) -> NetCode:
-        """Returns the code without leaders, its radius and projection from `observations` in their order."""
+    def fit(self, observations: Any, then: Any = None) -> NetCode:
+        """Returns the code without leaders, its radius and projection from `observations`.
+
+        `then` are the observations one step later; by default each is followed by the next.
+        """
         reader = FeatureReader(self.of)
         with inside("observations", "of"):
             points = reader.many(observations)
@@ -150,20 +153,22 @@ class Net:
         if not np.isfinite(points).all():
             about = "of" if callable(self.of) else "observations"
             raise InvalidArgumentError.of(about, "must give finite numbers", "nan or infinite ones")
-        radius = _median_step(points) * STEPS_PER_RADIUS if isinstance(self.radius, str) else self.radius
-        return NetCode(reader, radius, _projection(points))
+        if not isinstance(self.radius, str):
+            return NetCode(reader, self.radius, _projection(points))
+        steps = np.diff(points, axis=0) if then is None else reader.many(then) - points
+        return NetCode(reader, _median_length(steps) * STEPS_PER_RADIUS, _projection(points))
 
 
-def _median_step(points: FloatArray) -> float:
-    """Returns the median distance of successive points, of those that are apart."""
-    steps = np.sqrt((np.diff(points, axis=0) ** 2).sum(axis=1))
-    if not steps.any():
+def _median_length(steps: FloatArray) -> float:
+    """Returns the median length of steps `[T, D]`, of those that moved."""
+    lengths = np.sqrt((steps**2).sum(axis=1))
+    if not lengths.any():
         raise InvalidArgumentError.of(
             "radius",
-            '"auto" needs observations that change; none did in the random rollout',
+            '"auto" needs observations that change; none of them did',
             remedy="Give a distance: rc.Net(radius=...).",
         )
-    return float(np.median(steps[steps > 0]))
+    return float(np.median(lengths[lengths > 0]))
 
 
 def _projection(points: FloatArray) -> FloatArray:

@@ -89,14 +89,20 @@ def met_states(frame: Frame, counts: sp.csr_array) -> BoolArray:
     return met
 
 
+def allowed_pairs(world: Index) -> BoolArray:
+    """Returns which pairs of the world can be played, `[n]`."""
+    allowed = world.allowed if isinstance(world, OpenIndex) else None
+    return np.ones(world.num_pairs, bool) if allowed is None else allowed
+
+
 def make_known(frame: Frame, moves: IntArray, *, met_only: bool, smoothing: float) -> Known:
     """Returns what is known from the transitions `moves`, for the states met or for all states."""
     world = frame.world
     counts = frame.counts(moves)
     met = met_states(frame, counts) if met_only else np.ones(world.num_states, bool)
-    states, pairs = np.flatnonzero(met), np.flatnonzero(met[world.pair_state])
+    states, pairs = np.flatnonzero(met), np.flatnonzero(met[world.pair_state] & allowed_pairs(world))
     number = np.cumsum(met) - 1
-    if states.size < world.num_states:
+    if pairs.size < world.num_pairs:
         counts = counts[pairs]
         shape = (pairs.size, states.size)
         counts = sp.csr_array((counts.data, number[counts.indices], counts.indptr), shape=shape)
@@ -237,7 +243,8 @@ class LearnedModel:
 
     def _has_grown(self) -> bool:
         """Whether there are new pairs; without discovery, these need a new problem at once."""
-        return self.scope == "all" and self.planned.pairs.size < self.frame.world.num_pairs
+        num_pairs = int(allowed_pairs(self.frame.world).sum())
+        return self.scope == "all" and self.planned.pairs.size < num_pairs
 
     @property
     def counts(self) -> IntArray:

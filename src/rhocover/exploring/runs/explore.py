@@ -32,6 +32,7 @@ def explore(
     *,
     states: Any = None,
     actions: Any = None,
+    repeat: int = 1,
     explorer: Any = "feedback",
     model: Any = "known",
     schedule: Any = None,
@@ -51,7 +52,9 @@ def explore(
 
     `world` is a model to simulate, or a Gymnasium environment to act in. With an environment, `model="known"`
     needs a table of its transitions (see `MDP.from_gymnasium`), `model="learned"` does not, and `states` and
-    `actions` are the encodings of observations and actions that are not discrete (see `Bins`). `rho`, `mu`,
+    `actions` are the encodings of observations and actions that are not discrete (see `Bins`); a list of
+    actions restricts a discrete space to those. With `repeat=k` each action is held for k steps of the
+    environment, or until its episode ends, and all steps of the run are such decisions. `rho`, `mu`,
     `discount`, `horizon` and `restrict` are as in `plan`. Without restarts the run begins in `start` (a state
     or a distribution; by default that of the model). `model` says what the explorer knows: "known", "learned"
     (states and actions, not the transitions), "from_scratch" (not even the states), "posterior", or a
@@ -80,11 +83,14 @@ def explore(
         model=model, seed=seed, until=until, trace_points=trace_points,
     )  # fmt: skip
     if not isinstance(world, MDP) and (explore_other := _other_world(world)) is not None:
-        return explore_other(world, spec, Encoding(states, actions), num_chains, step_timeout, out, report)
+        encoding = Encoding(states, actions, repeat)
+        return explore_other(world, spec, encoding, num_chains, step_timeout, out, report)
     if states is not None or actions is not None:
         raise InvalidArgumentError.of(
             "states", parse_text("and `actions` are for environments: a model has its own")
         )
+    if repeat != 1:
+        raise InvalidArgumentError.of("repeat", "is for environments", repr(repeat), remedy="Leave it out.")
     if step_timeout is not None:
         raise InvalidArgumentError.of(
             "step_timeout", "is for environments: a model never hangs", remedy="Leave it out."

@@ -165,10 +165,14 @@ class RunSpec:
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """How observations and actions of an environment are encoded; None if they are numbers already."""
+    """How observations and actions of an environment are encoded; None if they are numbers already.
+
+    Each action is held for `repeat` steps.
+    """
 
     states: Any = None
     actions: Any = None
+    repeat: Any = 1
 
 
 def read_spec(given: Mapping[str, Any]) -> RunSpec:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from rhocover.checks import FloatArray, IntArray
+from rhocover.checks import BoolArray, FloatArray, IntArray
 from rhocover.compiling import compiled
 from rhocover.errors import InvalidArgumentError
 from rhocover.mdp import MDP
@@ -229,6 +229,7 @@ class OpenIndex:
     weights: FloatArray  # of the pairs, [n]
     roots: IntArray  # states in which an episode began
     name: str = ""
+    allowed: BoolArray | None = None  # which pairs an environment's masks ever allowed, [n]; None: all
 
     @property
     def num_pairs(self) -> int:

@@ -31,9 +31,17 @@ from rhocover.environments.encoding import (
 from rhocover.environments.encoding.bins import QuantileBins
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
+from rhocover.environments.encoding.watching import Watch
 from rhocover.environments.stepping import Alarm, Timed, read_step_timeout
 from rhocover.environments.table_model import TabularModel, read_table
-from rhocover.errors import Call, EnvironmentFailedError, InvalidArgumentError, join_texts, parse_text
+from rhocover.errors import (
+    Call,
+    EnvironmentFailedError,
+    InvalidArgumentError,
+    calling,
+    join_texts,
+    parse_text,
+)
 from rhocover.exploring.belief import Belief, KnownModel
 from rhocover.exploring.belief.learned import Frame, Learned, LearnedModel
 from rhocover.exploring.explorers import Explorer, State
@@ -50,6 +58,7 @@ from rhocover.exploring.runs.spec import (
 )
 from rhocover.exploring.runs.stopping import CertifiedGap
 from rhocover.exploring.worlds import no_moves
+from rhocover.learning.codes import is_lossy
 from rhocover.learning.rules import Rule, final_weights, read_rule
 from rhocover.planning.problem import Objective
 
@@ -72,6 +81,7 @@ class EnvRun:
     weights: FloatArray | None  # for keys that are numbers, [keys, A]; None: uniform, or given by a rule
     step_timeout: float | None = None  # seconds for one step or reset
     earlier: Tally | None = None  # data from before the explorer's first step, by key
+    held_out: StateCode | None = None  # a second code of observations, which is only counted
 
     @cached_property
     def _alarm(self) -> Alarm | None:
@@ -110,6 +120,15 @@ class EnvRun:
         model, mu = self.table.model, self.spec.mu
         mu = final_weights(self.rule, model) if self.rule is not None else mu
         return make_problem(model, Objective(self.spec.rho, mu))
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether observations are seen beside the states: not if those are numbers and none is held out."""
+        return is_lossy(self.states) or self.held_out is not None
+
+    def watch(self) -> Watch | None:
+        """Returns what sees observations beside the run; None if nothing does."""
+        return Watch(self.states, self.held_out) if self.is_watched else None
 
     def state_index(self) -> StateIndex:
         """Returns the state index before the first step."""
@@ -160,13 +179,18 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     table, mu = _table(env, is_vector, spec.model, encoding.states), spec.mu
     spec = (spec if table is not None else spec.with_mu(None)).checked()
     Coverage(spec.rho, np.ones(1))  # raises if rho is not an order, before anything is written
-    states = encoding.states
+    states, held_out = encoding.states, encoding.held_out
     if isinstance(states, Fitted):
         states = _fitted(states, env, is_vector, spec.seed, seconds)
     code = read_state_code(states, space)
+    if isinstance(held_out, Fitted):
+        held_out = _fitted(held_out, env, is_vector, spec.seed, seconds, "held_out")
+    if held_out is not None:
+        with calling(states="held_out"):
+            held_out = read_state_code(held_out, space)
     actions = read_action_code(encoding.actions, env.single_action_space if is_vector else env.action_space)
     if table is not None:
-        return EnvRun(env, is_vector, spec, code, actions, table, None, seconds)
+        return EnvRun(env, is_vector, spec, code, actions, table, None, seconds, held_out=held_out)
     spec = _learning(spec)
     if isinstance(spec.until, CertifiedGap):
         raise InvalidArgumentError(
@@ -178,12 +202,15 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
             remedy=OTHER_RULES,
         )
     rule, weights = _read_weights(mu, code, actions)
-    return EnvRun(env, is_vector, spec.with_mu(rule), code, actions, None, weights, seconds)
+    spec = spec.with_mu(rule)
+    return EnvRun(env, is_vector, spec, code, actions, None, weights, seconds, held_out=held_out)
 
 
-def _fitted(code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
+def _fitted(
+    code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float | None, argument: str = "states"
+) -> Any:
     """Returns the code, fitted to a random rollout in the environment, which is reset afterwards."""
-    asked = f"states={type(code).__name__}(...)"
+    asked = f"{argument}={type(code).__name__}(...)"
     if is_vector:
         raise InvalidArgumentError.of(
             asked,

@@ -32,22 +32,25 @@ from rhocover.checks import IntArray
 from rhocover.datasets.builder import Tallier
 from rhocover.datasets.columns import Numbers, chunks_of_table, find_columns, whole_numbers
 from rhocover.datasets.minari.columns import windows
-from rhocover.datasets.states import Declared, Ids, StateNumbers, make_state_numbers
+from rhocover.datasets.states import Declared, Ids, StateNumbers, WatchedStates, make_state_numbers
 from rhocover.datasets.tables import READERS, DataTable, table_of_columns
 from rhocover.datasets.tally import Tally
 from rhocover.documents import from_document
 from rhocover.environments.encoding import ACTION_CODE, state_code_from_document
+from rhocover.environments.encoding.watching import Watch
 from rhocover.errors import (
     Argument,
     FileFormatError,
     InvalidArgumentError,
     InvalidDataError,
+    calling,
     inside,
     naming,
     parse_text,
     shortened,
 )
 from rhocover.files import check_format, load_document
+from rhocover.learning.codes import is_lossy
 
 # The data set in the folder of a collection.
 
@@ -89,7 +92,8 @@ def check_version(place: Path | str, document: dict[str, Any]) -> None:
 
 # Data of any form.
 
-OTHERS = ("states", "actions", "num_states", "num_actions", "model")  # arguments that errors may name
+OTHERS = ("states", "actions", "num_states", "num_actions", "held_out", "model")  # that errors may name
+Codes = tuple[Any, Any]  # `states` and `held_out`, as the caller gave them
 TUPLE_NAMES = {4: ("s", "a", "s_next", "done"), 5: ("s", "a", "s_next", "terminated", "truncated")}
 
 
@@ -101,31 +105,35 @@ def read_tally(
     num_states: int | None = None,
     num_actions: int | None = None,
     spaces: tuple[Any, Any] | None = None,
+    held_out: Any = None,
 ) -> Tally:
     """Returns the counts of a data set.
 
     `states` and `actions` define how observations and actions are encoded, as for `collect` (`rc.Bins`, a
     function); numbers need neither. `num_states` and `num_actions` are how many there are: larger ids raise
     an error, and states that were never met and actions that were never taken count as uncovered. `spaces`
-    are the observation and the action space that a Minari data set must have.
+    are the observation and the action space that a Minari data set must have. `held_out` is a second code of
+    observations, which is only counted.
     """
     num_states = None if num_states is None else checks.size(num_states, "num_states", least=1)
     num_actions = None if num_actions is None else checks.size(num_actions, "num_actions", least=1)
+    codes = states, held_out
     if isinstance(data, str | os.PathLike):
         checks.place(data, "data", "file or folder")
         with naming(data), inside("data", *OTHERS):
-            return _read(find_data(os.fspath(data)), states, actions, num_states, num_actions, spaces)
+            return _read(find_data(os.fspath(data)), codes, actions, num_states, num_actions, spaces)
     with inside("data", *OTHERS):
-        return _read(data, states, actions, num_states, num_actions, spaces)
+        return _read(data, codes, actions, num_states, num_actions, spaces)
 
 
-def _read(data: Any, states: Any, actions: Any, num_states: Any, num_actions: Any, spaces: Any) -> Tally:
+def _read(data: Any, codes: Codes, actions: Any, num_states: Any, num_actions: Any, spaces: Any) -> Tally:
     ready = data if isinstance(data, Tally) else getattr(data, "tally", None)
     if isinstance(ready, Tally):
-        return _checked(ready, states, actions, num_states, num_actions)
+        return _checked(ready, codes, actions, num_states, num_actions)
     if _is_minari(data):
-        return _checked(tally_of_minari(data, states, actions, spaces), None, None, num_states, num_actions)
-    return _tally_of_table(open_table(data), states, actions, num_states, num_actions)
+        tally = tally_of_minari(data, codes[0], actions, spaces, codes[1])
+        return _checked(tally, (None, None), None, num_states, num_actions)
+    return _tally_of_table(open_table(data), codes, actions, num_states, num_actions)
 
 
 def open_table(data: Any) -> DataTable:
@@ -167,7 +175,7 @@ def _is_minari(data: Any) -> bool:
 
 
 def _tally_of_table(
-    table: DataTable, states: Any, actions: Any, num_states: int | None, num_actions: int | None
+    table: DataTable, codes: Codes, actions: Any, num_states: int | None, num_actions: int | None
 ) -> Tally:
     columns = find_columns(table.names, table.name)
     pieces = table.pieces(columns.needed)
@@ -176,7 +184,7 @@ def _tally_of_table(
         raise InvalidDataError(
             f"{table.name} has zero rows: there is nothing to count. At least one is needed."
         )
-    coder = _state_numbers(states, first[columns.state], num_states)
+    coder = _state_numbers(codes, first[columns.state], num_states)
     number_actions, names = _action_numbers(actions, first[columns.action])
     count = num_actions if names is None else len(names)
     next_name = columns.next_state or columns.state
@@ -192,16 +200,38 @@ def _tally_of_table(
             chunk.states, chunk.actions, chunk.next_states, chunk.terminated, chunk.truncated, chunk.first
         )
     tally = coder.named(tallier.tally(source=table.name, action_names=names))
-    return tally if states is None else _of_so_many(tally, num_states)
+    return tally if codes[0] is None else _of_so_many(tally, num_states)
 
 
-def _state_numbers(states: Any, example: Any, num_states: int | None) -> StateNumbers:
+def _state_numbers(codes: Codes, example: Any, num_states: int | None) -> StateNumbers:
     """Returns the numbering of states; a code is made for observations of the shape of `example`."""
-    if states is None:
+    states, held_out = codes
+    if states is None and held_out is None:
         return Ids(num_states)
     from rhocover.environments.encoding import read_state_code
 
-    return make_state_numbers(read_state_code(states, _space_of(example)))
+    space = _space_of(example)
+    if states is None:
+        from rhocover.environments.encoding import WholeNumber
+
+        return WatchedStates(Ids(num_states), Watch(WholeNumber(1), _held_out(held_out, space)))
+    return _watched(read_state_code(states, space), held_out, space)
+
+
+def _watched(code: Any, held_out: Any, space: Any) -> StateNumbers:
+    """Returns the numbering of a state code, with a sample of the observations and the held-out code."""
+    watch = Watch(code, _held_out(held_out, space))
+    return make_state_numbers(code, watch if is_lossy(code) or held_out is not None else None)
+
+
+def _held_out(held_out: Any, space: Any) -> Any:
+    """Returns the held-out code; None without one."""
+    from rhocover.environments.encoding import read_state_code
+
+    if held_out is None:
+        return None
+    with calling(states="held_out"):
+        return read_state_code(held_out, space)
 
 
 def _action_numbers(actions: Any, example: Any) -> tuple[Numbers, tuple[str, ...] | None]:
@@ -225,10 +255,10 @@ def _space_of(example: Any) -> Any:
 
 
 def _checked(
-    tally: Tally, states: Any, actions: Any, num_states: int | None, num_actions: int | None
+    tally: Tally, codes: Codes, actions: Any, num_states: int | None, num_actions: int | None
 ) -> Tally:
     """Returns an existing tally; raises if other arguments do not fit it."""
-    for value, name in ((states, "states"), (actions, "actions")):
+    for value, name in ((codes[0], "states"), (actions, "actions"), (codes[1], "held_out")):
         if value is not None:
             raise InvalidArgumentError.of(
                 name, f"is for observations, but {tally.source} is already counted", remedy="Leave it out."
@@ -318,8 +348,9 @@ AT_ONCE = 1 << 22  # numbers of observations that are encoded together: 32 MB as
 
 
 def tally_of_minari(
-    data: Any, states: Any = None, actions: Any = None, spaces: tuple[Any, Any] | None = None
-) -> Tally:
+    data: Any, states: Any = None, actions: Any = None, spaces: tuple[Any, Any] | None = None,
+    held_out: Any = None,
+) -> Tally:  # fmt: skip
     """Returns the counts of a Minari data set, given as its id, its folder, or opened.
 
     `spaces` are the observation and the action space that it must have.
@@ -330,7 +361,7 @@ def tally_of_minari(
     if spaces is not None:
         _check_space(source.observation_space, spaces[0], "observation space", source.dataset_id)
         _check_space(source.action_space, spaces[1], "action space", source.dataset_id)
-    code = make_state_numbers(_state_code(states, source))
+    code = _watched(_state_code(states, source), held_out, source.observation_space)
     action_code = _action_code(actions, source)
     tallier = Tallier(len(action_code.values), code.count)
     goes_on = False

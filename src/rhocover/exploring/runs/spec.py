@@ -165,10 +165,14 @@ class RunSpec:
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """How observations and actions of an environment are encoded; None if they are numbers already."""
+    """How observations and actions of an environment are encoded; None if they are numbers already.
+
+    `held_out` is a second code of observations that is only counted.
+    """
 
     states: Any = None
     actions: Any = None
+    held_out: Any = None
 
 
 def read_spec(given: Mapping[str, Any]) -> RunSpec:

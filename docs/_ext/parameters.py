@@ -46,6 +46,7 @@ MEANING = {
     "`QuantileBins(...)`, `Net(...)`, or a function",
     "actions": "which actions there are: None for discrete spaces, otherwise levels per dimension, or an "
     "array with one action per row",
+    "held_out": "a second code of observations, as for `states`: never planned with, only counted beside it",
     "explorer": 'a name such as `"feedback"`, `"tracking"`, `"stationary"`, `"algorithm1"` or that of a '
     "baseline, or an object",
     "model": 'what the explorer knows: `"known"`, `"learned"`, `"posterior"`, `"from_scratch"`, or a '

@@ -22,6 +22,7 @@ from tiers import tiered
 
 INF = math.inf
 COARSE = rc.Bins((3, 3))
+pytestmark = pytest.mark.filterwarnings("ignore:The codes are too coarse")  # which they are, on purpose
 
 
 def car(mu=None, *, rho: float = 2.0, num_steps: int = 2000, bins=COARSE, **more):

@@ -65,6 +65,7 @@ def explore(
     settings: o.Set = None,
     states: o.States = None,
     actions: o.Actions = None,
+    held_out: o.HeldOut = None,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
     num_chains: o.Chains = 1,
@@ -107,7 +108,8 @@ def explore(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
          "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
-         "restrict": restrict, "states": states, "actions": actions, "step_timeout": step_timeout},
+         "restrict": restrict, "states": states, "actions": actions, "step_timeout": step_timeout,
+         "held_out": held_out},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
     page = outputs.check_report(report, force=force)
@@ -245,7 +247,11 @@ def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
         raise InvalidArgumentError.of(
             "step_timeout", "is for environments: a simulated model cannot hang", remedy="Leave it out."
         )
-    own = ("states", "actions", "step_timeout")
+    if arguments.get("held_out") is not None:
+        raise InvalidArgumentError.of(
+            "held_out", "is for environments: a model has no observations", remedy="Leave it out."
+        )
+    own = ("states", "actions", "step_timeout", "held_out")
     return {name: value for name, value in arguments.items() if name not in own}
 
 
@@ -345,9 +351,13 @@ def read_env_request(
         "rho": rho, "mu": parse_data_mu(mu), "until": parse_until(until, delta),
         "states": parse_states(arguments["states"], place.make_one, arguments["seed"]),
         "actions": parse_actions(arguments["actions"]),
+        "held_out": parse_states(
+            arguments["held_out"], place.make_one, arguments["seed"], "--held-out"
+        ),
     }  # fmt: skip
     world = place.make()
     names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until")
     spec = read_spec({name: given[name] for name in names} | {"trace_points": TRACE_POINTS})
-    read = read_env_run(world, spec, Encoding(given["states"], given["actions"]), given["step_timeout"])
+    encoding = Encoding(given["states"], given["actions"], given["held_out"])
+    read = read_env_run(world, spec, encoding, given["step_timeout"])
     return EnvRequest(read, words, delta, world, given)

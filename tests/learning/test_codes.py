@@ -153,7 +153,7 @@ def test_codes_are_too_coarse_if_steps_stay_and_much_is_hidden():
     assert not diagnosis(few, 0.99, 0.1).is_too_coarse
     assert not diagnosis(few, 0.7, 0.9).is_too_coarse
     assert diagnosis(few, 0.99, math.nan).is_too_coarse
-    assert not diagnosis(few, 0.95, math.nan).is_too_coarse
+    assert not diagnosis(growth_of([0, 1], 10_000), 0.99, math.nan).is_too_coarse
     assert not diagnosis(growth_of([0], 900), 1.0, 1.0).is_too_coarse
 
 

@@ -47,7 +47,6 @@ LEAST_STEPS = 1_000  # before which no code is called too fine or too coarse
 STILL_GROWING = 0.4  # exponent; a finished code has about 0, a maze that is still being entered up to 0.8
 MOSTLY_STAYS = 0.9  # share of the steps; nets of 2.5 steps have 0.6 to 0.8
 HIDES_MUCH = 0.5  # of the variance of the observations is within codes; grids of 5 by 5 hide 0.04 to 0.3
-STAYS_ALWAYS = 0.98  # share of the steps, for observations that are not numbers
 SENTENCE = (
     "Certified for the coded model only: a bad figure in codes proves missing coverage, a good one does not "
     "prove coverage."
@@ -275,8 +274,8 @@ class CodeDiagnosis:
         """Whether steps mostly stay in their code, and codes hide much of what varies."""
         if self.growth.num_steps < LEAST_STEPS:
             return False
-        if math.isnan(self.hidden):
-            return self.stays >= STAYS_ALWAYS
+        if math.isnan(self.hidden):  # nothing is known of the observations
+            return self.growth.num_codes == 1
         return self.stays >= MOSTLY_STAYS and self.hidden >= HIDES_MUCH
 
     @property

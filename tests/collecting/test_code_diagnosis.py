@@ -178,6 +178,56 @@ def test_an_audit_says_that_a_certificate_is_for_the_coded_model_only(best):
     assert SENTENCE not in str(numbers)
 
 
+@pytest.mark.filterwarnings("ignore:The codes are too coarse")
+def test_an_audit_says_if_codes_are_not_markov():
+    """Cells of 5 steps are left sooner if they were entered longer ago; a state and its action say all else."""
+    steps = np.zeros(4000, np.int64)
+    place = np.arange(4000) // 5 % 4  # five steps in each of four places
+    data = place[:, None] + 0.5, steps, np.roll(place, -1)[:, None] + 0.5, steps > 0
+    found = rc.audit(data, states=rc.Bins(4, low=0, high=4))
+    assert found.codes.markov.is_found
+    assert str(found.codes.markov) in str(found)
+    assert found.certificate.condition.endswith(
+        "for the coded model only and if these states were Markov, which they are not"
+    )
+    random = np.random.default_rng(0).integers(4, size=(4001, 1)) + 0.5
+    plain = rc.audit((random[:-1], steps, random[1:], steps > 0), states=rc.Bins(4, low=0, high=4))
+    assert not plain.codes.markov.is_found  # wrong with probability at most 1e-3, and the seed is fixed
+    assert not plain.certificate.condition.endswith("not")
+
+
+def test_a_run_says_which_code_is_visited_otherwise_than_planned():
+    run = explored(Maze(snake(SIZE)), rc.Net())
+    states = run.problem.mdp.pair_state
+    planned, visited = (
+        np.bincount(states, run.problem.d_star),
+        np.bincount(states, run.visits) / run.visits.sum(),
+    )
+    most = int(np.argmax(np.abs(planned - visited)))
+    told = f"{run.problem.mdp.state_labels[most]}: {planned[most]:.1%} planned, {visited[most]:.1%} visited"
+    assert told in str(run)
+    assert any(told in remark for remark in run.remarks)
+    assert f"{run.planned_distance:.0%} of the visits are in other codes than planned" in str(run)
+
+
+def test_the_command_line_counts_what_is_held_out(rhocover):
+    asked = "MountainCar-v0 --states bins:12,11 --held-out bins:40 --model learned --rho 2 --steps 600"
+    shown = rhocover(f"explore {asked}")
+    assert shown.code == 0
+    assert "of 1,600 bins" in " ".join(shown.out.split())
+    assert "coded model only" in " ".join(shown.out.split())
+    stored = json.loads(rhocover(f"collect {asked} --out car --json").out)
+    assert stored["parameters"]["held_out"] == "bins:40"
+    assert stored["collection"]["codes"]["held_out"]["num_possible"] == 1600
+    again = json.loads(rhocover("audit car --held-out bins:40 --no-best --json").out)
+    counted = again["audit"]["codes"]["held_out"]["num_codes"]
+    assert counted == stored["collection"]["codes"]["held_out"]["num_codes"]
+    wrong = rhocover(f"explore {asked.replace('bins:40', 'grid')}")
+    assert wrong.code == 2
+    assert "--held-out must be like bins:12,11" in " ".join(wrong.err.split())
+    assert "`--held-out` is for environments" in rhocover("explore river_swim --rho 2 --held-out bins:4").err
+
+
 def test_audits_warn_of_codes_too():
     data = random_data(Maze(snake(SIZE)), 2000)
     with pytest.warns(RhocoverWarning, match="too coarse"):

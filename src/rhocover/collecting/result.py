@@ -32,6 +32,7 @@ from rhocover.documents import plain
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.belief import NEVER
 from rhocover.exploring.belief.certificates import (
+    IF_MARKOV,
     OF_CODES,
     STATES_UNKNOWN,
     Certificate,
@@ -56,7 +57,6 @@ AS_IF = (
     "The visit counts remain correct; plans, the best, gaps and certificates hold for these states as if "
     "they were Markov, not for the environment."
 )
-IF_MARKOV = "if these states were Markov, which they are not"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,9 @@ class TalliedRun(Run):
     @property
     def remarks(self) -> tuple[str, ...]:
         """How far codes may be trusted, and what follows if the states are not Markov."""
-        return (*(() if self.codes is None else self.codes.notes), *self.not_markov)
+        if self.codes is None or not self.codes.is_lossy:
+            return (*(() if self.codes is None else self.codes.notes), *self.not_markov)
+        return (*self.codes.notes, f"Planned: {self._misplaced}.", *self.not_markov)
 
     @property
     def not_markov(self) -> tuple[str, ...]:
@@ -98,7 +100,21 @@ class TalliedRun(Run):
     @property
     def _told(self) -> tuple[str, ...]:
         """The remarks as they are printed, with figures in a column."""
-        return (*(() if self.codes is None else self.codes.lines), *self.not_markov)
+        if self.codes is None or not self.codes.is_lossy:
+            return (*(() if self.codes is None else self.codes.lines), *self.not_markov)
+        return (f"planned     {self._misplaced}", *self.codes.lines, *self.not_markov)
+
+    @property
+    def _misplaced(self) -> str:
+        """How the visits of codes differ from the plan, and for which code most."""
+        states, labels = self.problem.mdp.pair_state, self.problem.mdp.state_labels
+        planned = np.bincount(states, self.problem.d_star)
+        visited = np.bincount(states, self.visits / max(int(self.visits.sum()), 1))
+        most = int(np.argmax(np.abs(visited - planned)))
+        return (
+            f"{self.planned_distance:.0%} of the visits are in other codes than planned, most at "
+            f"{labels[most] if labels else most}: {planned[most]:.1%} planned, {visited[most]:.1%} visited"
+        )
 
     def certificate(self, delta: float = 0.05) -> Certificate:
         """Returns a bound on how far the visits are from the best, and the condition for which it holds."""

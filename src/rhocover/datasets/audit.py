@@ -28,8 +28,8 @@ from rhocover.datasets.result import Audit, Extent, Met, ThinPair, sentence, sus
 from rhocover.datasets.states import declared_of, num_unmet, unmet_pairs
 from rhocover.datasets.tally import Tally, first_steps
 from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, Note
-from rhocover.exploring.belief.certificates import OF_CODES, OF_NOW, Certificate, on_condition
-from rhocover.learning.codes import CodeDiagnosis, diagnose, growth_of, share_of_stays, warn_of
+from rhocover.exploring.belief.certificates import IF_MARKOV, OF_CODES, OF_NOW, Certificate, on_condition
+from rhocover.learning.codes import Coded, CodeDiagnosis, diagnose, growth_of, share_of_stays, warn_of
 
 NUM_THIN = 20
 
@@ -218,12 +218,20 @@ def _certificate(
         sure = certify_data(target.tally, coverage, best.gap(d_hat), delta, is_wanted=bool(wanted))
         condition = f"{sure.condition}, {OF_NOW}".removeprefix(", ")
         sure = replace(sure, condition=condition) if target.is_rule else sure
-        coded = target.tally.coded
-        return sure if coded is None or not coded.is_lossy else on_condition(sure, OF_CODES)
+        return _of_codes(sure, target.tally.coded)
     if not (d_hat[best.coverage.support] > 0).all():
         return Certificate(math.inf, math.inf, math.inf, 0.0, 0.0)
     divergence, gap = best.coverage.divergence(d_hat), best.gap(d_hat)
     return Certificate(divergence, gap, max(gap + best.plan.gap, 0.0), best.plan.lower_bound, 0.0)
+
+
+def _of_codes(certificate: Certificate, coded: Coded | None) -> Certificate:
+    """Returns the certificate with what it assumes of codes."""
+    if coded is None or not coded.is_lossy:
+        return certificate
+    found = on_condition(certificate, OF_CODES)
+    is_refuted = coded.markov is not None and coded.markov.is_found
+    return on_condition(found, IF_MARKOV) if is_refuted else found
 
 
 def _thin(target: Target, coverage: Coverage, d_hat: FloatArray, best: Best) -> tuple[ThinPair, ...]:

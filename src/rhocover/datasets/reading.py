@@ -93,6 +93,7 @@ def check_version(place: Path | str, document: dict[str, Any]) -> None:
 # Data of any form.
 
 OTHERS = ("states", "actions", "num_states", "num_actions", "held_out", "model")  # that errors may name
+KEPT = 1 << 16  # steps of the Markov test, which then takes a quarter of a second
 Codes = tuple[Any, Any]  # `states` and `held_out`, as the caller gave them
 TUPLE_NAMES = {4: ("s", "a", "s_next", "done"), 5: ("s", "a", "s_next", "terminated", "truncated")}
 
@@ -189,7 +190,8 @@ def _tally_of_table(
     count = num_actions if names is None else len(names)
     next_name = columns.next_state or columns.state
     num_rows = table.num_rows if columns.next_state else 0  # without next states some rows are left out
-    tallier = Tallier(count, coder.count, num_rows, names=(columns.state, columns.action, next_name))
+    names_of = columns.state, columns.action, next_name
+    tallier = Tallier(count, coder.count, num_rows, names=names_of, num_kept=_num_kept(coder))
 
     def whole() -> Any:
         yield first
@@ -199,7 +201,7 @@ def _tally_of_table(
         tallier.add(
             chunk.states, chunk.actions, chunk.next_states, chunk.terminated, chunk.truncated, chunk.first
         )
-    tally = coder.named(tallier.tally(source=table.name, action_names=names))
+    tally = _tested(coder.named(tallier.tally(source=table.name, action_names=names)), tallier)
     return tally if codes[0] is None else _of_so_many(tally, num_states)
 
 
@@ -222,6 +224,17 @@ def _watched(code: Any, held_out: Any, space: Any) -> StateNumbers:
     """Returns the numbering of a state code, with a sample of the observations and the held-out code."""
     watch = Watch(code, _held_out(held_out, space))
     return make_state_numbers(code, watch if is_lossy(code) or held_out is not None else None)
+
+
+def _num_kept(numbers: StateNumbers) -> int:
+    """Returns how many steps the Markov test needs; it is for codes of observations."""
+    return KEPT if isinstance(numbers, WatchedStates) and is_lossy(numbers.watch.code) else 0
+
+
+def _tested(tally: Tally, tallier: Tallier) -> Tally:
+    """Returns a tally of codes with the test of whether they are Markov."""
+    coded, found = tally.coded, tallier.markov_test()
+    return tally if coded is None or found is None else replace(tally, coded=replace(coded, markov=found))
 
 
 def _held_out(held_out: Any, space: Any) -> Any:
@@ -363,14 +376,15 @@ def tally_of_minari(
         _check_space(source.action_space, spaces[1], "action space", source.dataset_id)
     code = _watched(_state_code(states, source), held_out, source.observation_space)
     action_code = _action_code(actions, source)
-    tallier = Tallier(len(action_code.values), code.count)
+    tallier = Tallier(len(action_code.values), code.count, num_kept=_num_kept(code))
     goes_on = False
     for columns in source.pieces():
         count_episodes(tallier, columns, code, action_code, source.dataset_id, goes_on)
         goes_on = columns.has_more
     if not tallier.num_steps:
         raise InvalidDataError.of("data", f": {source.dataset_id} has zero steps: there is nothing to count")
-    return code.named(tallier.tally(source=str(source.dataset_id), action_names=action_code.names))
+    tally = tallier.tally(source=str(source.dataset_id), action_names=action_code.names)
+    return _tested(code.named(tally), tallier)
 
 
 def count_episodes(

@@ -39,6 +39,7 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.coverage import Coverage
 from rhocover.documents import plain
 from rhocover.errors import RhocoverWarning
+from rhocover.learning.markov import MarkovTest
 
 NUM_BATCHES = 16  # of the last half of the steps, for the error of the number of new codes
 NEIGHBOURS = 12  # of the dimension; fewer are noisier, more see walls and corners
@@ -138,6 +139,7 @@ class Coded:
     is_lossy: bool = True
     sample: Sample | None = None
     held_out: Growth | None = None
+    markov: MarkovTest | None = None  # of the first steps; None if they were not kept
 
 
 def joined_codes(a: Coded | None, b: Coded | None) -> Coded | None:
@@ -256,6 +258,7 @@ class CodeDiagnosis:
     spread: Spread | None = None
     held_out: Growth | None = None
     is_lossy: bool = True
+    markov: MarkovTest | None = None  # of a data set; a run has its own
 
     @property
     def upper_estimate(self) -> float:
@@ -330,7 +333,10 @@ class CodeDiagnosis:
 
     @property
     def _remarks(self) -> list[str]:
-        return [note for note in (self.warning, SENTENCE) if note] if self.is_lossy else []
+        if not self.is_lossy:
+            return []
+        found = self.markov is not None and self.markov.is_found
+        return [note for note in (str(self.markov) if found else "", self.warning, SENTENCE) if note]
 
     def document(self) -> dict[str, Any]:
         """Returns everything, ready for JSON: infinities as text, nan as None."""
@@ -340,6 +346,7 @@ class CodeDiagnosis:
             "dimension": self.dimension and vars(self.dimension),
             "spread": self.spread and vars(self.spread),
             "held_out": self.held_out and self.held_out.document(),
+            "markov": self.markov and self.markov.document(),
             "is_too_fine": self.is_too_fine, "is_too_coarse": self.is_too_coarse,
             "notes": list(self.notes),
         })  # fmt: skip
@@ -354,11 +361,12 @@ def diagnose(
     if target.any() and seen.any():
         divergence = Coverage(rho, target).divergence(seen / seen.sum())
     known, sample = (growth, weights.shape[1], stays, rho, divergence), coded.sample
+    rest = {"held_out": coded.held_out, "is_lossy": coded.is_lossy, "markov": coded.markov}
     if sample is None or not sample.points.size:
-        return CodeDiagnosis(*known, held_out=coded.held_out, is_lossy=coded.is_lossy)
+        return CodeDiagnosis(*known, **rest)
     dimension = dimension_of(sample.points)
     spread = spread_within(sample, rho, dimension.estimate) if rho <= 4 else None  # k = 4 rho^2 neighbours
-    return CodeDiagnosis(*known, share_within(sample), dimension, spread, coded.held_out, coded.is_lossy)
+    return CodeDiagnosis(*known, share_within(sample), dimension, spread, **rest)
 
 
 def warn_of(found: CodeDiagnosis | None, stacklevel: int) -> None:

@@ -22,8 +22,9 @@ from rhocover.environments.encoding.functions import FunctionCode
 from rhocover.errors import InvalidArgumentError, RhocoverError
 from rhocover.learning.codes import Coded, Sample, growth_of, is_lossy, noun_of
 
-MOST = 4096  # observations of the sample; between half of them and all
-MOST_NUMBERS = 1 << 22  # of the sample: 32 MB as float64
+MOST = 4096  # observations of the sample, which has between half of them and all
+MOST_NUMBERS = 1 << 18  # of the sample, so that neighbours are found in a second
+LEAST = 256  # observations of the sample, however many numbers they have: enough for a dimension
 
 
 class Watch:
@@ -79,7 +80,7 @@ class Watch:
 
     def _keep(self, observation: Any) -> None:
         if not self._kept:
-            self._most = max(2, min(MOST, MOST_NUMBERS // max(_size(observation), 1)))
+            self._most = min(MOST, max(LEAST, MOST_NUMBERS // max(_size(observation), 1)))
         self._kept.append(copy.deepcopy(observation))
         if len(self._kept) >= self._most:
             self._kept, self._stride = self._kept[::2], 2 * self._stride

@@ -28,6 +28,7 @@ from rhocover.planning import plan
 PLAN_TOLERANCE = 1e-8
 OF_NOW = "for the weights as they are estimated now"
 OF_CODES = "for the coded model only"
+IF_MARKOV = "if these states were Markov, which they are not"
 STATES_UNKNOWN = "while the set of states is not known"
 TRIVIAL = 0.01  # of the divergence: with a lower bound below this fraction, the gap is about the divergence
 SMALL = 0.01  # nats, about 1 % of every share: a gap this small is informative even if it needs no data

@@ -394,6 +394,8 @@ def count_episodes(
 
     If the piece before ended within an episode, this one `goes_on` with it.
     """
+    if isinstance(code, WatchedStates):
+        code.watch.is_next_known = goes_on  # the last observation of the piece before
     try:
         seen = _minari_state_numbers(columns.observations, code, tallier.num_steps)
         actions = action_code.numbers(columns.actions)

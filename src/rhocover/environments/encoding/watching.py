@@ -37,6 +37,7 @@ class Watch:
         self._kept: list[Any] = []
         self._is_sampled = is_lossy(code)
         self._stride, self._most = 1, MOST
+        self.is_next_known = False  # whether the next observation was seen already, as the last of a piece
 
     def see(self, observation: Any) -> None:
         """Sees the next observation."""
@@ -48,6 +49,8 @@ class Watch:
 
     def see_all(self, observations: Any, *, is_sampled: bool = True) -> None:
         """Sees the next observations; those that are seen a second time, as next states, are not sampled."""
+        if self.is_next_known:
+            observations, self.is_next_known = observations[1:], False
         if self.held_out is not None:
             for t, key in zip(*self._held_out_keys(observations), strict=True):
                 self._first.setdefault(key, self.num_seen + t)

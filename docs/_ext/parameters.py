@@ -48,6 +48,7 @@ MEANING = {
     "real-valued actions the levels per dimension, or an array with one action per row",
     "repeat": "for how many steps of the environment each action is held; steps are then such decisions",
     "top_up.repeat": "the same; None for that of the data, if they come from `collect`",
+    "held_out": "a second code of observations, as for `states`: never planned with, only counted beside it",
     "explorer": 'a name such as `"feedback"`, `"tracking"`, `"stationary"`, `"algorithm1"` or that of a '
     "baseline, or an object",
     "model": 'what the explorer knows: `"known"`, `"learned"`, `"posterior"`, `"from_scratch"`, or a '

@@ -22,6 +22,7 @@ from tiers import tiered
 
 INF = math.inf
 COARSE = rc.Bins((3, 3))
+pytestmark = pytest.mark.filterwarnings("ignore:The codes are too coarse")  # which they are, on purpose
 
 
 def car(mu=None, *, rho: float = 2.0, num_steps: int = 2000, bins=COARSE, **more):
@@ -258,7 +259,7 @@ def test_coarse_bins_of_a_car_are_said_not_to_be_markov_wherever_the_run_is_told
     assert run.markov.is_found
     assert run.markov.p_value < FALSE_ALARM
     assert 0 < run.markov.standard_error < run.markov.information
-    [remark] = run.remarks
+    [remark] = run.not_markov
     assert "not Markov" in remark
     assert "as if they were Markov" in remark
     assert f"{run.markov.information:.2g} ± " in remark

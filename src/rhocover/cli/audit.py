@@ -36,6 +36,7 @@ def audit(
     delta: o.CertificateDelta = 0.05,
     states: o.States = None,
     actions: o.Actions = None,
+    held_out: o.HeldOut = None,
     num_states: o.NumStates = None,
     num_actions: o.NumActions = None,
     met_only: o.MetOnly = False,
@@ -70,6 +71,7 @@ def audit(
     asked = {
         "rho": rho, "mu": parse_data_mu(mu), "delta": delta, "best": best, "certificate": certificate,
         "num_states": num_states, "num_actions": num_actions, "met_only": met_only,
+        "held_out": parse_states(held_out, None, option="--held-out"),
     }  # fmt: skip
     with waiting(f"counting {data}"):
         where = find_data(data)
@@ -80,7 +82,7 @@ def audit(
     demands = {"worst_ratio": require_worst_ratio, "complete": require_complete}
     words = {
         "data": data, "environment": env, "set": {} if place is None else place.arguments, "states": states,
-        "actions": actions, **asked, "mu": mu,
+        "actions": actions, **asked, "mu": mu, "held_out": held_out,
     }  # fmt: skip
     document = _document(found, words, demands)
     if json:

@@ -46,6 +46,7 @@ def collect(
     repeat: o.Repeat = 1,
     read: o.Read = None,
     level: o.Level = None,
+    held_out: o.HeldOut = None,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
     num_envs: o.NumEnvs = None,
@@ -103,6 +104,7 @@ def collect(
     world = place.make()
     try:
         asked["states"] = parse_states(states, place.make_one, seed)
+        asked["held_out"] = parse_states(held_out, place.make_one, seed, "--held-out")
         with (
             cleared_folder(world, asked, folder, page, force=force) as held,
             hint_to_collect_on(context, held),
@@ -111,7 +113,7 @@ def collect(
             found = _collect(world, asked, held, resume, bar, repeated(context))
     finally:
         close(world)
-    words = _words(place, mu, states, actions, asked, until, delta)
+    words = _words(place, mu, states, actions, asked, until, delta) | {"held_out": held_out}
     _finish(found, words, json, thin)
     outputs.write_report(page, lambda: _page(found), force=force)
 
@@ -147,7 +149,7 @@ def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     from rhocover.exploring.runs.spec import Encoding, read_spec
 
     check_minari()
-    encoding = Encoding(asked["states"], asked["actions"], asked.get("repeat", 1))
+    encoding = Encoding(asked["states"], asked["actions"], asked.get("repeat", 1), asked.get("held_out"))
     read = read_env_run(world, read_spec(asked), encoding, asked.get("step_timeout"))
     if read.problem is not None:
         read.problem.check_plan()

@@ -68,6 +68,7 @@ def explore(
     repeat: o.Repeat = 1,
     read: o.Read = None,
     level: o.Level = None,
+    held_out: o.HeldOut = None,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
     num_chains: o.Chains = 1,
@@ -111,7 +112,7 @@ def explore(
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
          "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
          "restrict": restrict, "states": states, "actions": actions, "repeat": repeat,
-         "read": read, "level": level, "step_timeout": step_timeout},
+         "read": read, "level": level, "step_timeout": step_timeout, "held_out": held_out},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
     page = outputs.check_report(report, force=force)
@@ -249,7 +250,7 @@ def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
         raise InvalidArgumentError.of(
             "step_timeout", "is for environments: a simulated model cannot hang", remedy="Leave it out."
         )
-    usual = {"repeat": 1, "read": None, "level": None}
+    usual = {"repeat": 1, "read": None, "level": None, "held_out": None}
     for name, default in usual.items():
         if arguments.get(name, default) != default:
             raise InvalidArgumentError.of(name, "is for environments", remedy="Leave it out.")
@@ -354,10 +355,13 @@ def read_env_request(
         "rho": rho, "mu": parse_data_mu(mu), "until": parse_until(until, delta),
         "states": parse_states(arguments["states"], place.make_one, arguments["seed"]),
         "actions": parse_actions(arguments["actions"]),
+        "held_out": parse_states(
+            arguments["held_out"], place.make_one, arguments["seed"], "--held-out"
+        ),
     }  # fmt: skip
     world = place.make()
     names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until")
     spec = read_spec({name: given[name] for name in names} | {"trace_points": TRACE_POINTS})
-    encoding = Encoding(given["states"], given["actions"], given["repeat"])
+    encoding = Encoding(given["states"], given["actions"], given["repeat"], given["held_out"])
     asked = read_env_run(world, spec, encoding, given["step_timeout"])
     return EnvRequest(asked, words, delta, world, given)

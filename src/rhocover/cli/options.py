@@ -501,6 +501,15 @@ Repeat = Annotated[
         rich_help_panel=READ,
     ),
 ]
+HeldOut = Annotated[
+    str | None,
+    Option(
+        metavar="SPEC",
+        help="A second way to encode observations, written as for --states: its states are only counted, to "
+        "show how far the first ones may be trusted.",
+        rich_help_panel=READ,
+    ),
+]
 DatasetId = Annotated[
     str | None,
     Option(

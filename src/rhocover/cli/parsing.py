@@ -347,37 +347,51 @@ def _read_csv(path: Path) -> Any:
 STATES_SPEC = "bins:12,11, bins:12,11@-1.2:0.6,-0.07:0.07, quantiles:12,11, net or net:0.5"
 
 
-def parse_states(text: str | None, make_env: Callable[[], Any] | None, seed: int = 0) -> Any:
-    """Returns the argument `states`; quantiles and nets are fitted to a rollout in a separate environment."""
+def parse_states(
+    text: str | None, make_env: Callable[[], Any] | None, seed: int = 0, option: str = "--states"
+) -> Any:
+    """Returns the argument `states`; quantiles and nets are fitted to a rollout in a separate environment.
+
+    `option` is the one that was typed: --held-out is read in the same way.
+    """
     if text is None:
         return None
     if text == "net" or text.startswith("net:"):
-        return _fitted_net(text.removeprefix("net").removeprefix(":"), make_env, seed)
+        return _fitted_net(text.removeprefix("net").removeprefix(":"), make_env, seed, option)
     from rhocover.environments.encoding.bins import Bins, QuantileBins
 
     kind, _, rest = text.partition(":")
     counts, at, bounds = rest.partition("@")
     if kind not in ("bins", "quantiles") or not counts or (at and (kind == "quantiles" or not bounds)):
-        raise InvalidArgumentError(f"--states must be like {STATES_SPEC}, got {text!r}.", argument="states")
-    numbers = _one_or_many(_whole_numbers(counts, "--states"))
+        raise _misspelled(text, option)
+    numbers = _one_or_many(_whole_numbers(counts, option))
     if kind == "bins":
-        low, high = _bounds(bounds, text) if at else (None, None)
+        low, high = _bounds(bounds, text, option) if at else (None, None)
         return Bins(numbers, low, high)
-    return _fitted(QuantileBins(numbers), "quantiles:...", make_env, seed)
+    return _fitted(QuantileBins(numbers), f"{option} quantiles:...", make_env, seed)
 
 
-def _fitted_net(radius: str, make_env: Callable[[], Any] | None, seed: int) -> Any:
+def _misspelled(text: str, option: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{option} must be like {STATES_SPEC}, got {text!r}.", argument=_argument(option)
+    )
+
+
+def _argument(option: str) -> str:
+    """Returns the name of an option as an argument."""
+    return option.strip("-").replace("-", "_")
+
+
+def _fitted_net(radius: str, make_env: Callable[[], Any] | None, seed: int, option: str) -> Any:
     from rhocover.environments.encoding.nets import AUTO, Net
 
     if not radius:
-        return _fitted(Net(AUTO), "net", make_env, seed)
+        return _fitted(Net(AUTO), f"{option} net", make_env, seed)
     try:
         net = Net(float(radius))
     except ValueError as error:
-        raise InvalidArgumentError(
-            f"--states must be like {STATES_SPEC}, got {'net:' + radius!r}.", argument="states"
-        ) from error
-    return _fitted(net, "net:...", make_env, seed)
+        raise _misspelled(f"net:{radius}", option) from error
+    return _fitted(net, f"{option} net:...", make_env, seed)
 
 
 def _fitted(code: Any, typed: str, make_env: Callable[[], Any] | None, seed: int) -> Any:
@@ -385,7 +399,8 @@ def _fitted(code: Any, typed: str, make_env: Callable[[], Any] | None, seed: int
 
     if make_env is None:
         raise InvalidArgumentError(
-            f"--states {typed} needs an environment for its random rollout. Pass bins:...", argument="states"
+            f"{typed} needs an environment for its random rollout. Pass bins:...",
+            argument=_argument(typed.partition(" ")[0]),
         )
     env = make_env()
     try:
@@ -404,7 +419,7 @@ def _whole_numbers(text: str, option: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise InvalidArgumentError(
-            f"{option} needs whole numbers separated by commas, got {text!r}.", argument=option.strip("-")
+            f"{option} needs whole numbers separated by commas, got {text!r}.", argument=_argument(option)
         ) from None
 
 
@@ -412,7 +427,7 @@ def _one_or_many(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _bounds(text: str, spec: str) -> tuple[Any, Any]:
+def _bounds(text: str, spec: str, option: str) -> tuple[Any, Any]:
     """Returns the lower and the upper bounds; None stands for the bound of the space."""
     ends = [part.split(":") for part in text.split(",")]
     try:
@@ -420,9 +435,7 @@ def _bounds(text: str, spec: str) -> tuple[Any, Any]:
             raise ValueError
         lows, highs = ([float(end) if end else None for end in side] for side in zip(*ends, strict=True))
     except ValueError:
-        raise InvalidArgumentError(
-            f"--states must be like {STATES_SPEC}, got {spec!r}.", argument="states"
-        ) from None
+        raise _misspelled(spec, option) from None
     return _one_or_many(lows), _one_or_many(highs)
 
 

@@ -35,6 +35,7 @@ from rhocover.exploring.runs.runner import Report, Storage, run
 from rhocover.exploring.runs.spec import Encoding, RunSpec
 from rhocover.files import tensor_digest
 from rhocover.folders import locate
+from rhocover.learning.codes import warn_of
 from rhocover.planning.problem import Criterion, Objective
 from rhocover.report.pages.rendering import write_page
 
@@ -46,7 +47,9 @@ def explore_environment(
     """Returns the run of an explorer in a Gymnasium environment; see `rhocover.explore`."""
     _refuse_what_is_the_environments(spec.criterion, num_chains, out)
     asked = read_env_run(env, spec, encoding, step_timeout)
-    return run(open_environment(asked), asked.spec, Storage(report))
+    found = run(open_environment(asked), asked.spec, Storage(report))
+    warn_of(getattr(found, "codes", None), stacklevel=3)
+    return found
 
 
 def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out: Any) -> None:
@@ -86,6 +89,7 @@ def collect(
     seed: int = 0,
     until: Any = None,
     step_timeout: float | None = None,
+    held_out: Any = None,
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,
@@ -105,7 +109,7 @@ def collect(
         Objective(rho, mu), num_steps, explorer=make_explorer(explorer, schedule), model=model, seed=seed,
         until=until, trace_points=5,
     )  # fmt: skip
-    encoding = Encoding(states, actions, repeat)
+    encoding = Encoding(states, actions, repeat, held_out)
     asked = read_env_run(env, spec, encoding, step_timeout)
     check_spaces(asked)
     name = default_id(asked) if dataset_id is None else dataset_id
@@ -113,7 +117,9 @@ def collect(
     document = {"dataset_id": name, **settings_of(asked), **provenance(), "until": repr(until)}
     document["arrays"] = tensor_digest(given_arrays(asked))
     with CollectionFolder(out, document, resume=resume) as folder:
-        return make_collection(asked, folder, encoding, report, command)
+        found = make_collection(asked, folder, encoding, report, command)
+    warn_of(found.audit.codes, stacklevel=2)
+    return found
 
 
 def make_collection(

@@ -88,7 +88,9 @@ class Collection:
 
     @printed
     def __str__(self) -> str:
-        return f"{self.dataset_id}: {self.num_steps} steps in {self.path}\n  {self.verdict}"
+        told = () if self.audit.codes is None else self.audit.codes.lines
+        head = f"{self.dataset_id}: {self.num_steps} steps in {self.path}"
+        return "\n  ".join([head, self.verdict, *told])
 
     __repr__ = __str__
 
@@ -101,6 +103,8 @@ def scoped(audit: Audit, run: Run) -> Audit:
     """Returns the audit with the states not met: as missing if they were declared, otherwise as unknown."""
     if isinstance(run, TalliedRun) and run.markov.is_found and audit.certificate is not None:
         audit = replace(audit, certificate=if_markov(audit.certificate))
+    if isinstance(run, TalliedRun):
+        audit = replace(audit, codes=run.codes)
     if not isinstance(run, EnvironmentRun):
         return audit
     return _with_missing(audit, run.scope) if audit.num_pairs < run.scope.num_weighted else audit
@@ -141,7 +145,8 @@ def scope_document(run: Run) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if isinstance(run, TalliedRun):
         found["markov"] = run.markov.document() | {"planned_distance": run.planned_distance}
-        found["remarks"] = list(run.remarks)
+        found["remarks"] = list(run.not_markov)  # the audit has those on codes
+        found["codes"] = run.codes and run.codes.document()
     if isinstance(run, EnvironmentRun):
         figures = {"divergence": plain(run.divergence), "worst_ratio": plain(run.worst_ratio)}
         found["scope"] = run.scope.document() | figures
@@ -164,6 +169,7 @@ def make_datasheet(
         "verdict": audit.verdict,
         "coverage": audit.summary(),
         **({} if run is None else scope_document(run)),
+        **({} if asked.held_out is None else {"held_out": asked.held_out.document()}),
         "uniform_random_worst_ratio": plain(random_worst_ratio(problem if audit.is_complete else None)),
         "settings": settings_of(asked),
         "repeat": command or repeat_call(asked),
@@ -224,6 +230,8 @@ def repeat_call(asked: EnvRun, verb: str = "collect(") -> str:
         parts.append("mu=...")
     if isinstance(asked.states, BinCode | FunctionCode):
         parts.append("states=...")
+    if asked.held_out is not None:
+        parts.append("held_out=...")
     if asked.actions.chosen is not None or hasattr(asked.action_space, "low"):
         parts.append("actions=...")
     if asked.repeat > 1 and verb.startswith("collect"):

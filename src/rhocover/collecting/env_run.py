@@ -31,10 +31,18 @@ from rhocover.environments.encoding import (
 from rhocover.environments.encoding.bins import QuantileBins
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
+from rhocover.environments.encoding.watching import Watch
 from rhocover.environments.repeating import repeated
 from rhocover.environments.stepping import Alarm, Timed, read_step_timeout, rollout_of_copy
 from rhocover.environments.table_model import TabularModel, read_table
-from rhocover.errors import Call, EnvironmentFailedError, InvalidArgumentError, join_texts, parse_text
+from rhocover.errors import (
+    Call,
+    EnvironmentFailedError,
+    InvalidArgumentError,
+    calling,
+    join_texts,
+    parse_text,
+)
 from rhocover.exploring.belief import Belief, KnownModel
 from rhocover.exploring.belief.learned import Frame, Learned, LearnedModel
 from rhocover.exploring.explorers import Explorer, State
@@ -51,6 +59,7 @@ from rhocover.exploring.runs.spec import (
 )
 from rhocover.exploring.runs.stopping import CertifiedGap
 from rhocover.exploring.worlds import no_moves
+from rhocover.learning.codes import is_lossy
 from rhocover.learning.rules import Rule, final_weights, read_rule
 from rhocover.planning.problem import Objective
 
@@ -74,6 +83,7 @@ class EnvRun:
     step_timeout: float | None = None  # seconds for one step or reset
     earlier: Tally | None = None  # data from before the explorer's first step, by key
     repeat: int = 1  # steps of the environment for which an action is held
+    held_out: StateCode | None = None  # a second code of observations, which is only counted
 
     @cached_property
     def _alarm(self) -> Alarm | None:
@@ -112,6 +122,15 @@ class EnvRun:
         model, mu = self.table.model, self.spec.mu
         mu = final_weights(self.rule, model) if self.rule is not None else mu
         return make_problem(model, Objective(self.spec.rho, mu))
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether observations are seen beside the states: not if those are numbers and none is held out."""
+        return is_lossy(self.states) or self.held_out is not None
+
+    def watch(self) -> Watch | None:
+        """Returns what sees observations beside the run; None if nothing does."""
+        return Watch(self.states, self.held_out) if self.is_watched else None
 
     def state_index(self) -> StateIndex:
         """Returns the state index before the first step."""
@@ -164,12 +183,17 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     table, mu = _table(env, is_vector, spec.model, encoding.states, actions, repeat), spec.mu
     spec = (spec if table is not None else spec.with_mu(None)).checked()
     Coverage(spec.rho, np.ones(1))  # raises if rho is not an order, before anything is written
-    states = encoding.states
+    states, held_out = encoding.states, encoding.held_out
     if isinstance(states, Fitted):
         states = _fitted(states, env, is_vector, spec.seed, seconds)
     code = read_state_code(states, space)
+    if isinstance(held_out, Fitted):
+        held_out = _fitted(held_out, env, is_vector, spec.seed, seconds, "held_out")
+    if held_out is not None:
+        with calling(states="held_out"):
+            held_out = read_state_code(held_out, space)
     if table is not None:
-        return EnvRun(env, is_vector, spec, code, actions, table, None, seconds)
+        return EnvRun(env, is_vector, spec, code, actions, table, None, seconds, held_out=held_out)
     spec = _learning(spec)
     if isinstance(spec.until, CertifiedGap):
         raise InvalidArgumentError(
@@ -182,12 +206,16 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
         )
     rule, weights = _read_weights(mu, code, actions)
     spec = spec.with_mu(rule)
-    return EnvRun(env, is_vector, spec, code, actions, None, weights, seconds, repeat=repeat)
+    return EnvRun(
+        env, is_vector, spec, code, actions, None, weights, seconds, repeat=repeat, held_out=held_out
+    )
 
 
-def _fitted(code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
+def _fitted(
+    code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float | None, argument: str = "states"
+) -> Any:
     """Returns the code, fitted to a random rollout in the environment, which is reset afterwards."""
-    asked = f"states={type(code).__name__}(...)"
+    asked = f"{argument}={type(code).__name__}(...)"
     if is_vector:
         seen = rollout_of_copy(env, code.rollout_steps, seed)
         if seen is not None:

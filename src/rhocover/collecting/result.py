@@ -32,10 +32,13 @@ from rhocover.documents import plain
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.belief import NEVER
 from rhocover.exploring.belief.certificates import (
+    IF_MARKOV,
+    OF_CODES,
     STATES_UNKNOWN,
     Certificate,
     certify_visits,
     evidence_of,
+    on_condition,
     open_evidence,
 )
 from rhocover.exploring.belief.learned import LearnedModel, allowed_pairs, weights_of
@@ -44,6 +47,7 @@ from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.runs.result import COLUMNS, Run, make_trace, measure
 from rhocover.exploring.runs.runner import Runner, run_fields
 from rhocover.exploring.worlds import Index, counts_of_moves
+from rhocover.learning.codes import Coded, CodeDiagnosis, diagnose, growth_of, share_of_stays
 from rhocover.learning.evidence import Evidence
 from rhocover.learning.markov import MarkovTest
 from rhocover.planning.problem import Objective
@@ -53,7 +57,6 @@ AS_IF = (
     "The visit counts remain correct; plans, the best, gaps and certificates hold for these states as if "
     "they were Markov, not for the environment."
 )
-IF_MARKOV = "if these states were Markov, which they are not"
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,7 @@ class TalliedRun(Run):
 
     tally: Tally = field(kw_only=True)  # over the states met, with the episodes, ends and starts of the run
     episode_counts: EpisodeCounts = field(kw_only=True, repr=False)
+    codes: CodeDiagnosis | None = field(kw_only=True, default=None)  # None: the states are numbers already
 
     @cached_property
     def markov(self) -> MarkovTest:
@@ -80,15 +84,46 @@ class TalliedRun(Run):
 
     @property
     def remarks(self) -> tuple[str, ...]:
+        """How far codes may be trusted, and what follows if the states are not Markov."""
+        if self.codes is None or not self.codes.is_lossy:
+            return (*(() if self.codes is None else self.codes.notes), *self.not_markov)
+        return (*self.codes.notes, f"Planned: {self._misplaced}.", *self.not_markov)
+
+    @property
+    def not_markov(self) -> tuple[str, ...]:
         """The consequences of states that are not Markov; empty if that was not found."""
         if not self.markov.is_found:
             return ()
         away = f"{100 * self.planned_distance:.2g}% of the visits are in other states than planned."
         return (f"{self.markov} {away} {AS_IF}",)
 
+    @property
+    def _told(self) -> tuple[str, ...]:
+        """The remarks as they are printed, with figures in a column."""
+        if self.codes is None or not self.codes.is_lossy:
+            return (*(() if self.codes is None else self.codes.lines), *self.not_markov)
+        return (f"planned     {self._misplaced}", *self.codes.lines, *self.not_markov)
+
+    @property
+    def _misplaced(self) -> str:
+        """How the visits of codes differ from the plan, and for which code most."""
+        states, labels = self.problem.mdp.pair_state, self.problem.mdp.state_labels
+        planned = np.bincount(states, self.problem.d_star)
+        visited = np.bincount(states, self.visits / max(int(self.visits.sum()), 1))
+        most = int(np.argmax(np.abs(visited - planned)))
+        return (
+            f"{self.planned_distance:.0%} of the visits are in other codes than planned, most at "
+            f"{labels[most] if labels else most}: {planned[most]:.1%} planned, {visited[most]:.1%} visited"
+        )
+
     def certificate(self, delta: float = 0.05) -> Certificate:
         """Returns a bound on how far the visits are from the best, and the condition for which it holds."""
-        found = super().certificate(delta)
+        return self._conditional(super().certificate(delta))
+
+    def _conditional(self, found: Certificate) -> Certificate:
+        """Returns the certificate with what it assumes of the states."""
+        if self.codes is not None and self.codes.is_lossy:
+            found = on_condition(found, OF_CODES)
         return if_markov(found) if self.markov.is_found else found
 
     def summary(self) -> dict[str, Any]:
@@ -98,20 +133,20 @@ class TalliedRun(Run):
             "num_episodes": tally.num_episodes,
             "num_truncated": tally.num_truncated,
             "markov": self.markov.document() | {"planned_distance": self.planned_distance},
+            "codes": self.codes and self.codes.document(),
             "remarks": list(self.remarks),
         }
 
     @printed
     def __str__(self) -> str:
-        return "\n  ".join([super().__str__(), *self.remarks])
+        return "\n  ".join([super().__str__(), *self._told])
 
     __repr__ = __str__
 
 
 def if_markov(certificate: Certificate) -> Certificate:
     """Returns the certificate with the condition that the states are Markov, although they are not."""
-    condition = f"{certificate.condition} and {IF_MARKOV}".removeprefix(" and ")
-    return replace(certificate, condition=condition)
+    return on_condition(certificate, IF_MARKOV)
 
 
 def restarting_tally(
@@ -200,7 +235,7 @@ class EnvironmentRun(TalliedRun):
             f"{self.num_steps} steps, coverage {self.coverage_text}."
         )
         least = f"least visited in the observed model: {pair}, {count} times"
-        notes = [least, self.restriction, *self.remarks]
+        notes = [least, self.restriction, *self._told]
         return "\n  ".join([head, *self._figures(), *(note for note in notes if note)])
 
     __repr__ = __str__
@@ -298,7 +333,7 @@ class EnvironmentRun(TalliedRun):
             return Certificate(self.divergence, np.inf, np.inf, 0.0, delta)
         found = certify_visits(self.belief, self.belief.moves, delta)
         if self.knows_states or not np.isfinite(found.gap):
-            return if_markov(found) if self.markov.is_found else found
+            return self._conditional(found)
         return replace(found, gap=np.inf, lower_bound=0.0, condition=STATES_UNKNOWN)
 
     def evidence(self, delta: float = 0.05) -> Evidence | None:
@@ -347,6 +382,7 @@ class EnvRecord:
     states: StateIndex
     episodes: EpisodeCounts
     snapshots: list[tuple[int, IntArray]]
+    coded: Coded | None = None  # what was seen of the observations, if states are codes or one is held out
 
 
 def known_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) -> TalliedRun:
@@ -356,7 +392,21 @@ def known_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) 
     restarting = restarting_tally(asked, index, keys, runner.now.seen.moves, episodes)
     fields = run_fields(asked.table.model, asked.spec, runner, seconds)
     tally = true_tally(asked, restarting, index, episodes)
-    return TalliedRun(**fields, tally=tally, episode_counts=episodes)
+    codes = _diagnosis(asked, record, tally, np.ones(tally.counts.shape), tally.counts)
+    return TalliedRun(**fields, tally=tally, episode_counts=episodes, codes=codes)
+
+
+def _diagnosis(
+    asked: EnvRun, record: EnvRecord, tally: Tally, weights: FloatArray, visits: IntArray
+) -> CodeDiagnosis | None:
+    """Returns how far the codes may be trusted; None if states are numbers and nothing was held out."""
+    if record.coded is None:
+        return None
+    first = record.episodes.first_steps(record.states.index.num_states)
+    met = [record.states.numbers[key] for key in tally.keys]
+    growth = growth_of(first[met], tally.num_steps, asked.states.num_keys, record.coded.noun)
+    stays = share_of_stays(tally.moves, tally.num_actions)
+    return diagnose(record.coded, growth, stays, weights, visits, asked.spec.rho)
 
 
 def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) -> EnvironmentRun:
@@ -373,6 +423,12 @@ def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float)
         np.repeat(met_states(restarting), restarting.num_actions),
     )
     scope = make_scope(asked, tally.keys, tally.end_keys, weights[own], restarting.counts.ravel()[own])
+    A = restarting.num_actions
+    beyond = np.full((int(scope.num_beyond > 0), A), scope.weight_beyond / A)  # all codes not met, as one
+    codes = _diagnosis(
+        asked, record, tally, np.vstack([scope.weights.reshape(-1, A), beyond]),
+        np.vstack([scope.visits.reshape(-1, A), np.zeros(beyond.shape, np.int64)]),
+    )  # fmt: skip
     visits = restarting.counts.ravel()[seen.pairs]
     needed = scope.num_weighted if _is_whole(weights, seen) else NEVER
     rows = [_row(problem, counts, step, seen, weights, needed) for step, counts in record.snapshots]
@@ -397,6 +453,7 @@ def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float)
         keys=tuple(restarting.keys[s] for s in np.unique(seen.pairs // restarting.num_actions)),
         tally=tally,
         episode_counts=episodes,
+        codes=codes,
         restarting=restarting,
         scope=scope,
         num_outside=int(restarting.num_steps - visits.sum()),

@@ -224,6 +224,8 @@ class EpisodeCounts:
         self.restarts: Counter[tuple[int, int]] = Counter()  # ends: the pair, and the start that followed
         self.num_cut = 0  # episodes that were truncated
         self.end_keys: dict[Hashable, None] = {}  # keys of the final observations of episodes, in order
+        self.num_steps = 0
+        self._first = np.zeros(0, np.int64)  # the first step in each state; -1 if there was none
         self._is_open: dict[int, bool] = {}  # which copies are in the middle of an episode
         self._kept: list[tuple[Any, ...]] = []  # states, actions, next states, is first of episode, copies
         self._num_kept = 0
@@ -247,11 +249,27 @@ class EpisodeCounts:
         self.starts.update(states[began].tolist())
         self.restarts.update(zip(pairs[ended].tolist(), nexts[ended].tolist(), strict=True))
         self.num_cut += int(np.count_nonzero(cut & ~ended))
+        self._note_first(states)
         num = min(KEPT_STEPS - self._num_kept, states.size)
         if num > 0:
             columns = (states, actions, np.where(ended, ENDED, nexts), began, copies)
             self._kept.append(tuple(column[:num].astype(np.int32) for column in columns))
             self._num_kept += num
+
+    def _note_first(self, states: IntArray) -> None:
+        """Notes the states in which a step was taken for the first time."""
+        size = int(states.max(initial=-1)) + 1
+        if size > self._first.size:
+            self._first = np.pad(self._first, (0, 2 * size - self._first.size), constant_values=-1)
+        new = np.flatnonzero(self._first[states] < 0)
+        self._first[states[new[::-1]]] = self.num_steps + new[::-1]
+        self.num_steps += states.size
+
+    def first_steps(self, num_states: int) -> IntArray:
+        """Returns the first step in each state; the last step of all if there was none."""
+        first = np.full(num_states, -1)
+        first[: self._first.size] = self._first[:num_states]
+        return np.where(first < 0, max(self.num_steps - 1, 0), first)
 
     def _began(self, over: BoolArray, copies: IntArray) -> BoolArray:
         """Returns which steps are the first of their episode."""

@@ -39,6 +39,7 @@ from rhocover.collecting.state_index import (
 )
 from rhocover.compiling import compiled
 from rhocover.environments.encoding.base import ask
+from rhocover.environments.encoding.watching import Watch
 from rhocover.errors import EnvironmentFailedError, RhocoverError
 from rhocover.exploring.problem import Problem
 from rhocover.exploring.runs.result import grid_of_steps, measure
@@ -254,7 +255,9 @@ class StepBatch:
     Only steps with a next state are kept; `settle` takes back the counts of the others.
     """
 
-    def __init__(self, reader: StateReader, num_steps: int, *, is_kept: bool) -> None:
+    def __init__(
+        self, reader: StateReader, num_steps: int, *, is_kept: bool, watch: Watch | None = None
+    ) -> None:
         self.pairs: list[int] = []
         self.nexts: list[int] = []
         self.rewards: list[float] = []
@@ -263,6 +266,11 @@ class StepBatch:
         self.buffer: ObservationBuffer | None = None
         if is_kept:
             self.buffer = ObservationBuffer(reader.space, num_steps, is_plain=reader.is_plain)
+        puts = [*([self.buffer.put] if self.buffer else []), *([watch.see] if watch else [])]
+        self.put: Callable[[Any], object] | None = puts[0] if len(puts) == 1 else None
+        if len(puts) == 2:
+            keep, see = puts
+            self.put = lambda observation: (keep(observation), see(observation))
 
     def settle(
         self, states: StateIndex, chooser: Chooser, seen: Visits, episodes: EpisodeCounts,
@@ -351,6 +359,7 @@ class EnvironmentWorld(ABC):
         self._num_steps = 0
         self._search: Search | None = None  # of the transitions so far, once something new is sought
         self.episodes = EpisodeCounts()
+        self._watch = asked.watch() if asked.earlier is None else None
         self._snapshots: list[tuple[int, IntArray]] = []  # counts at the trace steps, if no model is known
         self._longest = LONGEST if recorder is None else rows_within(BATCH_BYTES, asked.space, LONGEST)
         self.batch_steps = min(FIRST_STEPS, self._longest)
@@ -407,7 +416,9 @@ class EnvironmentWorld(ABC):
         if self._asked.earlier is not None:
             return None
         make = judged_run if self.problem is None else known_run
-        return make(self._asked, runner, EnvRecord(self._index, self.episodes, self._snapshots), seconds)
+        coded = None if self._watch is None else self._watch.coded()
+        record = EnvRecord(self._index, self.episodes, self._snapshots, coded)
+        return make(self._asked, runner, record, seconds)
 
     def follow(self, behaviour: Behaviour | SeekNew) -> Chooser:
         """Returns the chooser of a behaviour."""
@@ -438,7 +449,7 @@ class EnvironmentWorld(ABC):
     def advance(self, position: Position, act: Chooser, seen: Visits, num_steps: int) -> None:
         """Takes `num_steps` more steps, counted over all copies."""
         began = time.perf_counter()
-        batch = StepBatch(self._reader, num_steps, is_kept=self._recorder is not None)
+        batch = StepBatch(self._reader, num_steps, is_kept=self._recorder is not None, watch=self._watch)
         try:
             while len(batch.nexts) < num_steps:
                 act.fit(seen, self._index.index)

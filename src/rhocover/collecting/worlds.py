@@ -64,7 +64,7 @@ class SingleWorld(EnvironmentWorld):
         step, find, take = self._env.step, self._reader.find, act.take
         state, actions = int(position.states[0]), self._actions(act.room)
         add_pair, add_next, add_reward = batch.pairs.append, batch.nexts.append, batch.rewards.append
-        put, learn = None if batch.buffer is None else batch.buffer.put, act.learn
+        put, learn = batch.put, act.learn
         room, done = act.room // self._index.index.num_actions, before + len(batch.pairs)
         earlier = self._num_steps - len(batch.pairs)
         if act.until_refresh(done) == 0:
@@ -137,6 +137,8 @@ class SingleWorld(EnvironmentWorld):
             raise failed("raised while being reset", self._num_steps, error) from error
         if is_first:
             self._reader.adapt_to(observation)
+        if self._watch is not None:
+            self._watch.see(observation)
         state = self._reader.number(observation, self._num_steps)
         if self._mask is not None or (is_first and self._has_masks(info)):
             self._read_mask(state, info)
@@ -231,6 +233,8 @@ class VectorWorld(EnvironmentWorld):
 
     def _begun(self, env: int, observation: Any, seed: int | None = None) -> int:
         """Returns the number of the state in which an episode of a copy begins."""
+        if self._watch is not None:
+            self._watch.see(observation)
         state = self._reader.number(observation, self._num_steps)
         self._index.note_start(state)
         if self._recorder is not None:
@@ -296,8 +300,8 @@ class VectorWorld(EnvironmentWorld):
         batch.pairs.append(event.pair)
         batch.rewards.append(event.reward)
         batch.envs.append(event.env)
-        if batch.buffer is not None:
-            batch.buffer.put(event.observation)
+        if batch.put is not None:
+            batch.put(event.observation)
         self._num_steps += 1
         name = self._reader.number
         cut = None if event.terminated else name(event.observation, self._num_steps)

@@ -26,9 +26,10 @@ from rhocover.datasets.empirical_model import read_model
 from rhocover.datasets.reading import read_tally
 from rhocover.datasets.result import Audit, Extent, Met, ThinPair, sentence, suspicion, unmet_words
 from rhocover.datasets.states import declared_of, num_unmet, unmet_pairs
-from rhocover.datasets.tally import Tally
+from rhocover.datasets.tally import Tally, first_steps
 from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, Note
-from rhocover.exploring.belief.certificates import OF_NOW, Certificate
+from rhocover.exploring.belief.certificates import IF_MARKOV, OF_CODES, OF_NOW, Certificate, on_condition
+from rhocover.learning.codes import Coded, CodeDiagnosis, diagnose, growth_of, share_of_stays, warn_of
 
 NUM_THIN = 20
 
@@ -47,6 +48,7 @@ def audit(
     delta: float = 0.05,
     best: bool | None = None,
     certificate: bool | None = None,
+    held_out: Any = None,
 ) -> Audit:
     """Returns what a data set covers, compared with the best achievable.
 
@@ -60,7 +62,8 @@ def audit(
     observations and actions, as in `collect`. The possible states are given by `num_states`, or by the bins
     or the space of the observations: those never met count as never tried, unless `met_only=True`, for data
     that cannot reach them. Otherwise they are the states met. `best=False` skips planning, `best=True` plans
-    even if the data set is very large; `certificate` does the same for the certificate.
+    even if the data set is very large; `certificate` does the same for the certificate. `held_out` is a
+    second code of the observations, as for `states`, which is only counted beside them.
 
     >>> from rhocover.datasets import audit
     >>> seen = audit(([0, 1, 0, 1], [1, 0, 1, 1], [1, 0, 1, 1], [False] * 4))
@@ -72,10 +75,12 @@ def audit(
         num_actions = known.mdp.num_actions
     tally = read_tally(
         data, states=states, actions=actions, num_states=num_states, num_actions=num_actions,
-        spaces=None if known is None else known.spaces,
+        spaces=None if known is None else known.spaces, held_out=held_out,
     )  # fmt: skip
     asked = AuditOptions(met_only, delta, best, certificate)
-    return audit_tally(tally, rho, mu, model=known, options=asked)
+    found = audit_tally(tally, rho, mu, model=known, options=asked)
+    warn_of(found.codes, stacklevel=2)
+    return found
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,22 @@ def audit_tally(
         layout=tally.layout if target.model is None else target.model.layout,
         observed_note=Note(found.note, "" if asked.met_only else unmet_words(met)),
         verdict=sentence(extent, thin, worst_ratio, found.worst_ratio, coverage.rho) + suspicion(gap),
+        codes=_diagnosis(target, coverage.rho),
     )
+
+
+def _diagnosis(target: Target, rho: float) -> CodeDiagnosis | None:
+    """Returns how far the codes of the states may be trusted; None if the states are numbers already."""
+    tally = target.tally
+    if tally.coded is None:
+        return None
+    declared, visits, weights = declared_of(tally), tally.counts, target.weights
+    if target.num_unlisted:  # as one more code without a visit
+        weights = np.vstack([weights, np.full(tally.num_actions, target.unlisted_weight / tally.num_actions)])
+        visits = np.vstack([visits, np.zeros(tally.num_actions, np.int64)])
+    possible = None if declared is None else len(declared.keys)
+    growth = growth_of(first_steps(tally), tally.num_steps, possible, tally.coded.noun)
+    return diagnose(tally.coded, growth, share_of_stays(tally.moves, tally.num_actions), weights, visits, rho)
 
 
 def _met(target: Target) -> Met | None:
@@ -197,11 +217,21 @@ def _certificate(
     if target.model is None:
         sure = certify_data(target.tally, coverage, best.gap(d_hat), delta, is_wanted=bool(wanted))
         condition = f"{sure.condition}, {OF_NOW}".removeprefix(", ")
-        return replace(sure, condition=condition) if target.is_rule else sure
+        sure = replace(sure, condition=condition) if target.is_rule else sure
+        return _of_codes(sure, target.tally.coded)
     if not (d_hat[best.coverage.support] > 0).all():
         return Certificate(math.inf, math.inf, math.inf, 0.0, 0.0)
     divergence, gap = best.coverage.divergence(d_hat), best.gap(d_hat)
     return Certificate(divergence, gap, max(gap + best.plan.gap, 0.0), best.plan.lower_bound, 0.0)
+
+
+def _of_codes(certificate: Certificate, coded: Coded | None) -> Certificate:
+    """Returns the certificate with what it assumes of codes."""
+    if coded is None or not coded.is_lossy:
+        return certificate
+    found = on_condition(certificate, OF_CODES)
+    is_refuted = coded.markov is not None and coded.markov.is_found
+    return on_condition(found, IF_MARKOV) if is_refuted else found
 
 
 def _thin(target: Target, coverage: Coverage, d_hat: FloatArray, best: Best) -> tuple[ThinPair, ...]:

@@ -20,6 +20,7 @@ from rhocover import checks
 from rhocover.checks import BoolArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.datasets.tally import BatchCounts, SparseCounts, Tally, counted, sum_by_number
 from rhocover.errors import InvalidDataError
+from rhocover.learning.markov import MarkovTest, markov_test
 
 # The numbers of keys.
 
@@ -190,7 +191,7 @@ class Tallier:
     """Counts transitions; `num_actions` and `num_keys` are taken from the data if they are not given.
 
     Counting is faster if `num_steps`, the least number of steps that will be added, is given. `names` are the
-    names of the columns in error messages.
+    names of the columns in error messages. The first `num_kept` steps are kept for `markov_test`.
 
     >>> tallier = Tallier()
     >>> tallier.add([0, 1, 0], [1, 0, 0], [1, 0, 1], [False, False, True])
@@ -205,6 +206,7 @@ class Tallier:
         num_steps: int = 0,
         *,
         names: tuple[str, str, str] = ("states", "actions", "next_states"),
+        num_kept: int = 0,
     ) -> None:
         self._num_actions, self._num_keys, self._names = num_actions, num_keys, names
         self._numbers = KeyNumbers()
@@ -214,6 +216,8 @@ class Tallier:
         self._batches, self._moves = BatchCounts(self._A, num_steps), MoveCounts(self._A, 1)
         self._led_to, self._is_closed = -1, True  # of the last row
         self._top_action = -1
+        self._kept: list[tuple[Any, ...]] = []  # states, actions, next states, is first of episode
+        self._left = num_kept  # steps to keep
         self.num_steps = self.num_truncated = self.num_jumps = 0
 
     def add(
@@ -236,7 +240,11 @@ class Tallier:
         s, s_next = self._numbers.of(s), self._numbers.of(s_next)
         self._top_action = max(self._top_action, int(a.max()))
         self._make_room(self._numbers.count, self._top_action + 1)
-        self._count_episodes(s, s_next, ended, closed, first)
+        begins = self._count_episodes(s, s_next, ended, closed, first)
+        if self._left > 0:
+            columns = (s, a, np.where(ended, -1, s_next), begins)
+            self._kept.append(tuple(column[: self._left].astype(np.int32) for column in columns))
+            self._left -= s.size
         pair = s * self._A + a
         self._batches.add(pair)
         last = np.flatnonzero(ended)
@@ -244,6 +252,11 @@ class Tallier:
         np.add.at(self._ends, pair[last], 1)
         self._is_end[s_next[last]] = True
         self.num_steps += s.size
+
+    def markov_test(self) -> MarkovTest | None:
+        """Returns the test of whether the states of the first steps are Markov; None if none were kept."""
+        kept = zip(*self._kept, strict=True)
+        return markov_test(*(np.concatenate(parts) for parts in kept)) if self._kept else None
 
     def tally(self, **names: Any) -> Tally:
         """Returns the counts over the states that were met; `names` are other fields of `Tally`."""
@@ -288,8 +301,8 @@ class Tallier:
 
     def _count_episodes(
         self, s: IntArray, s_next: IntArray, ended: BoolArray, closed: BoolArray, first: Any
-    ) -> None:
-        """Counts starts, truncations and jumps, including those between the last piece and this one."""
+    ) -> BoolArray:
+        """Counts starts, truncations and jumps, also between pieces; returns which rows begin episodes."""
         after_close = np.empty(s.size, bool)
         after_close[0], after_close[1:] = self._is_closed, closed[:-1]
         if first is None:
@@ -303,6 +316,7 @@ class Tallier:
         begins |= after_close
         np.add.at(self._starts, s[begins], 1)
         self._led_to, self._is_closed = int(s_next[-1]), bool(closed[-1])
+        return begins
 
     def _checked(self, values: Any, name: str, limit: int | None) -> IntArray:
         """Returns whole numbers from 0 as int64; raises with the row of the first that is not one."""

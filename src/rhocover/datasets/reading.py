@@ -32,7 +32,7 @@ from rhocover.checks import IntArray
 from rhocover.datasets.builder import Tallier
 from rhocover.datasets.columns import Numbers, chunks_of_table, find_columns, whole_numbers
 from rhocover.datasets.minari.columns import windows
-from rhocover.datasets.states import Declared, Ids, StateNumbers, make_state_numbers
+from rhocover.datasets.states import Declared, Ids, StateNumbers, WatchedStates, make_state_numbers
 from rhocover.datasets.tables import READERS, DataTable, table_of_columns
 from rhocover.datasets.tally import Tally
 from rhocover.documents import from_document
@@ -40,17 +40,20 @@ from rhocover.environments.encoding import ACTION_CODE, ACTIONS, state_code_from
 from rhocover.environments.encoding.base import MAX_ACTIONS
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
+from rhocover.environments.encoding.watching import Watch
 from rhocover.errors import (
     Argument,
     FileFormatError,
     InvalidArgumentError,
     InvalidDataError,
+    calling,
     inside,
     naming,
     parse_text,
     shortened,
 )
 from rhocover.files import check_format, load_document
+from rhocover.learning.codes import is_lossy
 
 # The data set in the folder of a collection.
 
@@ -92,7 +95,9 @@ def check_version(place: Path | str, document: dict[str, Any]) -> None:
 
 # Data of any form.
 
-OTHERS = ("states", "actions", "num_states", "num_actions", "model")  # arguments that errors may name
+OTHERS = ("states", "actions", "num_states", "num_actions", "held_out", "model")  # that errors may name
+KEPT = 1 << 16  # steps of the Markov test, which then takes a quarter of a second
+Codes = tuple[Any, Any]  # `states` and `held_out`, as the caller gave them
 TUPLE_NAMES = {4: ("s", "a", "s_next", "done"), 5: ("s", "a", "s_next", "terminated", "truncated")}
 
 
@@ -104,31 +109,35 @@ def read_tally(
     num_states: int | None = None,
     num_actions: int | None = None,
     spaces: tuple[Any, Any] | None = None,
+    held_out: Any = None,
 ) -> Tally:
     """Returns the counts of a data set.
 
     `states` and `actions` define how observations and actions are encoded, as for `collect` (`rc.Bins`, a
     function); numbers need neither. `num_states` and `num_actions` are how many there are: larger ids raise
     an error, and states that were never met and actions that were never taken count as uncovered. `spaces`
-    are the observation and the action space that a Minari data set must have.
+    are the observation and the action space that a Minari data set must have. `held_out` is a second code of
+    observations, which is only counted.
     """
     num_states = None if num_states is None else checks.size(num_states, "num_states", least=1)
     num_actions = None if num_actions is None else checks.size(num_actions, "num_actions", least=1)
+    codes = states, held_out
     if isinstance(data, str | os.PathLike):
         checks.place(data, "data", "file or folder")
         with naming(data), inside("data", *OTHERS):
-            return _read(find_data(os.fspath(data)), states, actions, num_states, num_actions, spaces)
+            return _read(find_data(os.fspath(data)), codes, actions, num_states, num_actions, spaces)
     with inside("data", *OTHERS):
-        return _read(data, states, actions, num_states, num_actions, spaces)
+        return _read(data, codes, actions, num_states, num_actions, spaces)
 
 
-def _read(data: Any, states: Any, actions: Any, num_states: Any, num_actions: Any, spaces: Any) -> Tally:
+def _read(data: Any, codes: Codes, actions: Any, num_states: Any, num_actions: Any, spaces: Any) -> Tally:
     ready = data if isinstance(data, Tally) else getattr(data, "tally", None)
     if isinstance(ready, Tally):
-        return _checked(ready, states, actions, num_states, num_actions)
+        return _checked(ready, codes, actions, num_states, num_actions)
     if _is_minari(data):
-        return _checked(tally_of_minari(data, states, actions, spaces), None, None, num_states, num_actions)
-    return _tally_of_table(open_table(data), states, actions, num_states, num_actions)
+        tally = tally_of_minari(data, codes[0], actions, spaces, codes[1])
+        return _checked(tally, (None, None), None, num_states, num_actions)
+    return _tally_of_table(open_table(data), codes, actions, num_states, num_actions)
 
 
 def open_table(data: Any) -> DataTable:
@@ -170,7 +179,7 @@ def _is_minari(data: Any) -> bool:
 
 
 def _tally_of_table(
-    table: DataTable, states: Any, actions: Any, num_states: int | None, num_actions: int | None
+    table: DataTable, codes: Codes, actions: Any, num_states: int | None, num_actions: int | None
 ) -> Tally:
     columns = find_columns(table.names, table.name)
     pieces = table.pieces(columns.needed)
@@ -180,12 +189,14 @@ def _tally_of_table(
             f"{table.name} has zero rows: there is nothing to count. At least one is needed."
         )
     then = None if columns.next_state is None else first[columns.next_state]
-    coder = _state_numbers(_fitted(states, first[columns.state], then), first[columns.state], num_states)
+    codes = (_fitted(codes[0], first[columns.state], then), _fitted(codes[1], first[columns.state], then))
+    coder = _state_numbers(codes, first[columns.state], num_states)
     number_actions, names = _action_numbers(actions, first[columns.action])
     count = num_actions if names is None else len(names)
     next_name = columns.next_state or columns.state
     num_rows = table.num_rows if columns.next_state else 0  # without next states some rows are left out
-    tallier = Tallier(count, coder.count, num_rows, names=(columns.state, columns.action, next_name))
+    names_of = columns.state, columns.action, next_name
+    tallier = Tallier(count, coder.count, num_rows, names=names_of, num_kept=_num_kept(coder))
 
     def whole() -> Any:
         yield first
@@ -195,8 +206,8 @@ def _tally_of_table(
         tallier.add(
             chunk.states, chunk.actions, chunk.next_states, chunk.terminated, chunk.truncated, chunk.first
         )
-    tally = coder.named(tallier.tally(source=table.name, action_names=names))
-    return tally if states is None else _of_so_many(tally, num_states)
+    tally = _tested(coder.named(tallier.tally(source=table.name, action_names=names)), tallier)
+    return tally if codes[0] is None else _of_so_many(tally, num_states)
 
 
 FITTED = (Net, SimHash)
@@ -212,13 +223,46 @@ def _fitted(states: Any, observations: Any, then: Any = None) -> Any:
     return states
 
 
-def _state_numbers(states: Any, example: Any, num_states: int | None) -> StateNumbers:
+def _state_numbers(codes: Codes, example: Any, num_states: int | None) -> StateNumbers:
     """Returns the numbering of states; a code is made for observations of the shape of `example`."""
-    if states is None:
+    states, held_out = codes
+    if states is None and held_out is None:
         return Ids(num_states)
     from rhocover.environments.encoding import read_state_code
 
-    return make_state_numbers(read_state_code(states, _space_of(example)))
+    space = _space_of(example)
+    if states is None:
+        from rhocover.environments.encoding import WholeNumber
+
+        return WatchedStates(Ids(num_states), Watch(WholeNumber(1), _held_out(held_out, space)))
+    return _watched(read_state_code(states, space), held_out, space)
+
+
+def _watched(code: Any, held_out: Any, space: Any) -> StateNumbers:
+    """Returns the numbering of a state code, with a sample of the observations and the held-out code."""
+    watch = Watch(code, _held_out(held_out, space))
+    return make_state_numbers(code, watch if is_lossy(code) or held_out is not None else None)
+
+
+def _num_kept(numbers: StateNumbers) -> int:
+    """Returns how many steps the Markov test needs; it is for codes of observations."""
+    return KEPT if isinstance(numbers, WatchedStates) and is_lossy(numbers.watch.code) else 0
+
+
+def _tested(tally: Tally, tallier: Tallier) -> Tally:
+    """Returns a tally of codes with the test of whether they are Markov."""
+    coded, found = tally.coded, tallier.markov_test()
+    return tally if coded is None or found is None else replace(tally, coded=replace(coded, markov=found))
+
+
+def _held_out(held_out: Any, space: Any) -> Any:
+    """Returns the held-out code; None without one."""
+    from rhocover.environments.encoding import read_state_code
+
+    if held_out is None:
+        return None
+    with calling(states="held_out"):
+        return read_state_code(held_out, space)
 
 
 def _action_numbers(actions: Any, example: Any) -> tuple[Numbers, tuple[str, ...] | None]:
@@ -255,10 +299,10 @@ def _space_of(example: Any) -> Any:
 
 
 def _checked(
-    tally: Tally, states: Any, actions: Any, num_states: int | None, num_actions: int | None
+    tally: Tally, codes: Codes, actions: Any, num_states: int | None, num_actions: int | None
 ) -> Tally:
     """Returns an existing tally; raises if other arguments do not fit it."""
-    for value, name in ((states, "states"), (actions, "actions")):
+    for value, name in ((codes[0], "states"), (actions, "actions"), (codes[1], "held_out")):
         if value is not None:
             raise InvalidArgumentError.of(
                 name, f"is for observations, but {tally.source} is already counted", remedy="Leave it out."
@@ -361,8 +405,9 @@ AT_ONCE = 1 << 22  # numbers of observations that are encoded together: 32 MB as
 
 
 def tally_of_minari(
-    data: Any, states: Any = None, actions: Any = None, spaces: tuple[Any, Any] | None = None
-) -> Tally:
+    data: Any, states: Any = None, actions: Any = None, spaces: tuple[Any, Any] | None = None,
+    held_out: Any = None,
+) -> Tally:  # fmt: skip
     """Returns the counts of a Minari data set, given as its id, its folder, or opened.
 
     `spaces` are the observation and the action space that it must have.
@@ -373,16 +418,17 @@ def tally_of_minari(
     if spaces is not None:
         _check_space(source.observation_space, spaces[0], "observation space", source.dataset_id)
         _check_space(source.action_space, spaces[1], "action space", source.dataset_id)
-    code = make_state_numbers(_state_code(states, source))
+    code = _watched(_state_code(states, source), held_out, source.observation_space)
     action_code = _action_code(actions, source)
-    tallier = Tallier(len(action_code.values), code.count)
+    tallier = Tallier(len(action_code.values), code.count, num_kept=_num_kept(code))
     goes_on = False
     for columns in source.pieces():
         count_episodes(tallier, columns, code, action_code, source.dataset_id, goes_on)
         goes_on = columns.has_more
     if not tallier.num_steps:
         raise InvalidDataError.of("data", f": {source.dataset_id} has zero steps: there is nothing to count")
-    return code.named(tallier.tally(source=str(source.dataset_id), action_names=action_code.names))
+    tally = tallier.tally(source=str(source.dataset_id), action_names=action_code.names)
+    return _tested(code.named(tally), tallier)
 
 
 def count_episodes(
@@ -392,6 +438,8 @@ def count_episodes(
 
     If the piece before ended within an episode, this one `goes_on` with it.
     """
+    if isinstance(code, WatchedStates):
+        code.watch.is_next_known = goes_on  # the last observation of the piece before
     try:
         seen = _minari_state_numbers(columns.observations, code, tallier.num_steps)
         actions = action_code.numbers(columns.actions)

@@ -21,6 +21,7 @@ from rhocover.errors import Text, parse_text
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.files import save_tensors
 from rhocover.layout import Layout
+from rhocover.learning.codes import CodeDiagnosis
 from rhocover.planning import Plan
 from rhocover.printing import printed
 
@@ -186,6 +187,7 @@ class Audit:
     layout: Layout | None
     observed_note: str
     verdict: str
+    codes: CodeDiagnosis | None = None  # how far the codes of the states may be trusted; None without codes
 
     @property
     def is_complete(self) -> bool:
@@ -250,6 +252,7 @@ class Audit:
             "mixing": mixing.statement,
             "thin": [dataclasses.asdict(pair) for pair in self.thin],
             "observed_note": self.observed_note,
+            "codes": self.codes and self.codes.document(),
         }
         return plain(numbers)
 
@@ -282,6 +285,8 @@ class Audit:
         ]
         if self.observed_note:
             lines.append(f"  {self.observed_note}")
+        if self.codes is not None:
+            lines += [f"  {note}" for note in self.codes.lines]
         return "\n".join([*lines, *(f"  thin        {pair}" for pair in self.thin[:3])])
 
     __repr__ = __str__

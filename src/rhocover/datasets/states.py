@@ -24,6 +24,7 @@ import numpy as np
 from rhocover.checks import IntArray
 from rhocover.datasets.columns import whole_numbers
 from rhocover.datasets.tally import Tally
+from rhocover.learning.codes import Coded, is_lossy, noun_of
 
 # Declared states.
 
@@ -55,7 +56,8 @@ def named_by(code: Any, tally: Tally) -> Tally:
     if code.every_key is not None:  # without the user's function, which names do not need and may not pickle
         declared = Declared(code.every_key, replace(code, of=None) if hasattr(code, "axes") else code)
     names = tuple(code.name(key) for key in tally.keys)
-    return replace(tally, state_names=names, layout=code.layout(tally.keys), declared=declared)
+    coded = Coded(noun_of(code)) if is_lossy(code) else None
+    return replace(tally, state_names=names, layout=code.layout(tally.keys), declared=declared, coded=coded)
 
 
 def declared_of(tally: Tally) -> Declared | None:
@@ -195,6 +197,33 @@ def _keyed(tally: Tally, key: Callable[[Any], Hashable]) -> Tally:
     return replace(tally, keys=tuple(map(key, tally.keys)), end_keys=tuple(map(key, tally.end_keys)))
 
 
-def make_state_numbers(code: Any) -> StateNumbers:
-    """Returns the numbering of a state code of `environments.encoding`."""
-    return ListedStates(code) if code.num_keys is None else CodedStates(code)
+@dataclass(frozen=True)
+class WatchedStates:
+    """Numbers of states whose observations are also seen by `watch`, an `encoding.watching.Watch`."""
+
+    inner: StateNumbers
+    watch: Any
+    first_name: list[str] = field(default_factory=list)  # that of the states
+
+    @property
+    def count(self) -> int | None:
+        """How many numbers there can be."""
+        return self.inner.count
+
+    def numbers(self, values: Any, name: str, first_row: int) -> IntArray:
+        """Returns the number of each observation."""
+        found = self.inner.numbers(values, name, first_row)
+        if not self.first_name:
+            self.first_name.append(name)
+        self.watch.see_all(values, is_sampled=name == self.first_name[0])
+        return found
+
+    def named(self, tally: Tally) -> Tally:
+        """Returns the tally with what was seen of the observations."""
+        return replace(self.inner.named(tally), coded=self.watch.coded())
+
+
+def make_state_numbers(code: Any, watch: Any = None) -> StateNumbers:
+    """Returns the numbering of a state code of `environments.encoding`; `watch` sees the observations."""
+    found = ListedStates(code) if code.num_keys is None else CodedStates(code)
+    return found if watch is None else WatchedStates(found, watch)

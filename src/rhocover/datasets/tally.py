@@ -28,6 +28,7 @@ from rhocover.checks import FloatArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.coverage import Coverage
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.layout import Layout
+from rhocover.learning.codes import Coded, joined_codes
 
 # Counts of consecutive batches of equal length, at most 63 of them however long the stream gets.
 
@@ -193,6 +194,7 @@ class Tally:
     layout: Layout | None = None
     source: str = "the data"  # its name in texts
     declared: Any = None  # a datasets.states.Declared: the possible states; None if unknown
+    coded: Coded | None = None  # what is known of the code of its states; None if they are numbers already
 
     @classmethod
     def from_counts(
@@ -338,7 +340,20 @@ class Tally:
             batch_length=length,
             end_keys=tuple(dict.fromkeys((*mine.end_keys, *theirs.end_keys))),
             declared=_larger(mine.declared, theirs.declared),
+            coded=joined_codes(mine.coded, theirs.coded),
         )
+
+
+def first_steps(tally: Tally) -> IntArray:
+    """Returns when each state that was met was first visited: the first step of that batch.
+
+    States that were visited only after the last full batch, or never, count as met at the last step.
+    """
+    A, met = tally.num_actions, set(tally.met_keys)
+    first = np.full(tally.num_states, max(tally.num_steps - 1, 0))
+    batches = tally.batches.tocoo()
+    np.minimum.at(first, batches.coords[1] // A, batches.coords[0].astype(np.int64) * tally.batch_length)
+    return first[[key in met for key in tally.keys]]
 
 
 def _over_the_same_keys(a: Tally, b: Tally) -> tuple[Tally, Tally]:

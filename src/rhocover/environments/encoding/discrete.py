@@ -27,6 +27,7 @@ _REMEDY = parse_text("Correct the environment's space, or pass `states` as a fun
 class WholeNumber:
     """The integers from `start` to `start + count - 1`; the key is the number itself."""
 
+    is_lossless: ClassVar[bool] = True  # no two observations have one key
     count: int
     start: int = 0
     key: Callable[[Any], int] = field(init=False, repr=False, compare=False)
@@ -69,6 +70,7 @@ class WholeNumbers(GridCode):
     """Arrays of integers; the key is the index in a ravelled array of shape `counts`, last number fastest."""
 
     called: ClassVar[str] = "the key of a state"
+    is_lossless: ClassVar[bool] = True
     counts: tuple[int, ...]
     start: tuple[int, ...]
     key: Callable[[Any], int] = field(init=False, repr=False, compare=False)

@@ -27,6 +27,8 @@ from rhocover.planning import plan
 
 PLAN_TOLERANCE = 1e-8
 OF_NOW = "for the weights as they are estimated now"
+OF_CODES = "for the coded model only"
+IF_MARKOV = "if these states were Markov, which they are not"
 STATES_UNKNOWN = "while the set of states is not known"
 TRIVIAL = 0.01  # of the divergence: with a lower bound below this fraction, the gap is about the divergence
 SMALL = 0.01  # nats, about 1 % of every share: a gap this small is informative even if it needs no data
@@ -74,6 +76,12 @@ class Certificate:
             f"at most {self.gap:.3g} nats above the best{condition}, with probability {1 - self.delta:g} "
             f"(plug-in estimate {self.plug_in_gap:.3g})"
         )
+
+
+def on_condition(certificate: Certificate, condition: str) -> Certificate:
+    """Returns the certificate with one more condition."""
+    both = f"{certificate.condition} and {condition}".removeprefix(" and ")
+    return replace(certificate, condition=both)
 
 
 def known_from(belief: LearnedModel, moves: IntArray) -> Known:

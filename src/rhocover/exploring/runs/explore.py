@@ -46,6 +46,7 @@ def explore(
     trace_points: int = 10,
     out: os.PathLike[str] | str | None = None,
     step_timeout: float | None = None,
+    held_out: Any = None,
     report: Report | None = None,
 ) -> Run:
     """Returns the run of an explorer in a world for `num_steps` steps.
@@ -67,8 +68,10 @@ def explore(
     environment that takes longer than `step_timeout` seconds is an error; all steps before it are kept. This
     works only while Python code is running in it: a hang in C code is not detected. It needs the main thread,
     and a system other than Windows. Ctrl-C waits for the current step; pressed a second time, it ends that
-    step. The same `seed` gives the same bits on one machine with the same versions. Another processor, BLAS
-    or Numba target rounds last bits differently: there the run is statistically the same, but not identical.
+    step. `held_out` is a second code of observations, as for `states`, that is never planned with: it is only
+    counted, to show how far the first one may be trusted. The same `seed` gives the same bits on one machine
+    with the same versions. Another processor, BLAS or Numba target rounds last bits differently: there the
+    run is statistically the same, but not identical.
 
     >>> import rhocover as rc
     >>> run = rc.explore(rc.envs.river_swim(), rho=2, num_steps=30_000, seed=0)
@@ -83,8 +86,12 @@ def explore(
         model=model, seed=seed, until=until, trace_points=trace_points,
     )  # fmt: skip
     if not isinstance(world, MDP) and (explore_other := _other_world(world)) is not None:
-        encoding = Encoding(states, actions, repeat)
+        encoding = Encoding(states, actions, repeat, held_out)
         return explore_other(world, spec, encoding, num_chains, step_timeout, out, report)
+    if held_out is not None:
+        raise InvalidArgumentError.of(
+            "held_out", "is for environments: a model has no observations", remedy="Leave it out."
+        )
     if states is not None or actions is not None:
         raise InvalidArgumentError.of(
             "states", parse_text("and `actions` are for environments: a model has its own")

@@ -167,12 +167,13 @@ class RunSpec:
 class Encoding:
     """How observations and actions of an environment are encoded; None if they are numbers already.
 
-    Each action is held for `repeat` steps.
+    Each action is held for `repeat` steps. `held_out` is a second code of observations that is only counted.
     """
 
     states: Any = None
     actions: Any = None
     repeat: Any = 1
+    held_out: Any = None
 
 
 def read_spec(given: Mapping[str, Any]) -> RunSpec:

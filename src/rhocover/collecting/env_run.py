@@ -29,9 +29,10 @@ from rhocover.environments.encoding import (
     read_state_code,
 )
 from rhocover.environments.encoding.bins import QuantileBins
+from rhocover.environments.encoding.encoders import LearnedFeatures
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
-from rhocover.environments.stepping import Alarm, Timed, read_step_timeout
+from rhocover.environments.stepping import Alarm, Timed, labelled_rollout, read_step_timeout
 from rhocover.environments.table_model import TabularModel, read_table
 from rhocover.errors import Call, EnvironmentFailedError, InvalidArgumentError, join_texts, parse_text
 from rhocover.exploring.belief import Belief, KnownModel
@@ -72,6 +73,7 @@ class EnvRun:
     weights: FloatArray | None  # for keys that are numbers, [keys, A]; None: uniform, or given by a rule
     step_timeout: float | None = None  # seconds for one step or reset
     earlier: Tally | None = None  # data from before the explorer's first step, by key
+    learner: Net | None = None  # what trains the code again during the run
 
     @cached_property
     def _alarm(self) -> Alarm | None:
@@ -161,10 +163,10 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     spec = (spec if table is not None else spec.with_mu(None)).checked()
     Coverage(spec.rho, np.ones(1))  # raises if rho is not an order, before anything is written
     states = encoding.states
-    if isinstance(states, Fitted):
-        states = _fitted(states, env, is_vector, spec.seed, seconds)
-    code = read_state_code(states, space)
     actions = read_action_code(encoding.actions, env.single_action_space if is_vector else env.action_space)
+    if isinstance(states, Fitted):
+        states = _fitted(states, env, is_vector, spec.seed, seconds, actions.values)
+    code = read_state_code(states, space)
     if table is not None:
         return EnvRun(env, is_vector, spec, code, actions, table, None, seconds)
     spec = _learning(spec)
@@ -178,10 +180,19 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
             remedy=OTHER_RULES,
         )
     rule, weights = _read_weights(mu, code, actions)
-    return EnvRun(env, is_vector, spec.with_mu(rule), code, actions, None, weights, seconds)
+    learner = encoding.states if is_learner(encoding.states) else None
+    spec = spec.with_mu(rule)
+    return EnvRun(env, is_vector, spec, code, actions, None, weights, seconds, learner=learner)
 
 
-def _fitted(code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float | None) -> Any:
+def is_learner(states: Any) -> bool:
+    """Whether a code is trained on what is collected."""
+    return isinstance(states, Net) and isinstance(states.of, LearnedFeatures)
+
+
+def _fitted(
+    code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float | None, values: list[Any]
+) -> Any:
     """Returns the code, fitted to a random rollout in the environment, which is reset afterwards."""
     asked = f"states={type(code).__name__}(...)"
     if is_vector:
@@ -202,11 +213,13 @@ def _fitted(code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float |
                 "part of an observation that matters."
             ),
         )
-    if seconds is None:
-        return code.fit(random_rollout(env, code.rollout_steps, seed))
-    with Alarm(seconds) as alarm:
-        seen = random_rollout(Timed(env, alarm), code.rollout_steps, seed)
-    return code.fit(seen)
+    with nullcontext() if seconds is None else Alarm(seconds) as alarm:
+        timed = env if alarm is None else Timed(env, alarm)
+        if isinstance(code, Net) and is_learner(code):
+            found = labelled_rollout(timed, code.rollout_steps, seed, values)
+        else:
+            found = (random_rollout(timed, code.rollout_steps, seed),)
+    return code.fit(*found)
 
 
 def _is_vector(env: Any) -> bool:

@@ -191,6 +191,7 @@ class EnvironmentRun(TalliedRun):
     num_outside: int = 0
     untried: int = 0
     knows_states: bool = False  # whether the explorer knew all possible states in advance
+    refits: tuple[int, ...] = ()  # steps before which the code of the states was trained again
 
     @printed
     def __str__(self) -> str:
@@ -200,7 +201,7 @@ class EnvironmentRun(TalliedRun):
             f"{self.num_steps} steps, coverage {self.coverage_text}."
         )
         least = f"least visited in the observed model: {pair}, {count} times"
-        notes = [least, self.restriction, *self.remarks]
+        notes = [least, self.restriction, self._refits(), *self.remarks]
         return "\n  ".join([head, *self._figures(), *(note for note in notes if note)])
 
     __repr__ = __str__
@@ -225,6 +226,11 @@ class EnvironmentRun(TalliedRun):
             f"divergence  {self.divergence:.6g}  (best {self.best.divergence:.6g} {judged})",
             f"worst ratio {self.worst_ratio:.6g}  (the best plan at this rho: {self.best.worst_ratio:.6g})",
         ]
+
+    def _refits(self) -> str:
+        """Returns when the code of the states was trained again; everything is counted under the last one."""
+        steps = ", ".join(f"{step:,}" for step in self.refits)
+        return f"encoder refitted at step {steps}; {self.scope.num_met:,} codes" if steps else ""
 
     def _missing(self) -> str:
         were = "pair with a weight was" if self.num_missing == 1 else "pairs with a weight were"
@@ -335,7 +341,8 @@ class EnvironmentRun(TalliedRun):
         found = super().summary()
         best = ("best_divergence", "best_gap", "best_worst_ratio")
         kept = {name: found[name] if self.is_comparable else None for name in best}
-        return found | kept | {"scope": self.scope.document(), "oracle_gap": plain(self.gap)}
+        more = {"scope": self.scope.document(), "oracle_gap": plain(self.gap), "refits": list(self.refits)}
+        return found | kept | more
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,6 +352,7 @@ class EnvRecord:
     states: StateIndex
     episodes: EpisodeCounts
     snapshots: list[tuple[int, IntArray]]
+    refits: tuple[int, ...] = ()  # steps before which the code of the states was trained again
 
 
 def known_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) -> TalliedRun:
@@ -400,6 +408,7 @@ def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float)
         num_outside=int(restarting.num_steps - visits.sum()),
         untried=int((restarting.counts[acted] == 0).sum()),
         knows_states=asked.given_states is not None,
+        refits=record.refits,
     )
 
 

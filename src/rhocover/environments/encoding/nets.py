@@ -34,6 +34,7 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.compiling import compiled
 from rhocover.environments.encoding.base import OutsideSpaceError
 from rhocover.environments.encoding.bins import plain_components
+from rhocover.environments.encoding.encoders import Encoder, LearnedFeatures, is_held_out
 from rhocover.environments.encoding.features import FeatureReader, stored_of
 from rhocover.errors import InvalidArgumentError, InvalidDataError, inside
 from rhocover.layout import Layout
@@ -122,8 +123,8 @@ class Net:
 
     `radius` is a distance, or "auto": 2.5 times the median step of a random rollout of `rollout_steps` steps.
     `of` is what of an observation is compared: None for all its numbers, component numbers, the name of a
-    field of a dictionary, or a function from an observation to a few numbers. Distances are Euclidean, so
-    numbers that matter should have the same scale.
+    field of a dictionary, a function from an observation to a few numbers, a torch module, or
+    `LearnedFeatures`. Distances are Euclidean, so numbers that matter should have the same scale.
     """
 
     radius: float | str = AUTO
@@ -133,14 +134,19 @@ class Net:
     def __post_init__(self) -> None:
         if not (isinstance(self.radius, str) and self.radius == AUTO):
             object.__setattr__(self, "radius", checks.positive(self.radius, "radius"))
-        object.__setattr__(self, "of", self.of if isinstance(self.of, str) else plain_components(self.of))
+        is_named = isinstance(self.of, str | LearnedFeatures)
+        object.__setattr__(self, "of", self.of if is_named else plain_components(self.of))
         object.__setattr__(
             self, "rollout_steps", checks.integer(self.rollout_steps, "rollout_steps", least=2)
         )
 
-    def fit(self, observations: Any) -> NetCode:
-        """Returns the code without leaders, its radius and projection from `observations` in their order."""
-        reader = FeatureReader(self.of)
+    def fit(self, observations: Any, actions: Any = None) -> NetCode:
+        """Returns the code without leaders, its radius and projection from `observations` in their order.
+
+        `LearnedFeatures` are trained on them; `actions` are those of `LearnedFeatures.fit`.
+        """
+        of = self.of.fit(observations, actions) if isinstance(self.of, LearnedFeatures) else self.of
+        reader = FeatureReader(of)
         with inside("observations", "of"):
             points = reader.many(observations)
         if len(points) < 2 or not points.shape[1]:
@@ -150,13 +156,20 @@ class Net:
         if not np.isfinite(points).all():
             about = "of" if callable(self.of) else "observations"
             raise InvalidArgumentError.of(about, "must give finite numbers", "nan or infinite ones")
-        radius = _median_step(points) * STEPS_PER_RADIUS if isinstance(self.radius, str) else self.radius
+        steps = _steps(points, is_trained=of is not self.of)
+        radius = _median_step(steps) * STEPS_PER_RADIUS if isinstance(self.radius, str) else self.radius
         return NetCode(reader, radius, _projection(points))
 
 
-def _median_step(points: FloatArray) -> float:
-    """Returns the median distance of successive points, of those that are apart."""
+def _steps(points: FloatArray, *, is_trained: bool) -> FloatArray:
+    """Returns the distances of successive points; after training, of those that it did not use."""
     steps = np.sqrt((np.diff(points, axis=0) ** 2).sum(axis=1))
+    held = is_held_out(steps.size)
+    return steps[held] if is_trained and steps[held].any() else steps
+
+
+def _median_step(steps: FloatArray) -> float:
+    """Returns the median of the distances that are not 0."""
     if not steps.any():
         raise InvalidArgumentError.of(
             "radius",
@@ -210,6 +223,10 @@ class NetCode:
         self._net = (leaders, after, heads, self._projection, self._shifts, self._sizes, place)
         for number, x in enumerate(old):
             _add(self._net, x, number)
+
+    def take_over(self, other: NetCode) -> None:
+        """Becomes another net: everything counted under its keys so far must be counted again."""
+        self.__dict__.update(other.copy().__dict__)
 
     def copy(self) -> NetCode:
         """Returns a net with the same leaders that grows for itself."""
@@ -294,7 +311,7 @@ class StoredNet:
     """What a file says of a net."""
 
     radius: float
-    of: str | tuple[int, ...] | None
+    of: str | tuple[int, ...] | Encoder | None
     projection: tuple[tuple[float, ...], ...]
     leaders: str
 

@@ -28,6 +28,7 @@ from rhocover.collecting.env_run import FROM_TABLE, EnvRun, Fitted, read_env_run
 from rhocover.collecting.storage import CollectionFolder, check_minari, check_spaces, publish, record
 from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.minari.folders import check_id
+from rhocover.environments.encoding.nets import NetCode
 from rhocover.errors import Call, InvalidArgumentError
 from rhocover.exploring.explorers.registry import make_explorer
 from rhocover.exploring.runs.result import Run
@@ -123,7 +124,7 @@ def make_collection(
     problem = asked.problem if found is None else found.problem if found.is_comparable else None
     sheet_of = partial(make_datasheet, asked, problem=problem, command=command, run=found)
     tally, audit, sheet = publish(asked, folder, sheet_of, found)
-    states = asked.states if isinstance(encoding.states, Fitted) else encoding.states
+    states = asked.states if isinstance(encoding.states, Fitted | NetCode) else encoding.states
     collection = Collection(
         folder.out, folder.dataset_id, audit, sheet, found, tally, states, encoding.actions
     )

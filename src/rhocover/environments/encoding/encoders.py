@@ -19,7 +19,6 @@ document holds the weights as float32 numbers in base64, never as code.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
@@ -168,8 +167,10 @@ def is_held_out(num: int) -> Any:
 
 
 def as_array(observation: Any) -> Any:
-    """Returns one observation as an array: an image as it is, other numbers as they are or in one row."""
-    return _joiner().one(observation) if isinstance(observation, Mapping) else np.asarray(observation)
+    """Returns one observation as an array: arrays and numbers as they are, others as one row of numbers."""
+    if isinstance(observation, np.ndarray | np.generic | int | float):
+        return np.asarray(observation)
+    return _joiner().one(observation)
 
 
 @cache
@@ -183,7 +184,13 @@ def _joiner() -> Any:
 def as_arrays(observations: Any) -> Any:
     """Returns many observations as one array `[T, ...]` of numbers."""
     if not isinstance(observations, np.ndarray) or observations.dtype == object:
-        observations = np.array([as_array(observation) for observation in observations])
+        try:
+            observations = np.array([as_array(observation) for observation in observations])
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InvalidArgumentError):
+                raise
+            expected = "must be a list or an array of observations of one shape"
+            raise OutsideSpaceError.of("observations", expected) from error
     if observations.dtype.kind not in "biuf" or observations.ndim == 0:
         raise OutsideSpaceError.of("observations", "must be numbers", f"an array of {observations.dtype}")
     return observations

@@ -102,6 +102,7 @@ def search_a_corridor() -> None:
     again = [Search(3) for _ in range(9)]
     for other in again:
         other.observe_all([0, 1, 2], [0, 1, 1])
+        other.replay([0, 0, 0, 4], [0, 0, 1, 0])
         other.expected_steps(0)
 
 

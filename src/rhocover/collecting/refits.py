@@ -113,6 +113,7 @@ class Recount:
     index: GrowingStateIndex
     episodes: EpisodeCounts
     pairs: IntArray  # of each step
+    nexts: IntArray  # the state after it
     moves: IntArray
     first: int  # the state in which the run began
     last: int  # the state it is in
@@ -150,7 +151,7 @@ def recount(asked: EnvRun, met: Met) -> Recount:
     episodes = EpisodeCounts()
     episodes.add(left, met.actions, pairs, nexts, met.ended, met.cut, np.zeros_like(pairs))
     episodes.end_keys.update(dict.fromkeys(keys[~is_state].tolist()))
-    return Recount(index, episodes, pairs, moves, int(states[0]), int(states[-1]))
+    return Recount(index, episodes, pairs, nexts, moves, int(states[0]), int(states[-1]))
 
 
 def restart(asked: EnvRun, now: RunState, found: Recount) -> None:

@@ -401,7 +401,8 @@ class EnvironmentWorld(ABC):
         restart(self._asked, now, found)
         self._reader = StateReader(self._asked.space, self._asked.states, found.index)
         self._reader.adapt_to(None)
-        self._search, self.episodes = None, found.episodes
+        self._search, self.episodes = Search(found.index.num_actions, self._seed), found.episodes
+        self._search.replay(found.pairs, found.nexts)
         self._snapshots = [(step, found.counts(step)) for step, _ in self._snapshots]
         self.refits.append(self.next_refit)
         self.next_refit *= 2

@@ -286,6 +286,22 @@ def _observe_all(graph, pairs, states, counts):
         _observe(graph, pairs[row], states[row], counts[row])
 
 
+@compiled
+def _replay(graph, pairs, states):
+    """Counts the steps of a run in their order: the same pair several times in a row is one try."""
+    A, length = graph.counters[ACTIONS], 0
+    for row in range(pairs.size):
+        i = pairs[row]
+        if length == 0 or pairs[row - 1] != i:
+            graph.tries[i] += 1
+            length = 0
+        length += 1
+        if states[row] != i // A:
+            graph.leaving[i] += length
+            length = 0
+        _observe(graph, i, states[row], 1)
+
+
 # Choosing.
 
 
@@ -464,6 +480,18 @@ class Search:
             )
             self._make_room(0, int(self._graph.counters[TRANSITIONS]) + pairs.size)
             _observe_all(self._graph, pairs, states, counts)
+
+    def replay(self, pairs: Any, states: Any) -> None:
+        """Counts the steps of one chain in their order: which pairs were played, and where each led.
+
+        Afterwards the search knows what it would know had it chosen them itself: tries, and how long they took.
+        """
+        pairs, states = np.asarray(pairs, np.int64), np.asarray(states, np.int64)
+        if pairs.size:
+            num_actions, room = int(self._graph.counters[ACTIONS]), int(self._graph.counters[TRANSITIONS])
+            self.add_states(1 + max(int(states.max()), int(pairs.max()) // num_actions))
+            self._make_room(0, room + np.unique(np.stack([pairs, states]), axis=1).shape[1])
+            _replay(self._graph, pairs, states)
 
     def choose(self, state: int, chain: int = 0) -> int:
         """Returns the pair to play in a state."""

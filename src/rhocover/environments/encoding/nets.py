@@ -13,7 +13,8 @@ projection. For more than three dimensions the projection is onto the directions
 observations vary most.
 
 **The radius.** "auto" takes 2.5 times the median distance between successive observations of a random rollout
-(steps that did not move are left out).
+(steps that did not move are left out). Of learned features it is 2.5 times the upper quartile of the steps
+that training did not use.
 
 Two observations with one key are one state from here on; a model over codes is an approximation, whose error
 no certificate of this library counts.
@@ -41,6 +42,7 @@ from rhocover.layout import Layout
 
 AUTO = "auto"
 STEPS_PER_RADIUS = 2.5  # the median step fits this often into the radius
+MOVED = 0.75  # the share of the steps of learned features that are shorter than one that moved
 MOST_PROJECTED = 3  # dimensions of the grid: 27 cells to look into
 WIDER = 1 + 1e-6  # of the cells, so that rounding of the projection cannot hide a leader
 LEAST_ROOM = 256  # leaders
@@ -156,27 +158,39 @@ class Net:
         if not np.isfinite(points).all():
             about = "of" if callable(self.of) else "observations"
             raise InvalidArgumentError.of(about, "must give finite numbers", "nan or infinite ones")
-        steps = _steps(points, is_trained=of is not self.of)
-        radius = _median_step(steps) * STEPS_PER_RADIUS if isinstance(self.radius, str) else self.radius
+        radius = self.radius
+        if isinstance(radius, str):
+            step = _usual_step(points) if of is self.of else _learned_step(points)
+            radius = STEPS_PER_RADIUS * step
         return NetCode(reader, radius, _projection(points))
 
 
-def _steps(points: FloatArray, *, is_trained: bool) -> FloatArray:
-    """Returns the distances of successive points; after training, of those that it did not use."""
+def _usual_step(points: FloatArray) -> float:
+    """Returns the median distance of successive points, of those that are apart."""
+    steps = _distances(points)
+    return float(np.median(steps[steps > 0]))
+
+
+def _learned_step(points: FloatArray) -> float:
+    """Returns a large distance of successive points that training did not use.
+
+    Noise in the features moves every point: the upper quartile stands for the steps that really moved.
+    """
+    steps = _distances(points)
+    held = steps[is_held_out(steps.size)]
+    return float(np.quantile(held if held.any() else steps, MOVED))
+
+
+def _distances(points: FloatArray) -> FloatArray:
+    """Returns the distances of successive points; raises if all are 0."""
     steps = np.sqrt((np.diff(points, axis=0) ** 2).sum(axis=1))
-    held = is_held_out(steps.size)
-    return steps[held] if is_trained and steps[held].any() else steps
-
-
-def _median_step(steps: FloatArray) -> float:
-    """Returns the median of the distances that are not 0."""
     if not steps.any():
         raise InvalidArgumentError.of(
             "radius",
             '"auto" needs observations that change; none did in the random rollout',
             remedy="Give a distance: rc.Net(radius=...).",
         )
-    return float(np.median(steps[steps > 0]))
+    return steps
 
 
 def _projection(points: FloatArray) -> FloatArray:

@@ -14,9 +14,9 @@ second network that is thrown away. What the actions do not change does not matt
 work alike may get the same features.
 
 Both are minimised by AdamW with a rate that falls to zero. Few steps are learned by heart easily: so weights
-decay, inputs get noise, and of all updates the one counts that is best on held-out steps. Weights and batches
-are drawn with NumPy from the seed, and torch computes in one thread: the same steps give the same encoder on
-one machine with the same versions.
+decay, and the update counts that is best on held-out steps. Weights and batches are drawn with NumPy from the
+seed, and torch computes in one thread: the same steps give the same encoder on one machine with the same
+versions.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import numpy as np
 from rhocover.checks import FloatArray, IntArray
 from rhocover.environments.encoding.encoders import (
     INVERSE_DYNAMICS,
+    TEMPORAL_DISTANCE,
     Encoder,
     Layer,
     LearnedFeatures,
@@ -49,8 +50,11 @@ WIDTH = 64  # outputs of a layer of vectors
 CHANNELS = 16, 32, 32  # outputs of the convolutions, whose stride is 2
 KERNEL = 3  # pixels
 LEAST_SIDE = 5  # pixels that are convolved once more
-RATE, DECAY = 2e-3, 1.0  # of AdamW
-NOISE = 0.5  # added to inputs in training, in standard deviations
+RATE = 2e-3  # of AdamW
+DECAY = {
+    TEMPORAL_DISTANCE: 10.0,
+    INVERSE_DYNAMICS: 3.0,
+}  # of its weights: without it, noise is learned by heart
 CHECKED = 50  # updates between two looks at the held-out steps
 HELD_BATCH = 512
 BYTE_MEAN = 127.5  # an image in -1 to 1
@@ -82,7 +86,7 @@ def train(settings: LearnedFeatures, arrays: Any, actions: IntArray) -> Encoder:
     with one_thread(torch), torch.enable_grad():
         weights = [_parameters(torch, layer.weight, layer.bias) for layer in first.layers]
         loss = _Objective(torch, settings, first, arrays, actions, weights, rng)
-        _minimise(torch, loss, [*chain(*weights), *loss.parameters], settings.updates)
+        _minimise(torch, loss, [*chain(*weights), *loss.parameters], settings)
         trained = [[_rounded(part.detach().numpy()) for part in layer] for layer in weights]
     layers = (Layer(old.stride, *new) for old, new in zip(first.layers, trained, strict=True))
     return Encoder(settings.by, first.shape, first.mean, first.scale, tuple(layers))
@@ -157,13 +161,11 @@ class _Objective:
     def held_out(self) -> Any:
         """Returns the loss of steps that are not trained on, always of the same ones."""
         rng = np.random.default_rng(0)
-        return self._loss(rng.choice(self._others, HELD_BATCH), rng, is_held=True)
+        return self._loss(rng.choice(self._others, HELD_BATCH), rng)
 
-    def _features(self, rows: IntArray, is_held: bool) -> Any:
-        """Returns z of observations, `[B, size]`; in training with noise, so that noise is not learned."""
+    def _features(self, rows: IntArray) -> Any:
+        """Returns z of observations, `[B, size]`."""
         torch, x = self._torch, self._encoder.inputs(self._arrays[rows])
-        if not is_held:
-            x = x + NOISE * self._rng.standard_normal(x.shape, np.float32)
         x = torch.tensor(x, dtype=torch.float32).permute(0, 3, 1, 2)
         for layer, (weight, bias) in zip(self._encoder.layers, self._weights, strict=True):
             if weight.shape[:2] == x.shape[2:]:  # the whole image at once is a product of matrices
@@ -176,26 +178,27 @@ class _Objective:
                 x = torch.relu(x)
         return x[:, :, 0, 0]
 
-    def _temporal(self, rows: IntArray, rng: np.random.Generator, *, is_held: bool = False) -> Any:
+    def _temporal(self, rows: IntArray, rng: np.random.Generator) -> Any:
         torch = self._torch
         later = np.minimum(rows + rng.integers(1, HORIZON + 1, rows.size), self._ends[rows])
-        near, far = self._features(rows, is_held), self._features(later, is_held)
+        near, far = self._features(rows), self._features(later)
         scores = 2 * near @ far.T - (near**2).sum(dim=1)[:, None] - (far**2).sum(dim=1)
         own, entropy = torch.arange(rows.size), torch.nn.functional.cross_entropy
         return entropy(scores, own) + entropy(scores.T, own)
 
-    def _inverse(self, rows: IntArray, rng: np.random.Generator, *, is_held: bool = False) -> Any:
+    def _inverse(self, rows: IntArray, rng: np.random.Generator) -> Any:
         torch = self._torch
-        before, after = self._features(rows, is_held), self._features(rows + 1, is_held)
+        before, after = self._features(rows), self._features(rows + 1)
         weight, bias, last_weight, last_bias = self.parameters
         hidden = torch.relu(torch.cat([before, after - before], dim=1) @ weight + bias)
         actions = torch.tensor(self._actions[rows])
         return torch.nn.functional.cross_entropy(hidden @ last_weight + last_bias, actions)
 
 
-def _minimise(torch: Any, loss: _Objective, parameters: list[Any], updates: int) -> None:
+def _minimise(torch: Any, loss: _Objective, parameters: list[Any], settings: LearnedFeatures) -> None:
     """Sets the parameters to those on the way of a falling loss that are best on the held-out steps."""
-    optimiser = torch.optim.AdamW(parameters, lr=RATE, weight_decay=DECAY)
+    updates = settings.updates
+    optimiser = torch.optim.AdamW(parameters, lr=RATE, weight_decay=DECAY[settings.by])
     best, lowest = [part.detach().clone() for part in parameters], math.inf
     for update in range(updates):
         for group in optimiser.param_groups:

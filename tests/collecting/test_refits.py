@@ -70,11 +70,21 @@ def test_a_refit_to_the_same_code_changes_nothing(make, monkeypatch):
 
     def facts(world, now):
         index, episodes = world._index.index, world.episodes
-        moves = sorted(zip(index.leaves.tolist(), index.arrives.tolist(), now.seen.moves.tolist(), strict=True))
+        moves = sorted(
+            zip(index.leaves.tolist(), index.arrives.tolist(), now.seen.moves.tolist(), strict=True)
+        )
         ends = dict(episodes.restarts), episodes.num_cut, list(episodes.end_keys), dict(episodes.starts)
         places = now.position.states.tolist(), now.first_states.tolist(), index.roots.tolist()
         kept = [(step, np.trim_zeros(counts, "b").tolist()) for step, counts in world._snapshots]
-        return list(world._index.numbers.items()), moves, ends, places, kept, now.num_steps, world._asked.states.num_leaders
+        return (
+            list(world._index.numbers.items()),
+            moves,
+            ends,
+            places,
+            kept,
+            now.num_steps,
+            world._asked.states.num_leaders,
+        )
 
     def refit(world, now):
         before = facts(world, now)
@@ -88,18 +98,26 @@ def test_a_refit_to_the_same_code_changes_nothing(make, monkeypatch):
     assert min(compared) > 3
 
 
-@pytest.mark.parametrize("explorer", tiered(["feedback", "uniform_random", "algorithm1_short", "maxent"], short=2))
+@pytest.mark.parametrize(
+    "explorer", tiered(["feedback", "uniform_random", "algorithm1_short", "maxent"], short=2)
+)
 def test_a_run_is_counted_under_its_last_code(explorer, tmp_path, random_encoders):
     """The tally of the run is that of its stored observations under the stored code, which an audit applies."""
     model = "learned" if explorer in ("uniform_random", "maxent") else "from_scratch"
-    found = rc.collect(Drift(), 2.0, NUM_STEPS, out=tmp_path / "out", states=learned(), model=model, explorer=explorer)
+    found = rc.collect(
+        Drift(), 2.0, NUM_STEPS, out=tmp_path / "out", states=learned(), model=model, explorer=explorer
+    )
     assert found.run.refits == (200, 400, 800)
     assert len(set(random_encoders)) == 4
     tally = found.run.tally
     assert tally.num_steps == NUM_STEPS == found.tally.num_steps
-    by_key = {key: tally.counts[row].tolist() for row, key in enumerate(tally.keys) if tally.counts[row].any()}
+    by_key = {
+        key: tally.counts[row].tolist() for row, key in enumerate(tally.keys) if tally.counts[row].any()
+    }
     for again in (found.tally, rc.audit(tmp_path / "out", 2.0).tally):
-        assert {key: row.tolist() for key, row in zip(again.keys, again.counts, strict=True) if row.any()} == by_key
+        assert {
+            key: row.tolist() for key, row in zip(again.keys, again.counts, strict=True) if row.any()
+        } == by_key
         assert again.num_truncated == tally.num_truncated
         assert again.ends.sum() == tally.ends.sum() > 0
     assert [int(row) for row in found.run.trace["steps"]][-1] == NUM_STEPS

@@ -23,6 +23,7 @@ from second_opinions import foreign_order, sparse_solver
 from twin_kernels import Ledger, all_kernels, checking, unlike
 
 import rhocover as rc
+from rhocover.environments.encoding.training import _untrained
 from rhocover.learning import confidence, shortest_paths
 from rhocover.learning.search import Search
 from rhocover.linalg import multifrontal
@@ -114,6 +115,7 @@ def encode_observations() -> None:
         hashes.keys(part)
         for point in part[:3]:
             net.key(point + 1)
+        _untrained(rc.LearnedFeatures(2), part, np.random.default_rng(0)).many(part)
 
 
 def play_episodes() -> None:

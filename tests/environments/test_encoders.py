@@ -11,10 +11,15 @@ import pytest
 
 import rhocover as rc
 from rhocover.documents import from_document, to_document
-from rhocover.environments.encoding import state_code_from_document, training
+from rhocover.environments.encoding import encoders, state_code_from_document, training
 from rhocover.environments.encoding.encoders import Encoder, as_arrays, network_inputs
-from rhocover.errors import FileFormatError, InvalidArgumentError, InvalidDataError, MissingExtraError, RhocoverWarning
-from tiers import tiered
+from rhocover.errors import (
+    FileFormatError,
+    InvalidArgumentError,
+    InvalidDataError,
+    MissingExtraError,
+    RhocoverWarning,
+)
 
 SHAPES = [(5,), (20, 33, 3), (3, 4), (17, 19), (3, 24, 24), (70, 150, 2), ()]
 
@@ -42,7 +47,7 @@ def by_sums(encoder: Encoder, x: np.ndarray) -> np.ndarray:
     return x[:, 0, 0]
 
 
-@pytest.mark.parametrize(("shape",), tiered([(shape,) for shape in SHAPES], short=2))
+@pytest.mark.parametrize("shape", SHAPES)
 def test_an_encoder_is_its_sums_over_windows(shape):
     values, encoder = observations(shape), untrained(shape)
     inputs = (network_inputs(values) - encoder.mean) / encoder.scale
@@ -50,7 +55,7 @@ def test_an_encoder_is_its_sums_over_windows(shape):
     assert encoder.many(values).std(axis=0).min() > 0
 
 
-@pytest.mark.parametrize(("shape",), tiered([(shape,) for shape in SHAPES], short=2))
+@pytest.mark.parametrize("shape", SHAPES)
 def test_one_by_one_is_as_all_at_once_to_the_bit_also_from_a_document(shape):
     values, encoder = observations(shape, 300), untrained(shape)
     features = encoder.many(values)
@@ -69,10 +74,8 @@ def test_large_images_are_averaged_without_rounding_and_channels_may_come_first(
 
 def test_dictionaries_are_joined_and_texts_left_out():
     shown = [{"a": np.array([1.0, 2.0]), "text": "north", "b": 3}, {"b": 1, "a": np.zeros(2), "text": ""}]
+    encoders._joiner.cache_clear()  # which warns once
     with pytest.warns(RhocoverWarning, match="'text'"):
-        from rhocover.environments.encoding import encoders
-
-        encoders._joiner.cache_clear()
         assert as_arrays(shown).tolist() == [[1, 2, 3], [0, 0, 1]]
 
 
@@ -122,5 +125,8 @@ def test_what_makes_no_encoder_is_refused(call, said):
 
 
 def test_without_torch_the_message_has_the_line_to_install_it():
-    with mock.patch.dict("sys.modules", {"torch": None}), pytest.raises(MissingExtraError, match=r"rhocover\[deep\]"):
+    with (
+        mock.patch.dict("sys.modules", {"torch": None}),
+        pytest.raises(MissingExtraError, match=r"rhocover\[deep\]"),
+    ):
         rc.Net(of=rc.LearnedFeatures()).fit(np.zeros((10, 2)))

@@ -298,6 +298,7 @@ def _adapters() -> Iterator[Call]:
     yield _call("SimHash", rc.SimHash(5).fit, observations=observations)
     yield _call("ImageCells", rc.ImageCells, shape=(2, 3), levels=4, of=None, brightest=255.0)
     yield _call("RandomFeatures", rc.RandomFeatures, size=4, seed=0)
+    yield _call("LearnedFeatures", rc.LearnedFeatures, size=4, by="inverse_dynamics", seed=0, updates=10)
     cliff = gymnasium.make("CliffWalking-v1")
     yield _call("CountVisits", rc.CountVisits, env=cliff, states=None, actions=None)
     yield _call("CoverageReward", rc.CoverageReward, env=cliff, rho=2.0, mu=None, states=None, actions=None, cap=10.0,

@@ -484,7 +484,7 @@ class Search:
     def replay(self, pairs: Any, states: Any) -> None:
         """Counts the steps of one chain in their order: which pairs were played, and where each led.
 
-        Afterwards the search knows what it would know had it chosen them itself: tries, and how long they took.
+        Afterwards the search knows how often each was tried, and how long it took to leave.
         """
         pairs, states = np.asarray(pairs, np.int64), np.asarray(states, np.int64)
         if pairs.size:

@@ -13,8 +13,7 @@ projection. For more than three dimensions the projection is onto the directions
 observations vary most.
 
 **The radius.** "auto" takes 2.5 times the median distance between successive observations of a random rollout
-(steps that did not move are left out). Of learned features it is 2.5 times the upper quartile of the steps
-that training did not use.
+(steps that did not move are left out). For learned features, only steps that training did not use count.
 
 Two observations with one key are one state from here on; a model over codes is an approximation, whose error
 no certificate of this library counts.
@@ -42,7 +41,6 @@ from rhocover.layout import Layout
 
 AUTO = "auto"
 STEPS_PER_RADIUS = 2.5  # the median step fits this often into the radius
-MOVED = 0.75  # the share of the steps of learned features that are shorter than one that moved
 MOST_PROJECTED = 3  # dimensions of the grid: 27 cells to look into
 WIDER = 1 + 1e-6  # of the cells, so that rounding of the projection cannot hide a leader
 LEAST_ROOM = 256  # leaders
@@ -160,25 +158,16 @@ class Net:
             raise InvalidArgumentError.of(about, "must give finite numbers", "nan or infinite ones")
         radius = self.radius
         if isinstance(radius, str):
-            step = _usual_step(points) if of is self.of else _learned_step(points)
-            radius = STEPS_PER_RADIUS * step
+            radius = STEPS_PER_RADIUS * _median_step(points, is_trained=of is not self.of)
         return NetCode(reader, radius, _projection(points))
 
 
-def _usual_step(points: FloatArray) -> float:
-    """Returns the median distance of successive points, of those that are apart."""
-    steps = _distances(points)
-    return float(np.median(steps[steps > 0]))
-
-
-def _learned_step(points: FloatArray) -> float:
-    """Returns a large distance of successive points that training did not use.
-
-    Noise in the features moves every point: the upper quartile stands for the steps that really moved.
-    """
+def _median_step(points: FloatArray, *, is_trained: bool) -> float:
+    """Returns the median distance of successive points that are apart; of those that training did not use."""
     steps = _distances(points)
     held = steps[is_held_out(steps.size)]
-    return float(np.quantile(held if held.any() else steps, MOVED))
+    steps = held if is_trained and held.any() else steps
+    return float(np.median(steps[steps > 0]))
 
 
 def _distances(points: FloatArray) -> FloatArray:

@@ -119,8 +119,8 @@ def test_a_net_of_learned_features_finds_its_way_where_raw_distances_do_not():
         maze = NoisyMaze(7)
         run = rc.explore(maze, 2.0, 8_000, model="from_scratch", states=rc.Net(of=of), seed=0)
         shares.append(maze.share)
-    assert shares[0] < 0.5
-    assert shares[1] > 0.9
+    assert shares[0] < 0.4
+    assert shares[1] > 0.7
     assert run.refits == (2000, 4000)
 
 

@@ -18,7 +18,7 @@ GROUPS = {
     "Environments and data sets": (
         "collect", "Collection", "audit", "Audit", "top_up", "TopUp", "Bins", "QuantileBins",
         "Net", "SimHash", "ImageCells",
-        "RandomFeatures", "ReadState",
+        "RandomFeatures", "LearnedFeatures", "ReadState",
     ),
     "Rewards": (
         "CoverageReward", "CountVisits", "CoverageRewardVector", "CountVisitsVector", "CoverageCallback",

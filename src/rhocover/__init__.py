@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rhocover.coverage import Coverage
     from rhocover.datasets import Audit, audit
     from rhocover.environments.encoding.bins import Bins, QuantileBins
+    from rhocover.environments.encoding.encoders import LearnedFeatures
     from rhocover.environments.encoding.features import RandomFeatures
     from rhocover.environments.encoding.hashes import ImageCells, SimHash
     from rhocover.environments.encoding.nets import Net
@@ -67,6 +68,7 @@ _HOME = {
     "SimHash": "rhocover.environments.encoding.hashes",
     "ImageCells": "rhocover.environments.encoding.hashes",
     "RandomFeatures": "rhocover.environments.encoding.features",
+    "LearnedFeatures": "rhocover.environments.encoding.encoders",
     "CountVisits": "rhocover.environments.wrappers",
     "CoverageReward": "rhocover.environments.wrappers",
     "CountVisitsVector": "rhocover.environments.wrappers",
@@ -123,6 +125,7 @@ __all__ = [
     "ImageCells",
     "Layout",
     "Learned",
+    "LearnedFeatures",
     "LineSearch",
     "Net",
     "Occupancies",

@@ -23,6 +23,7 @@ from second_opinions import foreign_order, sparse_solver
 from twin_kernels import Ledger, all_kernels, checking, unlike
 
 import rhocover as rc
+from rhocover.environments.encoding.training import _untrained
 from rhocover.learning import confidence, shortest_paths
 from rhocover.learning.search import Search
 from rhocover.linalg import multifrontal
@@ -102,6 +103,7 @@ def search_a_corridor() -> None:
     again = [Search(3) for _ in range(9)]
     for other in again:
         other.observe_all([0, 1, 2], [0, 1, 1])
+        other.replay([0, 0, 0, 4], [0, 0, 1, 0])
         other.expected_steps(0)
 
 
@@ -113,6 +115,7 @@ def encode_observations() -> None:
         hashes.keys(part)
         for point in part[:3]:
             net.key(point + 1)
+        _untrained(rc.LearnedFeatures(2), part, np.random.default_rng(0)).many(part)
 
 
 def play_episodes() -> None:

@@ -302,6 +302,7 @@ def _adapters() -> Iterator[Call]:
     yield _call("SimHash", rc.SimHash(5).fit, observations=observations)
     yield _call("ImageCells", rc.ImageCells, shape=(2, 3), levels=4, of=None, brightest=255.0)
     yield _call("RandomFeatures", rc.RandomFeatures, size=4, seed=0)
+    yield _call("LearnedFeatures", rc.LearnedFeatures, size=4, by="inverse_dynamics", seed=0, updates=10)
     cliff = gymnasium.make("CliffWalking-v1")
     yield _call("ReadState", rc.ReadState, env=cliff, what=_cell_of, level=None)
     yield _call("CountVisits", rc.CountVisits, env=cliff, states=None, actions=None)

@@ -16,6 +16,7 @@ from property_tools import about, few, many, seeds
 
 import rhocover as rc
 from rhocover.environments.encoding import read_state_code
+from rhocover.environments.encoding.training import _untrained
 from rhocover.errors import MissingExtraError, RhocoverError
 from rhocover.files import load_tensors
 
@@ -157,6 +158,18 @@ def test_a_hash_depends_on_its_seed_and_the_direction_only(bits, dimensions, see
     for found in (code, other):
         assert found.keys(points).tolist() == found.keys(7.5 * points).tolist()
         assert found.keys(points).max() < 2**bits
+
+
+@about("LearnedFeatures")
+@many
+@given(st.integers(1, 4), st.integers(1, 6), seeds)
+def test_an_encoder_gives_the_same_bits_one_by_one_and_all_at_once(size, dimensions, seed):
+    """Before training, which needs torch: tests/sb3."""
+    points = np.random.default_rng(seed).normal(size=(9, dimensions))
+    encoder = _untrained(rc.LearnedFeatures(size, seed=seed), points, np.random.default_rng(seed))
+    features = encoder.many(points)
+    assert features.shape == (9, size)
+    assert np.array_equal(np.array([encoder(point) for point in points]), features)
 
 
 @about("ImageCells")

@@ -16,7 +16,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = "rhocover"
-EXTRAS = {"fast": "bench", "minari": "test", "parquet": "test", "sb3": "sb3"}  # extra: the lock that pins it
+EXTRAS = {  # extra: the lock that pins it
+    "fast": "bench", "minari": "test", "parquet": "test", "deep": "sb3", "sb3": "sb3",
+}  # fmt: skip
 ASKED = re.compile(r"^\s+#(?: via)? +(\S+)(.*)$")
 
 
@@ -71,7 +73,7 @@ def extra(name: str) -> dict[str, Package]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     lines = project["optional-dependencies"][name]
     roots = {re.match(r"[\w.-]+", line)[0] for line in lines}  # type: ignore[index]
-    packages, known = read_lock(EXTRAS[name]) | (unlocked() if name == "sb3" else {}), runtime()
+    packages, known = read_lock(EXTRAS[name]) | (unlocked() if EXTRAS[name] == "sb3" else {}), runtime()
     return {name: packages[name] for name in sorted(closure(packages, roots)) if name not in known}
 
 

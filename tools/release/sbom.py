@@ -25,7 +25,12 @@ NAME = "sbom.cdx.json"
 
 def document() -> dict[str, Any]:
     """Returns the document, components in order of their names."""
-    extras = [(f"optional, extra {name}", package) for name in EXTRAS for package in extra(name).values()]
+    found = {
+        package.name: (f"optional, extra {name}", package)
+        for name in reversed(EXTRAS)
+        for package in extra(name).values()
+    }
+    extras = list(found.values())  # one that several extras bring is that of the first
     scoped = [("required", package) for package in runtime().values()]
     scoped += [*extras, *(("excluded", package) for package in build_tools().values())]
     scoped.sort(key=lambda pair: pair[1].name)

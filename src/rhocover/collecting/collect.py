@@ -24,10 +24,11 @@ from rhocover.collecting.datasheet import (
     provenance,
     settings_of,
 )
-from rhocover.collecting.env_run import FROM_TABLE, EnvRun, read_env_run
+from rhocover.collecting.env_run import FROM_TABLE, EnvRun, Fitted, read_env_run
 from rhocover.collecting.storage import CollectionFolder, check_minari, check_spaces, publish, record
 from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.minari.folders import check_id
+from rhocover.environments.encoding.nets import NetCode
 from rhocover.errors import Call, InvalidArgumentError
 from rhocover.exploring.explorers.registry import make_explorer
 from rhocover.exploring.runs.result import Run
@@ -130,8 +131,9 @@ def make_collection(
     problem = asked.problem if found is None else found.problem if found.is_comparable else None
     sheet_of = partial(make_datasheet, asked, problem=problem, command=command, run=found)
     tally, audit, sheet = publish(asked, folder, sheet_of, found)
+    states = asked.states if isinstance(encoding.states, Fitted | NetCode) else encoding.states
     collection = Collection(
-        folder.out, folder.dataset_id, audit, sheet, found, tally, encoding.states, encoding.actions
+        folder.out, folder.dataset_id, audit, sheet, found, tally, states, encoding.actions
     )
     write_page(page_of_collection(collection), collection.page, overwrite=True)
     folder.finish(json.dumps(sheet, indent=2) + "\n")

@@ -29,11 +29,18 @@ from rhocover.environments.encoding import (
     read_state_code,
 )
 from rhocover.environments.encoding.bins import QuantileBins
+from rhocover.environments.encoding.encoders import LearnedFeatures
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
 from rhocover.environments.encoding.watching import Watch
 from rhocover.environments.repeating import repeated
-from rhocover.environments.stepping import Alarm, Timed, read_step_timeout, rollout_of_copy
+from rhocover.environments.stepping import (
+    Alarm,
+    Timed,
+    labelled_rollout,
+    read_step_timeout,
+    rollout_of_copy,
+)
 from rhocover.environments.table_model import TabularModel, read_table
 from rhocover.errors import (
     Call,
@@ -84,6 +91,7 @@ class EnvRun:
     earlier: Tally | None = None  # data from before the explorer's first step, by key
     repeat: int = 1  # steps of the environment for which an action is held
     held_out: StateCode | None = None  # a second code of observations, which is only counted
+    learner: Net | None = None  # what trains the code again during the run
 
     @cached_property
     def _alarm(self) -> Alarm | None:
@@ -185,10 +193,10 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     Coverage(spec.rho, np.ones(1))  # raises if rho is not an order, before anything is written
     states, held_out = encoding.states, encoding.held_out
     if isinstance(states, Fitted):
-        states = _fitted(states, env, is_vector, spec.seed, seconds)
+        states = _fitted(states, env, is_vector, spec.seed, seconds, actions.values)
     code = read_state_code(states, space)
     if isinstance(held_out, Fitted):
-        held_out = _fitted(held_out, env, is_vector, spec.seed, seconds, "held_out")
+        held_out = _fitted(held_out, env, is_vector, spec.seed, seconds, actions.values, "held_out")
     if held_out is not None:
         with calling(states="held_out"):
             held_out = read_state_code(held_out, space)
@@ -205,14 +213,27 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
             remedy=OTHER_RULES,
         )
     rule, weights = _read_weights(mu, code, actions)
+    learner = encoding.states if is_learner(encoding.states) else None
     spec = spec.with_mu(rule)
     return EnvRun(
-        env, is_vector, spec, code, actions, None, weights, seconds, repeat=repeat, held_out=held_out
-    )
+        env, is_vector, spec, code, actions, None, weights, seconds, repeat=repeat, held_out=held_out,
+        learner=learner,
+    )  # fmt: skip
+
+
+def is_learner(states: Any) -> bool:
+    """Whether a code is trained on what is collected."""
+    return isinstance(states, Net) and isinstance(states.of, LearnedFeatures)
 
 
 def _fitted(
-    code: Fitted, env: Any, is_vector: bool, seed: int, seconds: float | None, argument: str = "states"
+    code: Fitted,
+    env: Any,
+    is_vector: bool,
+    seed: int,
+    seconds: float | None,
+    values: list[Any],
+    argument: str = "states",
 ) -> Any:
     """Returns the code, fitted to a random rollout in the environment, which is reset afterwards."""
     asked = f"{argument}={type(code).__name__}(...)"
@@ -237,11 +258,13 @@ def _fitted(
                 "part of an observation that matters."
             ),
         )
-    if seconds is None:
-        return code.fit(random_rollout(env, code.rollout_steps, seed))
-    with Alarm(seconds) as alarm:
-        seen = random_rollout(Timed(env, alarm), code.rollout_steps, seed)
-    return code.fit(seen)
+    with nullcontext() if seconds is None else Alarm(seconds) as alarm:
+        timed = env if alarm is None else Timed(env, alarm)
+        if isinstance(code, Net) and is_learner(code):
+            found = labelled_rollout(timed, code.rollout_steps, seed, values)
+        else:
+            found = (random_rollout(timed, code.rollout_steps, seed),)
+    return code.fit(*found)
 
 
 def _is_vector(env: Any) -> bool:

@@ -226,6 +226,7 @@ class EnvironmentRun(TalliedRun):
     num_outside: int = 0
     untried: int = 0
     knows_states: bool = False  # whether the explorer knew all possible states in advance
+    refits: tuple[int, ...] = ()  # steps before which the code of the states was trained again
 
     @printed
     def __str__(self) -> str:
@@ -235,7 +236,7 @@ class EnvironmentRun(TalliedRun):
             f"{self.num_steps} steps, coverage {self.coverage_text}."
         )
         least = f"least visited in the observed model: {pair}, {count} times"
-        notes = [least, self.restriction, *self._told]
+        notes = [least, self.restriction, self._refits(), *self._told]
         return "\n  ".join([head, *self._figures(), *(note for note in notes if note)])
 
     __repr__ = __str__
@@ -260,6 +261,11 @@ class EnvironmentRun(TalliedRun):
             f"divergence  {self.divergence:.6g}  (best {self.best.divergence:.6g} {judged})",
             f"worst ratio {self.worst_ratio:.6g}  (the best plan at this rho: {self.best.worst_ratio:.6g})",
         ]
+
+    def _refits(self) -> str:
+        """Returns when the code of the states was trained again; everything is counted under the last one."""
+        steps = ", ".join(f"{step:,}" for step in self.refits)
+        return f"encoder refitted at step {steps}; {self.scope.num_met:,} codes" if steps else ""
 
     def _missing(self) -> str:
         were = "pair with a weight was" if self.num_missing == 1 else "pairs with a weight were"
@@ -372,7 +378,8 @@ class EnvironmentRun(TalliedRun):
         found = super().summary()
         best = ("best_divergence", "best_gap", "best_worst_ratio")
         kept = {name: found[name] if self.is_comparable else None for name in best}
-        return found | kept | {"scope": self.scope.document(), "oracle_gap": plain(self.gap)}
+        more = {"scope": self.scope.document(), "oracle_gap": plain(self.gap), "refits": list(self.refits)}
+        return found | kept | more
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,6 +390,7 @@ class EnvRecord:
     episodes: EpisodeCounts
     snapshots: list[tuple[int, IntArray]]
     coded: Coded | None = None  # what was seen of the observations, if states are codes or one is held out
+    refits: tuple[int, ...] = ()  # steps before which the code of the states was trained again
 
 
 def known_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) -> TalliedRun:
@@ -459,6 +467,7 @@ def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float)
         num_outside=int(restarting.num_steps - visits.sum()),
         untried=int(((restarting.counts == 0) & can.reshape(restarting.counts.shape))[acted].sum()),
         knows_states=asked.given_states is not None,
+        refits=record.refits,
     )
 
 

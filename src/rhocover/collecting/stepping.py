@@ -29,6 +29,7 @@ import numpy as np
 from rhocover.checks import BoolArray, FloatArray, IntArray
 from rhocover.collecting.env_run import EnvRun, earlier_moves, state_after
 from rhocover.collecting.log import ObservationBuffer, Recorder, Steps, rows_within
+from rhocover.collecting.refits import History, refit, restart
 from rhocover.collecting.result import EnvRecord, TalliedRun, judged_run, known_run
 from rhocover.collecting.state_index import (
     EpisodeCounts,
@@ -363,6 +364,11 @@ class EnvironmentWorld(ABC):
         self._snapshots: list[tuple[int, IntArray]] = []  # counts at the trace steps, if no model is known
         self._longest = LONGEST if recorder is None else rows_within(BATCH_BYTES, asked.space, LONGEST)
         self.batch_steps = min(FIRST_STEPS, self._longest)
+        self.refits: list[int] = []  # steps before which the code was trained again
+        self.next_refit, self._history = NEVER, None
+        if asked.learner is not None:
+            self._history = self._recorder = History(asked, recorder)
+            self.next_refit = 2 * asked.learner.rollout_steps
 
     @cached_property
     def _reader(self) -> StateReader:
@@ -417,8 +423,21 @@ class EnvironmentWorld(ABC):
             return None
         make = judged_run if self.problem is None else known_run
         coded = None if self._watch is None else self._watch.coded()
-        record = EnvRecord(self._index, self.episodes, self._snapshots, coded)
+        record = EnvRecord(self._index, self.episodes, self._snapshots, coded, tuple(self.refits))
         return make(self._asked, runner, record, seconds)
+
+    def refit(self, now: RunState) -> None:
+        """Trains the code of the states again, and counts everything again under it."""
+        assert self._history is not None
+        found = refit(self._asked, self._history)
+        restart(self._asked, now, found)
+        self._reader = StateReader(self._asked.space, self._asked.states, found.index)
+        self._reader.adapt_to(None)
+        self._search, self.episodes = Search(found.index.num_actions, self._seed), found.episodes
+        self._search.replay(found.pairs, found.nexts)
+        self._snapshots = [(step, found.counts(step)) for step, _ in self._snapshots]
+        self.refits.append(self.next_refit)
+        self.next_refit *= 2
 
     def follow(self, behaviour: Behaviour | SeekNew) -> Chooser:
         """Returns the chooser of a behaviour."""

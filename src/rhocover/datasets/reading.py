@@ -219,7 +219,7 @@ def _fitted(states: Any, observations: Any, then: Any = None) -> Any:
     if isinstance(states, SimHash):
         return states.fit(observations[:MOST_FITTED])
     if isinstance(states, Net):
-        return states.fit(observations[:MOST_FITTED], None if then is None else then[:MOST_FITTED])
+        return states.fit(observations[:MOST_FITTED], then=None if then is None else then[:MOST_FITTED])
     return states
 
 

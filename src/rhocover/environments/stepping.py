@@ -137,18 +137,32 @@ def random_rollout(env: Any, num_steps: int, seed: int | None = None) -> NDArray
     gives the same observations; the environment is reset first and is left in the middle of an episode.
     Observations that are not arrays (dictionaries, tuples) are returned as an array of objects.
     """
+    return labelled_rollout(env, num_steps, seed)[0]
+
+
+NO_ACTION = -1  # after an observation that ends an episode, and after the last one
+
+
+def labelled_rollout(
+    env: Any, num_steps: int, seed: int | None = None, values: list[Any] | None = None
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Returns the observations of a random rollout and the number of the action after each, -1 for none.
+
+    `values` are the actions to choose from, which the numbers refer to; None: all actions, with no numbers.
+    """
     num_steps = checks.integer(num_steps, "num_steps", least=1)
     if not callable(getattr(env, "reset", None)) or not hasattr(env, "action_space"):
         raise InvalidArgumentError.of("env", "must be a Gymnasium environment", type(env).__name__)
     seen: list[Any] = []
+    labels: list[int] = []
     try:
-        _roll_out(env, num_steps, seed, seen)
+        _roll_out(env, num_steps, seed, seen, labels, values)
     except (Exception, TookTooLongError, SystemExit, GeneratorExit) as error:
         raise EnvironmentFailedError(
             f"{type(env.unwrapped).__name__} failed in the random rollout, after {len(seen)} observations: "
             f"{type(error).__name__}: {error}"
         ) from error
-    return _stacked(seen)
+    return _stacked(seen), np.array(labels, np.int64)
 
 
 def rollout_of_copy(env: Any, num_steps: int, seed: int | None = None) -> NDArray[Any] | None:
@@ -161,15 +175,26 @@ def rollout_of_copy(env: Any, num_steps: int, seed: int | None = None) -> NDArra
     return None if spare is None else random_rollout(spare, num_steps, seed)
 
 
-def _roll_out(env: Any, num_steps: int, seed: int | None, seen: list[Any]) -> None:
-    """Appends the observations of a run of uniformly random actions to `seen`."""
+def _roll_out(
+    env: Any, num_steps: int, seed: int | None, seen: list[Any], labels: list[int], values: list[Any] | None
+) -> None:
+    """Appends the observations of a run of uniformly random actions to `seen`, and their numbers to `labels`.
+
+    The actions are some of `values`, or of the whole space if there are none.
+    """
     env.action_space.seed(seed)
+    generator = np.random.default_rng(seed)
     seen.append(_copied(env.reset(seed=seed)[0]))
     for _ in range(num_steps):
-        observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        number = 0 if values is None else int(generator.integers(len(values)))
+        action = env.action_space.sample() if values is None else values[number]
+        observation, _, terminated, truncated, _ = env.step(action)
         seen.append(_copied(observation))
+        labels.append(number)
         if terminated or truncated:
             seen.append(_copied(env.reset()[0]))
+            labels.append(NO_ACTION)
+    labels.append(NO_ACTION)
 
 
 def _copied(observation: Any) -> Any:

@@ -60,7 +60,7 @@ FIRST_PAUSE = 64  # steps without an action that failed, doubled each time
 DOUBLINGS = 20  # of holds and pauses, at most
 RARELY = 64  # the level rises at most once in this share of the states: it is work for all of them
 MOST_WAITING = 4096  # pauses whose end is noticed at once; others end when their state is looked at
-RETRY = 64.0  # steps: an untried pair within this distance comes before another try of a pair
+RETRY = 128.0  # steps: an untried pair within this distance comes before another try of a pair
 LEAST_ROOM = 64  # states
 NEVER = 1 << 62
 FORBIDDEN = 1 << 61  # tries of a pair that cannot be played: it is never the least tried, nor wanted
@@ -290,6 +290,22 @@ def _observe_all(graph, pairs, states, counts):
         _observe(graph, pairs[row], states[row], counts[row])
 
 
+@compiled
+def _replay(graph, pairs, states):
+    """Counts the steps of a run in their order: the same pair several times in a row is one try."""
+    A, length = graph.counters[ACTIONS], 0
+    for row in range(pairs.size):
+        i = pairs[row]
+        if length == 0 or pairs[row - 1] != i:
+            graph.tries[i] += 1
+            length = 0
+        length += 1
+        if states[row] != i // A:
+            graph.leaving[i] += length
+            length = 0
+        _observe(graph, i, states[row], 1)
+
+
 # Choosing.
 
 
@@ -379,7 +395,8 @@ def _way(graph, s, seed):
 @compiled
 def _shake(graph, s, seed):
     """Returns a random pair of a state, to get to another place inside it."""
-    return s * graph.counters[ACTIONS] + _random(graph.counters[CLOCK], seed) % graph.counters[ACTIONS]
+    i = s * graph.counters[ACTIONS] + _random(graph.counters[CLOCK], seed) % graph.counters[ACTIONS]
+    return i if graph.tries[i] < FORBIDDEN else _least_tried(graph, s, seed)
 
 
 @compiled
@@ -493,6 +510,18 @@ class Search:
         if is_allowed != (self._graph.tries[pair] < FORBIDDEN):
             self._graph.tries[pair] = 0 if is_allowed else FORBIDDEN
             _update(self._graph, state)
+
+    def replay(self, pairs: Any, states: Any) -> None:
+        """Counts the steps of one chain in their order: which pairs were played, and where each led.
+
+        Afterwards the search knows how often each was tried, and how long it took to leave.
+        """
+        pairs, states = np.asarray(pairs, np.int64), np.asarray(states, np.int64)
+        if pairs.size:
+            num_actions, room = int(self._graph.counters[ACTIONS]), int(self._graph.counters[TRANSITIONS])
+            self.add_states(1 + max(int(states.max()), int(pairs.max()) // num_actions))
+            self._make_room(0, room + np.unique(np.stack([pairs, states]), axis=1).shape[1])
+            _replay(self._graph, pairs, states)
 
     def choose(self, state: int, chain: int = 0) -> int:
         """Returns the pair to play in a state."""

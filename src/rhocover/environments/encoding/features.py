@@ -1,8 +1,9 @@
 """What of an observation a code looks at: some of its numbers, as a vector.
 
-`of` is None (all numbers), component numbers, the name of a field of a dictionary ("achieved_goal"), or a
-function from an observation to a few numbers. Of a dictionary all numbers are those of its fields in the
-order of their names; texts are left out, with one warning.
+`of` is None (all numbers), component numbers, the name of a field of a dictionary ("achieved_goal"), a
+function from an observation to a few numbers, a torch module (`modules`) or a trained encoder (`encoders`).
+Of a dictionary all numbers are those of its fields in the order of their names; texts are left out, with one
+warning.
 
 `RandomFeatures` is such a function: a random linear map to k numbers, which keeps distances up to a factor of
 about 1 ± sqrt(log(n)/k) for n observations (Johnson and Lindenstrauss 1984).
@@ -21,7 +22,10 @@ import numpy as np
 
 from rhocover import checks
 from rhocover.checks import FloatArray
+from rhocover.documents import to_document
 from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name
+from rhocover.environments.encoding.encoders import Encoder
+from rhocover.environments.encoding.modules import ModuleFeatures, is_module
 from rhocover.errors import InvalidArgumentError, RhocoverWarning
 
 FIELD, RANDOM = "field:", "random:"  # before the name of a field, or size and seed, in a document
@@ -32,11 +36,14 @@ class FeatureReader:
 
     def __init__(self, of: Callable[[Any], Any] | tuple[int, ...] | str | None = None) -> None:
         self.of = of
+        self._function: Any = ModuleFeatures(of) if is_module(of) else of
         self._is_warned = False
         self.one = self._reader()
 
     def _reader(self) -> Callable[[Any], FloatArray]:
-        of = self.of
+        of, function = self.of, self._function
+        if isinstance(function, Encoder | ModuleFeatures):
+            return function
         if callable(of):
             return lambda observation: _vector(ask(of, observation))
         if isinstance(of, str):
@@ -49,7 +56,7 @@ class FeatureReader:
     def pick(self, observation: Any) -> Any:
         """Returns the part of an observation, as it is."""
         if callable(self.of):
-            return ask(self.of, observation)
+            return ask(self._function, observation)
         return self._field(observation) if isinstance(self.of, str) else observation
 
     def _whole(self, observation: Any) -> FloatArray:
@@ -101,6 +108,8 @@ class FeatureReader:
             raise InvalidArgumentError.of("observations", "must be a list or an array of them", kind)
         if not callable(self.of) and not isinstance(self.of, str) and not _has_fields(observations):
             return self._of_array(checks.any_array(observations, "observations"))
+        if isinstance(self._function, Encoder | ModuleFeatures) and len(observations):
+            return self._function.many(observations)
         rows = [self.one(observation) for observation in observations]
         if len({row.size for row in rows}) > 1:
             raise OutsideSpaceError.of("observations", "must all have the same number of features")
@@ -125,6 +134,8 @@ class FeatureReader:
             return FIELD + self.of
         if isinstance(self.of, RandomFeatures):
             return f"{RANDOM}{self.of.size},{self.of.seed}"
+        if isinstance(self.of, Encoder):
+            return to_document(self.of)
         return function_name(self.of) if callable(self.of) else self.of
 
 

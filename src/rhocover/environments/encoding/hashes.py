@@ -23,6 +23,7 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.compiling import compiled
 from rhocover.environments.encoding.base import OutsideSpaceError
 from rhocover.environments.encoding.bins import plain_components
+from rhocover.environments.encoding.encoders import Encoder
 from rhocover.environments.encoding.features import FeatureReader, random_rows, stored_of
 from rhocover.errors import InvalidArgumentError, InvalidDataError, inside
 from rhocover.layout import Layout
@@ -124,7 +125,7 @@ class StoredSimHash:
 
     bits: int
     seed: int
-    of: str | tuple[int, ...] | None
+    of: str | tuple[int, ...] | Encoder | None
     centre: tuple[float, ...]
 
     def code(self) -> SimHashCode:

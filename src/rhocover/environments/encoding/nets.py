@@ -13,7 +13,8 @@ projection. For more than three dimensions the projection is onto the directions
 observations vary most.
 
 **The radius.** "auto" takes 2.5 times the median distance between successive observations of a random
-rollout, or of the data set (steps that did not move are left out).
+rollout, or of the data set (steps that did not move are left out). For learned features, only steps that
+training did not use count.
 
 Two observations with one key are one state from here on; a model over codes is an approximation, whose error
 no certificate of this library counts.
@@ -34,6 +35,7 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.compiling import compiled
 from rhocover.environments.encoding.base import OutsideSpaceError
 from rhocover.environments.encoding.bins import plain_components
+from rhocover.environments.encoding.encoders import Encoder, LearnedFeatures, is_held_out
 from rhocover.environments.encoding.features import FeatureReader, stored_of
 from rhocover.errors import InvalidArgumentError, InvalidDataError, inside
 from rhocover.layout import Layout
@@ -122,8 +124,8 @@ class Net:
 
     `radius` is a distance, or "auto": 2.5 times the median step of a random rollout of `rollout_steps` steps.
     `of` is what of an observation is compared: None for all its numbers, component numbers, the name of a
-    field of a dictionary, or a function from an observation to a few numbers. Distances are Euclidean, so
-    numbers that matter should have the same scale.
+    field of a dictionary, a function from an observation to a few numbers, a torch module, or
+    `LearnedFeatures`. Distances are Euclidean, so numbers that matter should have the same scale.
     """
 
     radius: float | str = AUTO
@@ -133,17 +135,20 @@ class Net:
     def __post_init__(self) -> None:
         if not (isinstance(self.radius, str) and self.radius == AUTO):
             object.__setattr__(self, "radius", checks.positive(self.radius, "radius"))
-        object.__setattr__(self, "of", self.of if isinstance(self.of, str) else plain_components(self.of))
+        is_named = isinstance(self.of, str | LearnedFeatures)
+        object.__setattr__(self, "of", self.of if is_named else plain_components(self.of))
         object.__setattr__(
             self, "rollout_steps", checks.integer(self.rollout_steps, "rollout_steps", least=2)
         )
 
-    def fit(self, observations: Any, then: Any = None) -> NetCode:
+    def fit(self, observations: Any, actions: Any = None, *, then: Any = None) -> NetCode:
         """Returns the code without leaders, its radius and projection from `observations`.
 
-        `then` are the observations one step later; by default each is followed by the next.
+        `then` are the observations one step later; by default each is followed by the next. `LearnedFeatures`
+        are trained on them; `actions` are those of `LearnedFeatures.fit`.
         """
-        reader = FeatureReader(self.of)
+        of = self.of.fit(observations, actions) if isinstance(self.of, LearnedFeatures) else self.of
+        reader = FeatureReader(of)
         with inside("observations", "of"):
             points = reader.many(observations)
         if len(points) < 2 or not points.shape[1]:
@@ -156,12 +161,15 @@ class Net:
         if not isinstance(self.radius, str):
             return NetCode(reader, self.radius, _projection(points))
         steps = np.diff(points, axis=0) if then is None else reader.many(then) - points
-        return NetCode(reader, _median_length(steps) * STEPS_PER_RADIUS, _projection(points))
+        radius = STEPS_PER_RADIUS * _median_length(steps, is_trained=of is not self.of)
+        return NetCode(reader, radius, _projection(points))
 
 
-def _median_length(steps: FloatArray) -> float:
-    """Returns the median length of steps `[T, D]`, of those that moved."""
+def _median_length(steps: FloatArray, *, is_trained: bool) -> float:
+    """Returns the median length of steps `[T, D]` that moved; of those that training did not use."""
     lengths = np.sqrt((steps**2).sum(axis=1))
+    held = lengths[is_held_out(lengths.size)]
+    lengths = held if is_trained and held.any() else lengths
     if not lengths.any():
         raise InvalidArgumentError.of(
             "radius",
@@ -215,6 +223,10 @@ class NetCode:
         self._net = (leaders, after, heads, self._projection, self._shifts, self._sizes, place)
         for number, x in enumerate(old):
             _add(self._net, x, number)
+
+    def take_over(self, other: NetCode) -> None:
+        """Becomes another net: everything counted under its keys so far must be counted again."""
+        self.__dict__.update(other.copy().__dict__)
 
     def copy(self) -> NetCode:
         """Returns a net with the same leaders that grows for itself."""
@@ -299,7 +311,7 @@ class StoredNet:
     """What a file says of a net."""
 
     radius: float
-    of: str | tuple[int, ...] | None
+    of: str | tuple[int, ...] | Encoder | None
     projection: tuple[tuple[float, ...], ...]
     leaders: str
 

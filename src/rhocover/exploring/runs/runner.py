@@ -229,12 +229,15 @@ class Runner:
         with self._interrupts:
             while not self.is_done:
                 mark = self.grid[len(self.now.rows)]
-                if self.now.num_steps == self._next_look:
+                if self.now.num_steps == self.world.next_refit < self.grid[-1]:
+                    self.world.refit(self.now)
+                    self._block = self._act = None
+                elif self.now.num_steps == self._next_look:
                     self._look()
                 elif self.now.num_steps == mark:
                     self._report(mark)
                 else:
-                    self._advance(min(mark, self._next_look))
+                    self._advance(min(mark, self._next_look, self.world.next_refit))
                 after(self.now)
 
     def _report(self, step: int) -> None:

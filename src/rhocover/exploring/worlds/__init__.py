@@ -325,6 +325,7 @@ class World(Protocol):
     """What `run` needs of a world: a simulated model, one environment, or a vector of them."""
 
     num_chains: int
+    next_refit: int  # the step before which the states are encoded anew; beyond all steps if never
 
     @property
     def problem(self) -> Problem | None:
@@ -355,6 +356,10 @@ class World(Protocol):
 
     def advance(self, position: Position, act: Any, seen: Visits, num_steps: int) -> None:
         """Takes `num_steps` more steps; changes the position and adds to `seen`."""
+        ...
+
+    def refit(self, now: RunState) -> None:
+        """Trains the code of the states again, and counts everything again under it."""
         ...
 
     def marks(self, spec: RunSpec) -> list[int]:

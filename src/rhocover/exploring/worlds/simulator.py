@@ -123,6 +123,7 @@ class Simulator:
 
     batch_steps: int = BATCH_STEPS
     is_foreign = None  # there is no environment
+    next_refit = 1 << 62  # never: the states are those of the model
 
     def __init__(self, mdp: MDP, start: FloatArray, num_chains: int = 1) -> None:
         self.mdp = mdp
@@ -140,6 +141,9 @@ class Simulator:
         generator = np.random.Generator(np.random.PCG64(seed))
         states = np.searchsorted(self._start_cdf, generator.random(self.num_chains), side="right")
         return Position(states.astype(np.int64), generator)
+
+    def refit(self, now: object) -> None:
+        """Does nothing: states are not encoded."""
 
     def follow(self, behaviour: Behaviour | SeekNew) -> Act:
         """Returns the loop that acts in this way."""

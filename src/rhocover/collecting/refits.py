@@ -1,0 +1,166 @@
+"""A state code that is trained again during a run: everything so far is counted under the new code.
+
+A `Net` of `LearnedFeatures` is fitted to a random rollout before the first step, and again on everything
+collected whenever the number of steps has doubled. Between two steps of the run then
+
+1. the encoder is trained on all observations so far (`History` keeps them, as the recorder of the run);
+2. all of them are encoded again, in the order in which they were met;
+3. states, transitions, episodes, the counts of the trace and the position are counted again from nothing.
+
+The explorer begins anew with these counts, as it would with earlier data of the same steps, and so does the
+search for something new. Afterwards no number of the run refers to the old code: applying the last one to the
+stored observations gives the same counts. The environment notices nothing. Training depends on the steps and
+the seed only, so a collection that is resumed trains the same encoders again while it repeats its log.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import BoolArray, IntArray
+from rhocover.collecting.env_run import EnvRun
+from rhocover.collecting.log import Recorder, Reset, Steps
+from rhocover.collecting.state_index import EpisodeCounts, GrowingStateIndex
+from rhocover.environments.encoding.encoders import as_array, as_arrays
+from rhocover.environments.encoding.nets import NetCode
+from rhocover.errors import InvalidArgumentError
+from rhocover.exploring.explorers import State, begun
+from rhocover.exploring.runs.runner import NOTHING, RunState
+from rhocover.exploring.worlds import Visits
+
+MOST_KEPT = 2**32  # bytes of the observations of a run
+
+
+class History:
+    """Everything that a run in one environment has met; passes it on to another recorder."""
+
+    def __init__(self, asked: EnvRun, recorder: Recorder | None) -> None:
+        shape, dtype = getattr(asked.space, "shape", None) or (), asked.space.dtype or np.float64
+        size = math.prod(shape) * np.dtype(dtype).itemsize * asked.spec.num_steps
+        if size > MOST_KEPT:
+            raise InvalidArgumentError.of(
+                "states",
+                f"learned features keep all observations in memory, {size / 1e9:.3g} GB here; the limit is "
+                f"{MOST_KEPT / 1e9:.3g} GB",
+                remedy="Make observations smaller with a wrapper, or fit the code first and pass the result.",
+            )
+        self._recorder = recorder
+        self._resets: list[tuple[int, Any]] = []  # before which step, and its observation
+        self._steps: list[tuple[Any, IntArray, BoolArray, BoolArray]] = []
+
+    def begin(self, reset: Reset) -> None:
+        """Records the reset with which an episode begins."""
+        self._resets.append((reset.step, as_array(reset.observation)))
+        if self._recorder is not None:
+            self._recorder.begin(reset)
+
+    def add(self, steps: Steps) -> None:
+        """Records steps."""
+        shown = as_arrays(steps.observations).copy()
+        self._steps.append((shown, np.array(steps.actions, np.int64), steps.terminated, steps.truncated))
+        if self._recorder is not None:
+            self._recorder.add(steps)
+
+    def met(self) -> Met:
+        """Returns it as arrays."""
+        shown, actions, ended, cut = (np.concatenate(part) for part in zip(*self._steps, strict=True))
+        num, own = actions.size, [(step, first) for step, first in self._resets if step <= actions.size]
+        at = np.array([step for step, _ in own], np.int64)
+        row_of_reset = at + np.arange(at.size)
+        is_reset = np.zeros(num + at.size, bool)
+        is_reset[row_of_reset] = True
+        observations = np.empty((num + at.size, *shown.shape[1:]), shown.dtype)
+        observations[~is_reset] = shown
+        observations[is_reset] = np.array([first for _, first in own], shown.dtype)
+        after = np.flatnonzero(~is_reset)
+        before = after - 1
+        return Met(observations, actions, ended, cut, before, after, is_reset)
+
+
+@dataclass(frozen=True, eq=False)
+class Met:
+    """Observations in the order in which they were met, `[T + R, ...]`, and the steps between them, `[T]`."""
+
+    observations: Any
+    actions: IntArray
+    ended: BoolArray
+    cut: BoolArray
+    before: IntArray  # the row of the observation before each step
+    after: IntArray  # the row of the observation after it
+    is_reset: BoolArray  # which rows began an episode, [T + R]
+
+    @property
+    def labels(self) -> IntArray:
+        """The number of the action after each observation, -1 where none follows, `[T + R]`."""
+        labels = np.full(len(self.observations), -1, np.int64)
+        labels[self.before] = self.actions
+        return labels
+
+    @property
+    def followed_by(self) -> IntArray:
+        """The row of the state that each step leads to: after a termination the next start."""
+        return np.where(self.ended, self.after + 1, self.after)
+
+
+@dataclass(frozen=True, eq=False)
+class Recount:
+    """A run so far, counted under another code."""
+
+    index: GrowingStateIndex
+    episodes: EpisodeCounts
+    pairs: IntArray  # of each step
+    nexts: IntArray  # the state after it
+    moves: IntArray
+    first: int  # the state in which the run began
+    last: int  # the state it is in
+
+    def counts(self, num_steps: int) -> IntArray:
+        """Returns the visits of each pair in the first steps."""
+        return np.bincount(self.pairs[:num_steps], minlength=self.index.index.num_pairs)
+
+
+def refit(asked: EnvRun, history: History) -> Recount:
+    """Trains the code of the run on what it has met so far, and returns its counts under the new code."""
+    assert asked.learner is not None
+    assert isinstance(asked.states, NetCode)
+    met = history.met()
+    asked.states.take_over(asked.learner.fit(met.observations, met.labels))
+    return recount(asked, met)
+
+
+def recount(asked: EnvRun, met: Met) -> Recount:
+    """Returns the counts of everything met, as if the code of the run had been the same all along."""
+    keys = asked.states.keys(met.observations)
+    is_state = np.ones(keys.size, bool)
+    is_state[met.after[met.ended]] = False  # what ends an episode is no state
+    index = asked.state_index()
+    assert isinstance(index, GrowingStateIndex)
+    numbers = np.full(int(keys.max()) + 1, -1, np.int64)
+    for key in dict.fromkeys(keys[is_state].tolist()):
+        numbers[key] = index.add(key)
+    states = numbers[keys]
+    for state in np.unique(states[met.is_reset]).tolist():
+        index.note_start(state)
+    left, nexts = states[met.before], states[met.followed_by]
+    pairs = left * index.num_actions + met.actions
+    moves = index.count(pairs, nexts, np.zeros(0, np.int64))
+    episodes = EpisodeCounts()
+    episodes.add(left, met.actions, pairs, nexts, met.ended, met.cut, np.zeros_like(pairs))
+    episodes.end_keys.update(dict.fromkeys(keys[~is_state].tolist()))
+    return Recount(index, episodes, pairs, nexts, moves, int(states[0]), int(states[-1]))
+
+
+def restart(asked: EnvRun, now: RunState, found: Recount) -> None:
+    """Changes the state of a run to the new counts; the explorer begins with them."""
+    belief, steps, seen = asked.belief(found.index), now.num_steps, Visits.none(found.index.index)
+    seen.moves[:] = found.moves
+    belief = replace(belief, moves=found.moves.copy(), num_steps=steps).renewed()  # type: ignore[type-var]
+    before = State(belief, belief.counts, steps, now.state.num_blocks)
+    now.state, now.seen = begun(asked.spec.actor, before), seen
+    now.position.states[:] = found.last
+    now.first_states[:] = found.first
+    now.episodes[:] = [replace(episode, psi=NOTHING, psi_hat=NOTHING) for episode in now.episodes]

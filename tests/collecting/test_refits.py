@@ -1,0 +1,150 @@
+"""A code that changes during a run: everything is counted as if the last one had been there all along.
+
+Here encoders are random instead of trained, so that torch is not needed; tests/sb3 trains them.
+"""
+
+from __future__ import annotations
+
+import json
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from toy_environments import Failing, contents, nested_ring
+
+import rhocover as rc
+from rhocover.collecting import log, refits, stepping
+from rhocover.collecting.stepping import EnvironmentWorld
+from rhocover.environments.encoding import training
+from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
+from tiers import tiered
+
+NUM_STEPS, ROLLOUT = 900, 100
+
+
+class Drift(gym.Env):
+    """A point in a square that four actions push; its episodes end at the right side, or after 40 steps."""
+
+    action_space = gym.spaces.Discrete(4)
+    observation_space = gym.spaces.Box(-1, 2, (2,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._at, self._time = self.np_random.uniform(0, 0.2, 2), 0
+        return self._at.astype(np.float32), {}
+
+    def step(self, action):
+        self._time += 1
+        push = 0.1 * np.array([(1, 0), (-1, 0), (0, 1), (0, -1)][action])
+        self._at = np.clip(self._at + push + self.np_random.normal(scale=0.02, size=2), 0, 1.1)
+        return self._at.astype(np.float32), 0.0, bool(self._at[0] > 0.6), self._time == 40, {}
+
+
+@pytest.fixture(autouse=True)
+def random_encoders(monkeypatch):
+    """Encoders with weights that depend on how much there is to train on, or that are always the same."""
+    seeds = []
+
+    def train(settings, arrays, actions):
+        assert actions.shape == (len(arrays),)
+        seeds.append(0 if settings.by == "inverse_dynamics" else len(arrays))
+        rng = np.random.default_rng(seeds[-1])
+        found = training._untrained(settings, arrays, rng)
+        mean = np.zeros_like(found.mean)  # the same for all observations
+        return type(found)(found.by, found.shape, mean, np.ones_like(mean), found.layers)
+
+    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr(log, "PART", 64)
+    monkeypatch.setattr(stepping, "BETWEEN", 50)
+    return seeds
+
+
+def learned(by: str = "temporal_distance", radius: float | str = "auto") -> rc.Net:
+    return rc.Net(radius, of=rc.LearnedFeatures(2, by), rollout_steps=ROLLOUT)
+
+
+@pytest.mark.parametrize("make", tiered([Drift, nested_ring]))
+def test_a_refit_to_the_same_code_changes_nothing(make, monkeypatch):
+    """States, transitions, starts, ends and the position, as they were counted step by step."""
+    compared, plain = [], EnvironmentWorld.refit
+
+    def facts(world, now):
+        index, episodes = world._index.index, world.episodes
+        moves = sorted(
+            zip(index.leaves.tolist(), index.arrives.tolist(), now.seen.moves.tolist(), strict=True)
+        )
+        ends = dict(episodes.restarts), episodes.num_cut, list(episodes.end_keys), dict(episodes.starts)
+        places = now.position.states.tolist(), now.first_states.tolist(), index.roots.tolist()
+        kept = [(step, np.trim_zeros(counts, "b").tolist()) for step, counts in world._snapshots]
+        return (
+            list(world._index.numbers.items()),
+            moves,
+            ends,
+            places,
+            kept,
+            now.num_steps,
+            world._asked.states.num_leaders,
+        )
+
+    def refit(world, now):
+        before = facts(world, now)
+        plain(world, now)
+        compared.append(before[-1])
+        assert facts(world, now) == before
+
+    monkeypatch.setattr(EnvironmentWorld, "refit", refit)
+    run = rc.explore(make(), 2.0, NUM_STEPS, model="from_scratch", states=learned("inverse_dynamics", 0.3))
+    assert run.refits == (200, 400, 800)
+    assert min(compared) > 3
+
+
+@pytest.mark.parametrize(
+    "explorer", tiered(["feedback", "uniform_random", "algorithm1_short", "maxent"], short=2)
+)
+def test_a_run_is_counted_under_its_last_code(explorer, tmp_path, random_encoders):
+    """The tally of the run is that of its stored observations under the stored code, which an audit applies."""
+    model = "learned" if explorer in ("uniform_random", "maxent") else "from_scratch"
+    found = rc.collect(
+        Drift(), 2.0, NUM_STEPS, out=tmp_path / "out", states=learned(), model=model, explorer=explorer
+    )
+    assert found.run.refits == (200, 400, 800)
+    assert len(set(random_encoders)) == 4
+    tally = found.run.tally
+    assert tally.num_steps == NUM_STEPS == found.tally.num_steps
+    by_key = {
+        key: tally.counts[row].tolist() for row, key in enumerate(tally.keys) if tally.counts[row].any()
+    }
+    for again in (found.tally, rc.audit(tmp_path / "out", 2.0).tally):
+        assert {
+            key: row.tolist() for key, row in zip(again.keys, again.counts, strict=True) if row.any()
+        } == by_key
+        assert again.num_truncated == tally.num_truncated
+        assert again.ends.sum() == tally.ends.sum() > 0
+    assert [int(row) for row in found.run.trace["steps"]][-1] == NUM_STEPS
+    assert f"encoder refitted at step 200, 400, 800; {found.run.num_states_met:,} codes" in str(found.run)
+    assert json.loads((tmp_path / "out" / "datasheet.json").read_text())["settings"]["states"]["of"]["by"]
+
+
+def test_a_collection_goes_on_to_the_same_bits_after_a_refit(tmp_path):
+    settings = {"states": learned(), "model": "from_scratch"}
+    rc.collect(Failing(Drift()), 2.0, NUM_STEPS, out=tmp_path / "whole", **settings)
+    for at in (150, 450):
+        out = tmp_path / f"broken-{at}"
+        with pytest.raises(EnvironmentFailedError):
+            rc.collect(Failing(Drift(), at + ROLLOUT), 2.0, NUM_STEPS, out=out, **settings)
+        rc.collect(Failing(Drift()), 2.0, NUM_STEPS, out=out, resume=True, **settings)
+        assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_a_top_up_goes_on_under_the_code_of_its_collection(tmp_path):
+    found = rc.collect(Drift(), 2.0, NUM_STEPS, out=tmp_path / "out", states=learned(), model="from_scratch")
+    more = rc.top_up(found, Drift(), 300, out=tmp_path / "more")
+    assert more.after.tally.num_steps == NUM_STEPS + 300
+    num = found.states.num_leaders
+    assert np.array_equal(more.collection.states.leaders[:num], found.states.leaders)
+
+
+def test_observations_that_fill_the_memory_are_refused(monkeypatch):
+    monkeypatch.setattr(refits, "MOST_KEPT", 1000)
+    with pytest.raises(InvalidArgumentError, match="keep all observations in memory"):
+        rc.explore(Drift(), 2.0, NUM_STEPS, model="from_scratch", states=learned())

@@ -406,7 +406,7 @@ def test_the_arguments_of_the_wrapper_are_recorded():
     [
         ({"density": 3}, "`density` must be rc.Neighbours"),
         ({"density": rc.Net()}, "`density` must be rc.Neighbours"),
-        ({"density": rc.Neighbours(), "rho": math.inf}, "`rho` must be finite with Neighbours"),
+        ({"density": rc.Neighbours(), "rho": math.inf}, "`rho` must be at most 16 with Neighbours"),
         ({"density": rc.Neighbours(), "rho": -1.0}, r"`rho` must be in \[0, inf\]"),
         ({"density": rc.Neighbours(), "cap": 1.0}, "`cap` must be above 1"),
         ({"density": rc.Neighbours(), "mu": np.zeros((4, 2))}, "at least k of them"),

@@ -62,7 +62,7 @@ from rhocover.environments.densities.neighbours import Neighbours
 from rhocover.environments.encoding import read_action_code, read_state_code
 from rhocover.environments.encoding.base import ActionCode
 from rhocover.environments.reward import VisitReward
-from rhocover.errors import InvalidArgumentError, calling
+from rhocover.errors import InvalidArgumentError, calling, inside
 
 StepResult = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 
@@ -231,10 +231,14 @@ class RewardingWrapper(CountingWrapper):
         if actions is None:
             remedy = "Without a `density` the reward is one of pairs."
             raise InvalidArgumentError.of("actions", "must be the actions taken there", "None", remedy=remedy)
-        rows, numbers = rows_of(observations), self._counter.actions.numbers(rows_of(actions))
-        checks.check_shape((len(numbers),), "actions", (len(rows),))
-        each = zip(rows, numbers.tolist(), strict=True)
-        return np.array([self._reward.of_key(self._counter.code.key(row), a) for row, a in each], float)
+        with inside("actions"):
+            numbers = self._counter.actions.numbers(rows_of(actions, "actions")).tolist()
+        with inside("observations"):
+            keys = [self._counter.code.key(row) for row in rows_of(observations)]
+        if len(keys) != len(numbers):
+            expected = f"must be as many as `actions`, {len(numbers)}"
+            raise InvalidArgumentError.of("observations", expected, f"{len(keys)}")
+        return np.array([self._reward.of_key(*pair) for pair in zip(keys, numbers, strict=True)], float)
 
     def coverage_numbers(self) -> dict[str, float]:
         """Returns the numbers to log, those of `CoverageCallback`: how much was visited, and how evenly."""

@@ -26,7 +26,7 @@ from rhocover.environments.densities.neighbours import Neighbours
 from rhocover.environments.encoding.base import ActionCode, StateCode
 from rhocover.environments.encoding.functions import FunctionCode
 from rhocover.environments.reward import VisitReward, read_cap, read_order
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, inside
 
 
 class Density(Protocol):
@@ -94,7 +94,8 @@ class DensityReward:
 
 def _begin(density: Any, rho: float, mu: Any) -> Density:
     if isinstance(density, Neighbours | Ellipse):
-        return density.begin(rho, mu)
+        is_samples = mu is not None and not callable(mu)
+        return density.begin(rho, rows_of(mu, "mu") if is_samples else mu)
     if isinstance(density, StateCode):
         return CodeDensity(density, rho, mu)
     if callable(density):
@@ -107,19 +108,19 @@ def _begin(density: Any, rho: float, mu: Any) -> Density:
     )
 
 
-def rows_of(observations: Any) -> Any:
+def rows_of(observations: Any, name: str = "observations") -> Any:
     """Returns observations as a list or an array; columns become rows, and tensors arrays."""
     if hasattr(observations, "detach"):  # a tensor of torch
         return observations.detach().cpu().numpy()
-    if not isinstance(observations, Mapping):
-        is_one = isinstance(observations, np.ndarray) and not observations.ndim
-        if is_one or not isinstance(observations, list | tuple | np.ndarray):
-            kind = "one value" if is_one else type(observations).__name__
-            raise InvalidArgumentError.of("observations", "must be a list or an array of them", kind)
-        return observations
-    columns = {name: rows_of(part) for name, part in observations.items()}
-    num = min((len(part) for part in columns.values()), default=0)
-    return [{name: part[t] for name, part in columns.items()} for t in range(num)]
+    if isinstance(observations, Mapping):
+        columns = {field: rows_of(part, name) for field, part in observations.items()}
+        num = min((len(part) for part in columns.values()), default=0)
+        return [{field: part[t] for field, part in columns.items()} for t in range(num)]
+    is_one = isinstance(observations, np.ndarray) and not observations.ndim
+    if is_one or not isinstance(observations, list | tuple | np.ndarray):
+        got = "one value" if is_one else type(observations).__name__
+        raise InvalidArgumentError.of(name, "must be a list or an array of them", got)
+    return checks.any_array(observations, name) if isinstance(observations, np.ndarray) else observations
 
 
 ONE_ACTION = ActionCode([None], None, lambda _: 0, lambda all_: np.zeros(len(all_), np.int64), {})
@@ -134,7 +135,8 @@ class CodeDensity:
 
     def read(self, observations: Any) -> list[Hashable]:
         """Returns the keys of observations."""
-        return [self._counter.code.key(observation) for observation in observations]
+        with inside("observations"):
+            return [self._counter.code.key(observation) for observation in observations]
 
     def relative(self, read: Sequence[Hashable]) -> FloatArray:
         """Returns r of keys: infinite for one that matters and was never visited."""

@@ -37,7 +37,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.environments.encoding.bins import plain_components
 from rhocover.environments.encoding.features import FeatureReader
-from rhocover.errors import InvalidArgumentError, inside
+from rhocover.errors import InvalidArgumentError, calling, inside
 
 MOST_FEATURES = 2048  # a decomposition of more takes minutes
 QUICK = 32  # features whose directions are computed again at every visit, in 0.1 ms
@@ -59,8 +59,9 @@ class Ellipse:
     ridge: float = 1.0
 
     def __post_init__(self) -> None:
-        of = self.features if isinstance(self.features, str) else plain_components(self.features)
-        object.__setattr__(self, "features", of)
+        if not isinstance(self.features, str):
+            with calling(of="features"):
+                object.__setattr__(self, "features", plain_components(self.features))
         ridge = checks.number(self.ridge, "ridge")
         if not 0 <= ridge < math.inf:
             raise InvalidArgumentError.of("ridge", "must be non-negative and finite", f"{ridge:g}")

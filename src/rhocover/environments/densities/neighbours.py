@@ -43,6 +43,7 @@ from rhocover.environments.encoding.bins import plain_components
 from rhocover.environments.encoding.features import FeatureReader
 from rhocover.errors import InvalidArgumentError, RhocoverWarning, inside
 
+LARGEST_RHO = math.sqrt(MOST_RECENT) / 2  # 16: there 4 rho^2 is the largest k
 NUM_AVERAGED = 512  # stored points over which the gradient is averaged
 NUM_FOR_DIMENSION = 16  # neighbours; with more, more points are near a face
 MOST_DIMENSIONS = 4  # beyond, most points are near a face, and the nearest points are hardly nearer
@@ -222,12 +223,12 @@ class NeighbourDensity:
 
 
 def check_order(k: int, rho: float) -> None:
-    """Refuses rho = inf, and warns if k neighbours are few for this order."""
-    if rho == math.inf:
+    """Refuses an order for which no k is enough, and warns if k neighbours are few for this one."""
+    if rho > LARGEST_RHO:
         raise InvalidArgumentError.of(
             "rho",
-            "must be finite with Neighbours, whose noise grows with rho",
-            "inf",
+            f"must be at most {LARGEST_RHO:g} with Neighbours, whose noise grows with rho",
+            f"{rho:g}",
             remedy="Pass rho=4 and Neighbours(k=64), or a state code as density.",
         )
     if k < 4 * rho**2:

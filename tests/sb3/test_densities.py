@@ -10,6 +10,8 @@ import pytest
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.env_checker import check_env
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecNormalize
 
 import rhocover as rc
@@ -139,3 +141,11 @@ def test_what_pays_nothing_is_refused():
         InvalidArgumentError, match="`venv` must be a vector environment of Stable-Baselines3"
     ):
         rc.CoverageVecEnv(car(), density=rc.Neighbours())
+
+
+def test_what_a_run_learned_is_evaluated_as_a_model():
+    run = rc.explore(gym.make("FrozenLake-v1", is_slippery=False), 2.0, 2_000, seed=0)
+    env = DummyVecEnv([lambda: Monitor(gym.make("FrozenLake-v1", is_slippery=False))] * 2)
+    model: Any = run.actor()
+    mean, _ = evaluate_policy(model, env, n_eval_episodes=40, deterministic=False)
+    assert 0 < mean < 1  # it covers the lake, and so meets the goal now and then

@@ -67,5 +67,5 @@ def test_where_nothing_was_learned_actions_are_uniformly_random():
 
 
 def test_a_run_on_a_model_says_where_its_policy_is():
-    with pytest.raises(InvalidArgumentError, match="run.best.policy"):
+    with pytest.raises(InvalidArgumentError, match=r"run\.best\.policy"):
         rc.explore(rc.envs.river_swim(), 2.0, 50).actor()

@@ -194,6 +194,8 @@ class RewardingWrapper(CountingWrapper):
             self._density, mu = DensityReward(density, rho, mu, cap=cap), None
         weights = read_weights(mu, self._counter.code, self._counter.num_actions)
         self._reward = VisitReward(rho, weights, cap, self._counter)
+        if self._density is not None:
+            self._counter.listener = None  # nothing is paid by the counts
 
     @property
     def _single_space(self) -> Any:
@@ -249,7 +251,8 @@ class RewardingWrapper(CountingWrapper):
         """Steps the environment, counts the visit, and returns the mix of coverage and task reward."""
         wrapper: Any = self
         pairs = wrapper._pairs(action)
-        bonus = self._bonus(pairs)  # before the step: if a weight is invalid, nothing has changed yet
+        # Before the step: if a weight is invalid, nothing has changed yet.
+        bonus: Any = None if self._density is not None else self._bonus(pairs)
         observation, task, terminated, truncated, info = result = wrapper.env.step(action)
         led_to = wrapper._count(pairs, result)
         if self._density is not None:

@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial import KDTree
-from scipy.special import gammaln, logsumexp
+from scipy.spatial import cKDTree  # type: ignore[attr-defined]
+from scipy.special import logsumexp
 
 from rhocover import checks
 from rhocover.checks import FloatArray
@@ -79,15 +79,15 @@ class Neighbours:
 
 def log_gradient(log_e: Any, num: int, dimension: float, k: int, rho: float) -> Any:
     """Returns log of the estimate of d^-rho, from the k-th distances e to `num` points."""
-    log_ball = dimension / 2 * math.log(math.pi) - gammaln(dimension / 2 + 1)
-    return rho * (math.log(num) + log_ball + dimension * log_e) + gammaln(k) - gammaln(k + rho)
+    log_ball = dimension / 2 * math.log(math.pi) - math.lgamma(dimension / 2 + 1)
+    return rho * (math.log(num) + log_ball + dimension * log_e) + math.lgamma(k) - math.lgamma(k + rho)
 
 
 def log_gradient_to(
     log_e: Any, log_e_mu: Any, num: int, num_mu: int, dimension: float, k: int, rho: float
 ) -> Any:
     """Returns log of the estimate of (mu/d)^rho, from the k-th distances to points and to samples of mu."""
-    constant = 2 * gammaln(k) - gammaln(k + rho) - gammaln(k - rho)
+    constant = 2 * math.lgamma(k) - math.lgamma(k + rho) - math.lgamma(k - rho)
     return rho * (math.log(num / num_mu) + dimension * (log_e - log_e_mu)) + constant
 
 
@@ -116,7 +116,7 @@ class NeighbourDensity:
         self._weight = mu if callable(mu) else None
         self._targets = None if mu is None or callable(mu) else self._samples(mu)
 
-    def _samples(self, mu: Any) -> KDTree:
+    def _samples(self, mu: Any) -> cKDTree:
         """Returns the samples of what matters, as a tree."""
         with inside("mu"):
             points = self._points(mu)
@@ -125,7 +125,7 @@ class NeighbourDensity:
             expected = f"as samples must be at least k of them, and k above rho = {self._rho:g}"
             got = f"{len(points)} samples and k = {self._k}"
             raise InvalidArgumentError.of("mu", expected, got, remedy=f"Collect {least} samples or more.")
-        return KDTree(points)
+        return cKDTree(points)
 
     def read(self, observations: Any) -> Points:
         """Returns the points of observations and the logarithms of their weights."""

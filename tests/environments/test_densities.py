@@ -131,7 +131,8 @@ def test_the_reward_stays_when_the_density_stays(rho, monkeypatch):
     for _ in range(40):
         reward.add(rng.normal(size=(500, 2)))
     r = 1 + 99 * np.array([before, reward.reward_of(places)])
-    assert r[1] == pytest.approx(r[0], rel=0.8)
+    # Four standard errors: of two estimates each, 0.18 in logs at rho = 0, and 0.36 relative at rho = 2.
+    assert r[1] == pytest.approx(r[0], abs=0.72) if rho == 0 else np.abs(np.log(r[1] / r[0])).max() < 1.44
     assert r[1, 1] > r[1, 0]
 
 
@@ -141,13 +142,22 @@ def test_the_reward_stays_when_the_density_stays(rho, monkeypatch):
 @pytest.mark.parametrize("mu", [None, "weights", "samples"])
 @pytest.mark.parametrize("rho", [0.0, 0.5, 2.0])
 def test_its_mean_over_the_visits_is_one(rho, mu):
-    """Over stored points without themselves; here over new points of the same density, which are as far."""
-    rng = np.random.default_rng(0)
-    given = {None: None, "weights": lambda z: 1 + z[0] ** 2, "samples": rng.normal(size=(900, 2)) * 0.7}[mu]
-    density = NeighbourDensity(rc.Neighbours(k=32), rho, given)
-    points = rng.normal(size=(8_000, 2))
-    density.add(density.read(points[:4_000].clip(-2, 2)))
-    assert density.relative(density.read(points[4_000:].clip(-2, 2))).mean() == pytest.approx(1, abs=0.25)
+    """Over stored points without themselves; here over new points of the same density, which are as far.
+
+    The average over 512 stored points has an error of about a quarter at rho = 2, where few points have most
+    of the gradient: over 20 seeds the mean has an error of 0.06, of which four are allowed (probability
+    6e-5).
+    """
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        samples = rng.normal(size=(900, 2)) * 0.7
+        given = {None: None, "weights": lambda z: 1 + z[0] ** 2, "samples": samples}[mu]
+        density = NeighbourDensity(rc.Neighbours(k=32), rho, given)
+        points = rng.normal(size=(2_000, 2)).clip(-2, 2)
+        density.add(density.read(points[:1_000]))
+        found.append(density.relative(density.read(points[1_000:])).mean())
+    assert np.mean(found) == pytest.approx(1, abs=0.24)
 
 
 def test_half_the_density_is_paid_two_to_the_rho_times_as_much():

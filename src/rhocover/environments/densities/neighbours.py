@@ -44,8 +44,8 @@ from rhocover.environments.encoding.features import FeatureReader
 from rhocover.errors import InvalidArgumentError, RhocoverWarning, inside
 
 LARGEST_RHO = math.sqrt(MOST_RECENT) / 2  # 16: there 4 rho^2 is the largest k
-NUM_AVERAGED = 512  # stored points over which the gradient is averaged
-NUM_FOR_DIMENSION = 16  # neighbours; with more, more points are near a face
+NUM_AVERAGED = 512  # stored points over which the gradient is averaged; at rho = 2 to about a quarter
+NUM_FOR_DIMENSION = 8  # neighbours; with 16, faces make 3 of 4 dimensions in one of ten data sets
 MOST_DIMENSIONS = 4  # beyond, most points are near a face, and the nearest points are hardly nearer
 ENOUGH_TO_WARN = 1024  # points; the dimension of fewer is that of a few trajectories
 MANY = 64  # points for which a new tree costs less than comparing the recent points one by one

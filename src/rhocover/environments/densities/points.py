@@ -93,7 +93,7 @@ class PointStore:
             return
         self._recent[self._num_recent : end] = points
         self._num_recent = end
-        self.is_due = end >= min(max(LEAST_RECENT, self.num_stored // 4), MOST_RECENT)
+        self.is_due = end >= min(max(LEAST_RECENT, self.num_stored // 2), MOST_RECENT)
 
     def _make_room(self, num: int) -> None:
         self.num_stored = max(self.num_stored, num)

@@ -163,14 +163,15 @@ def definitions() -> Iterator[tuple[Path, str, ast.ClassDef | ast.FunctionDef]]:
 
 
 def flat_names() -> set[tuple[str, str]]:
-    """Returns (module, name) of what rhocover and its packages export, and of the commands."""
+    """Returns (module, name) of what rhocover and its packages export, with base classes, and of commands."""
     from rhocover.cli.app import app
 
     packages = {path.parts[0] for path in MODULES if path.name == "__init__.py" and len(path.parts) > 1}
     modules = [rhocover, *(importlib.import_module(f"rhocover.{name}") for name in sorted(packages))]
     exported = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
     commands = [command.callback for command in app.registered_commands]
-    return {(getattr(x, "__module__", ""), getattr(x, "__name__", "")) for x in [*exported, *commands]}
+    found = [base for x in [*exported, *commands] for base in getattr(x, "__mro__", (x,))]
+    return {(getattr(x, "__module__", ""), getattr(x, "__name__", "")) for x in found}
 
 
 def num_arguments(node: ast.FunctionDef) -> int:

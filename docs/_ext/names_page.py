@@ -21,7 +21,8 @@ GROUPS = {
         "RandomFeatures", "LearnedFeatures", "ReadState",
     ),
     "Rewards": (
-        "CoverageReward", "CountVisits", "CoverageRewardVector", "CountVisitsVector", "CoverageCallback",
+        "CoverageReward", "CountVisits", "CoverageRewardVector", "CountVisitsVector", "DensityReward",
+        "Neighbours", "Ellipse", "CoverageCallback", "CoverageVecEnv", "CoverageReplayBuffer",
     ),
     "Experiments": ("compare", "Comparison", "reproduce"),
     "Errors": ("errors",),

@@ -14,7 +14,8 @@ from typing import Any
 TABLES = (
     "plan", "budget", "explore", "resume", "collect", "audit", "top_up", "compare", "reproduce", "MDP",
     "Layout", "Coverage", "Bins", "QuantileBins", "Net", "Algorithm1", "Learned", "CountVisits",
-    "CoverageReward", "CountVisitsVector", "CoverageRewardVector", "CoverageCallback",
+    "CoverageReward", "CountVisitsVector", "CoverageRewardVector", "DensityReward", "Neighbours", "Ellipse",
+    "CoverageCallback", "CoverageVecEnv", "CoverageReplayBuffer",
 )  # fmt: skip
 MEANING = {
     "mdp": "the model",
@@ -110,6 +111,17 @@ MEANING = {
     "sample": "True plans on a draw from the posterior instead of its mean",
     "discovery": "False switches off the search for untried pairs",
     "cap": "a visit worth this many times the average visit, or more, is paid 1",
+    "density": "what says how often places like an observation were visited: `Neighbours(...)`, "
+    "`Ellipse(...)` or a state code; None counts pairs",
+    "DensityReward.density": "`Neighbours(...)`, `Ellipse(...)`, a fitted state code, or a function to a key",
+    "DensityReward.mu": "what matters: None for everything equally, a function to a weight, or an array of "
+    "observations that matter",
+    "k": "which nearest neighbour to measure the distance to; at least `4 * rho**2`",
+    "features": "what of an observation has directions: None for all its numbers, numbers of components, the "
+    "name of a field, or a function",
+    "ridge": "how often, times the number of features, each direction counts as seen before the first visit",
+    "venv": "a vector environment of Stable-Baselines3",
+    "reward": "the `CoverageReward`, `CoverageVecEnv` or `DensityReward` that pays",
     "task_share": "share of the task's own reward in the reward",
     "CoverageCallback.rho": "the order of the logged divergence; None for that of `CoverageReward`",
     "log_every": "most steps between two records",

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from rhocover.collecting import Collection, TopUp, collect, top_up
     from rhocover.coverage import Coverage
     from rhocover.datasets import Audit, audit
+    from rhocover.environments.densities import DensityReward
+    from rhocover.environments.densities.ellipse import Ellipse
+    from rhocover.environments.densities.neighbours import Neighbours
     from rhocover.environments.encoding.bins import Bins, QuantileBins
     from rhocover.environments.encoding.encoders import LearnedFeatures
     from rhocover.environments.encoding.features import RandomFeatures
     from rhocover.environments.encoding.hashes import ImageCells, SimHash
     from rhocover.environments.encoding.nets import Net
     from rhocover.environments.read_state import ReadState
-    from rhocover.environments.sb3 import CoverageCallback
+    from rhocover.environments.sb3 import CoverageCallback, CoverageReplayBuffer, CoverageVecEnv
     from rhocover.environments.wrappers import (
         CountVisits,
         CountVisitsVector,
@@ -75,6 +78,11 @@ _HOME = {
     "CoverageRewardVector": "rhocover.environments.wrappers",
     "CoverageCallback": "rhocover.environments.sb3",
     "ReadState": "rhocover.environments.read_state",
+    "CoverageReplayBuffer": "rhocover.environments.sb3",
+    "CoverageVecEnv": "rhocover.environments.sb3",
+    "DensityReward": "rhocover.environments.densities",
+    "Neighbours": "rhocover.environments.densities.neighbours",
+    "Ellipse": "rhocover.environments.densities.ellipse",
     "Audit": "rhocover.datasets",
     "audit": "rhocover.datasets",
     "Collection": "rhocover.collecting",
@@ -117,9 +125,13 @@ __all__ = [
     "CountVisitsVector",
     "Coverage",
     "CoverageCallback",
+    "CoverageReplayBuffer",
     "CoverageReward",
     "CoverageRewardVector",
+    "CoverageVecEnv",
+    "DensityReward",
     "Doubling",
+    "Ellipse",
     "EveryPair",
     "Feedback",
     "ImageCells",
@@ -127,6 +139,7 @@ __all__ = [
     "Learned",
     "LearnedFeatures",
     "LineSearch",
+    "Neighbours",
     "Net",
     "Occupancies",
     "Plan",

@@ -116,6 +116,9 @@ def encode_observations() -> None:
         for point in part[:3]:
             net.key(point + 1)
         _untrained(rc.LearnedFeatures(2), part, np.random.default_rng(0)).many(part)
+        reward = rc.DensityReward(rc.Neighbours(k=4), 1.0)
+        for first in range(0, 40, 8):
+            reward.visit(part[first : first + 8])
 
 
 def play_episodes() -> None:

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from wrapper_worlds import NUM_ACTIONS, NUM_STATES, ByHand, Scripted, Wanderer, limited, same_visits
 
 from rhocover.coverage import Coverage
+from rhocover.environments.counts import coverage_numbers
 from rhocover.environments.encoding.bins import Bins
-from rhocover.environments.sb3 import CoverageCallback, _callback_class, coverage_numbers
+from rhocover.environments.sb3 import CoverageCallback, _callback_class
 from rhocover.environments.wrappers import CountVisits, CoverageReward
 from rhocover.errors import InvalidArgumentError, MissingExtraError
 from tiers import tiered

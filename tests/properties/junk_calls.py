@@ -308,6 +308,16 @@ def _adapters() -> Iterator[Call]:
     yield _call("CountVisits", rc.CountVisits, env=cliff, states=None, actions=None)
     yield _call("CoverageReward", rc.CoverageReward, env=cliff, rho=2.0, mu=None, states=None, actions=None, cap=10.0,
                 task_share=0.0)  # fmt: skip
+    yield _call("CoverageReward", rc.CoverageReward, env=cliff, rho=2.0, mu=None, density=rc.Neighbours(k=64))
+    yield _call("Neighbours", rc.Neighbours, k=16, of=None)
+    yield _call("Ellipse", rc.Ellipse, features=None, ridge=1.0)
+    for density in (rc.Neighbours(k=64), rc.Ellipse()):
+        samples = np.tile(observations, (4, 1))
+        yield _call("DensityReward", rc.DensityReward, density=density, rho=2.0, cap=10.0)
+        yield _call("DensityReward", rc.DensityReward, {"density": density}, mu=samples)
+        for method in ("add", "reward_of"):
+            yield _call("DensityReward", lambda observations, density=density, method=method:
+                        getattr(rc.DensityReward(density), method)(observations), observations=observations)  # fmt: skip
     vector = gymnasium.make_vec("CliffWalking-v1", num_envs=2, vectorization_mode="sync")
     yield _call("CountVisitsVector", rc.CountVisitsVector, env=vector, states=None, actions=None)
     yield _call("CoverageRewardVector", rc.CoverageRewardVector, env=vector, rho=2.0, mu=None, states=None, actions=None,

@@ -240,13 +240,34 @@ def test_vector_wrappers_count_the_steps_of_all(actions, rho):
     assert sum(counted.visits.as_dict().values()) == 2 * len(actions)
 
 
-@about("CoverageCallback")
+@about("DensityReward", "Neighbours", "Ellipse")
+@few
+@given(st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0, 2.0]), st.floats(0.01, 100), seeds)
+def test_density_rewards_are_in_range_and_know_no_unit(dimensions, rho, unit, seed):
+    points = np.random.default_rng(seed).normal(size=(200, dimensions))
+    for density in (rc.Neighbours(k=16), rc.Ellipse()):
+        one, other = rc.DensityReward(density, rho), rc.DensityReward(density, rho)
+        one.add(points[:150])
+        other.add(unit * points[:150])
+        rewards = one.reward_of(points[150:])
+        assert ((rewards >= -1 / 9 - 1e-12) & (rewards <= 1)).all()
+        assert other.reward_of(unit * points[150:]) == pytest.approx(rewards, abs=1e-6)
+
+
+@about("CoverageCallback", "CoverageReplayBuffer", "CoverageVecEnv")
 @pytest.mark.skipif(find_spec("stable_baselines3") is not None, reason="the extra is installed")
 @pytest.mark.parametrize("given_rho", [None, 0.0, 2.0])
 def test_without_its_extra_the_callback_says_what_to_install(given_rho, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("stable_baselines3")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
-    monkeypatch.setitem(sys.modules, "stable_baselines3.common.callbacks", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'rhocover\[sb3\]'"):
-        rc.CoverageCallback(rho=given_rho)
+    for name in ("callbacks", "buffers", "vec_env"):
+        monkeypatch.setitem(sys.modules, f"stable_baselines3.common.{name}", None)
+    makers = (
+        lambda: rc.CoverageCallback(rho=given_rho),
+        lambda: rc.CoverageReplayBuffer(rc.DensityReward(rc.Neighbours())),
+        lambda: rc.CoverageVecEnv(None, density=rc.Neighbours()),
+    )
+    for make in makers:
+        with pytest.raises(MissingExtraError, match=r"pip install 'rhocover\[sb3\]'"):
+            make()

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.collecting.actor import Acting, Actor
 from rhocover.collecting.env_run import EnvRun
 from rhocover.collecting.scope import Scope, make_scope
 from rhocover.collecting.state_index import EpisodeCounts, StateIndex
@@ -66,6 +67,15 @@ class TalliedRun(Run):
     tally: Tally = field(kw_only=True)  # over the states met, with the episodes, ends and starts of the run
     episode_counts: EpisodeCounts = field(kw_only=True, repr=False)
     codes: CodeDiagnosis | None = field(kw_only=True, default=None)  # None: the states are numbers already
+    acting: Acting = field(kw_only=True, repr=False)
+    keys: tuple[Any, ...] = field(default=(), kw_only=True)  # of the states of `mdp`, in the environment
+
+    def actor(self, seed: int = 0) -> Actor:
+        """Returns what was learned as something that acts: `actor(observation)`, or `actor.predict(...)`.
+
+        It plays the policy of `best`; in a state that `mdp` does not have it acts uniformly at random.
+        """
+        return Actor(self.acting, self.keys, self.best.policy, seed)
 
     @cached_property
     def markov(self) -> MarkovTest:
@@ -220,7 +230,6 @@ class EnvironmentRun(TalliedRun):
 
     has_truth: ClassVar[bool] = False
 
-    keys: tuple[Any, ...] = ()
     restarting: Tally = field(kw_only=True)  # as in the model for planning: ends lead to the next start
     scope: Scope = field(kw_only=True)  # which states coverage refers to
     num_outside: int = 0
@@ -401,7 +410,15 @@ def known_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) 
     fields = run_fields(asked.table.model, asked.spec, runner, seconds)
     tally = true_tally(asked, restarting, index, episodes)
     codes = _diagnosis(asked, record, tally, np.ones(tally.counts.shape), tally.counts)
-    return TalliedRun(**fields, tally=tally, episode_counts=episodes, codes=codes)
+    states = tuple(asked.table.states.tolist())
+    return TalliedRun(
+        **fields, tally=tally, episode_counts=episodes, codes=codes, acting=acting_of(asked), keys=states
+    )
+
+
+def acting_of(asked: EnvRun) -> Acting:
+    """Returns how a run reads observations and numbers actions."""
+    return Acting(asked.states, asked.actions, asked.space)
 
 
 def _diagnosis(
@@ -462,6 +479,7 @@ def judged_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float)
         tally=tally,
         episode_counts=episodes,
         codes=codes,
+        acting=acting_of(asked),
         restarting=restarting,
         scope=scope,
         num_outside=int(restarting.num_steps - visits.sum()),

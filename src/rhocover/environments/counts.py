@@ -58,6 +58,10 @@ class VisitCounter:
             self.counts += [0] * self.num_actions
         return number
 
+    def number(self, key: Hashable) -> int | None:
+        """Returns the number of a state; None if it was not met."""
+        return self._number.get(key)
+
     def start(self, state: int) -> None:
         """Counts an episode that began in `state`."""
         self._starts[state] += 1
@@ -143,6 +147,15 @@ def _dense(counts: dict[int, int], length: int) -> IntArray:
     array = np.zeros(length, np.int64)
     array[list(counts)] = list(counts.values())
     return array
+
+
+def coverage_numbers(visits: Tally, rho: float, weights: Any) -> dict[str, float]:
+    """Returns the numbers that are logged; `weights` is `[S, A]` for the keys of the visits."""
+    numbers: dict[str, float] = {"pairs_visited": visits.num_pairs, "states_met": len(visits.keys)}
+    if weights[visits.counts > 0].any():  # coverage is undefined as long as no weighted pair was visited
+        numbers["divergence"] = visits.divergence(rho, weights)
+        numbers["worst_ratio"] = visits.worst_ratio(weights)
+    return numbers
 
 
 # The weights mu.

@@ -26,12 +26,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Protocol
+from collections.abc import Hashable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
+from rhocover import checks
 from rhocover.checks import FloatArray
-from rhocover.environments.counts import VisitCounter
+from rhocover.environments.counts import VisitCounter, WeightRow
+from rhocover.errors import InvalidArgumentError
 
 ROUNDING = 2.0**-52
 TRUSTED = 1e-9  # relative error at which a running sum is recomputed
@@ -138,3 +141,67 @@ def relative_gradient(rho: float, counter: VisitCounter, log_mu: list[float]) ->
     if rho == math.inf:
         return WorstPairs(counter, log_mu)
     return PowerGradient(rho, counter, log_mu)
+
+
+def read_order(rho: Any) -> float:
+    """Returns the order of the objective, in [0, inf]."""
+    value = checks.number(rho, "rho")
+    if value < 0:
+        raise InvalidArgumentError.of("rho", "must be in [0, inf]", f"{value:g}")
+    return value
+
+
+def read_cap(cap: Any) -> float:
+    """Returns the relative gradient from which on the reward is 1."""
+    value = checks.positive(cap, "cap")
+    if value <= 1:
+        expected = "must be above 1, the relative gradient of an average visit"
+        raise InvalidArgumentError.of("cap", expected, f"{value:g}")
+    return value
+
+
+class VisitReward:
+    """Coverage rewards in [-1/(cap-1), 1] at the counts of `counter`; updated with every visit it counts."""
+
+    def __init__(self, rho: Any, weights: WeightRow, cap: Any, counter: VisitCounter) -> None:
+        self.rho, self.cap = read_order(rho), read_cap(cap)
+        self._counter, self._weights = counter, weights
+        self._log_mu: list[float] = []  # per pair, grows with the counter
+        self._gradient = relative_gradient(self.rho, counter, self._log_mu)
+        counter.listener = self._visited
+
+    def of(self, pair: int | None) -> float:
+        """Returns the reward of a visit of `pair` at the counts before it; 0 for None, which is no visit."""
+        return 0.0 if pair is None else (min(self._relative(pair), self.cap) - 1) / (self.cap - 1)
+
+    def of_key(self, key: Hashable, action: int = 0) -> float:
+        """Returns the reward of a visit of the pair of a key, which need not have been met."""
+        return (min(self.relative(key, action), self.cap) - 1) / (self.cap - 1)
+
+    def relative(self, key: Hashable, action: int = 0) -> float:
+        """Returns r of the pair of a key, which need not have been met."""
+        state = self._counter.number(key)
+        if state is None:
+            return math.inf if self._weights(key)[action] > 0 else 0.0
+        return self._relative(state * self._counter.num_actions + action)
+
+    def weights_of(self, keys: Sequence[Hashable]) -> FloatArray:
+        """Returns the weights mu of the pairs of these states, shape `[len(keys), A]`."""
+        return np.array([self._weights(key) for key in keys]).reshape(len(keys), self._counter.num_actions)
+
+    def _relative(self, pair: int) -> float:
+        """Returns r: 0 for a pair of zero weight, infinite for a weighted pair that was never visited."""
+        if self._log_weight(pair) == -math.inf:
+            return 0.0
+        return self._gradient.at(pair) if self._counter.counts[pair] else math.inf
+
+    def _visited(self, pair: int) -> None:
+        if self._log_weight(pair) > -math.inf:
+            self._gradient.visited(pair)
+
+    def _log_weight(self, pair: int) -> float:
+        A = self._counter.num_actions
+        while len(self._log_mu) <= pair:
+            row = self._weights(self._counter.keys[len(self._log_mu) // A])
+            self._log_mu += [math.log(weight) if weight > 0 else -math.inf for weight in row.tolist()]
+        return self._log_mu[pair]

@@ -41,7 +41,6 @@ of one step use the counts before it, so they do not depend on the order of the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from typing import Any, SupportsFloat
 
@@ -56,10 +55,20 @@ from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray
 from rhocover.datasets.tally import Tally
 from rhocover.environments.autoreset import NOT_SHOWN, SubStep, autoreset_mode, reset_mask, sub_steps
-from rhocover.environments.counts import Trajectory, VisitCounter, WeightRow, plain, read_weights
+from rhocover.environments.counts import (
+    Trajectory,
+    VisitCounter,
+    coverage_numbers,
+    plain,
+    read_weights,
+)
+from rhocover.environments.densities import ONE_ACTION, DensityReward, rows_of
+from rhocover.environments.densities.ellipse import Ellipse
+from rhocover.environments.densities.neighbours import Neighbours
 from rhocover.environments.encoding import fitted_to_copy, read_action_code, read_state_code
-from rhocover.environments.reward import relative_gradient
-from rhocover.errors import InvalidArgumentError
+from rhocover.environments.encoding.base import ActionCode
+from rhocover.environments.reward import VisitReward
+from rhocover.errors import InvalidArgumentError, calling, inside
 
 StepResult = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 
@@ -74,9 +83,19 @@ class CountingWrapper(RecordConstructorArgs):
         """The visits so far, as a value that later steps do not change; `audit` accepts it."""
         return self._counter.tally()
 
+    @property
+    def coverage_rho(self) -> float:
+        """The order of the divergence to log, 2."""
+        return 2.0
+
     def weights_of(self, keys: Sequence[Hashable]) -> FloatArray:
         """Returns the weights mu of the pairs of these states, shape `[len(keys), A]`: all 1."""
         return np.ones((len(keys), self._counter.num_actions))
+
+    def coverage_numbers(self) -> dict[str, float]:
+        """Returns the numbers to log, those of `CoverageCallback`: how much was visited, and how evenly."""
+        visits = self.visits
+        return coverage_numbers(visits, self.coverage_rho, self.weights_of(visits.keys))
 
 
 class CountVisits(CountingWrapper, gym.Wrapper):
@@ -119,16 +138,18 @@ class CountVisits(CountingWrapper, gym.Wrapper):
     def _pairs(self, action: Any) -> int | None:
         return self._trajectory.pair(self._counter.actions.number(action))
 
-    def _count(self, pair: int | None, result: StepResult) -> None:
+    def _count(self, pair: int | None, result: StepResult) -> Any:
+        """Counts the visit of a step, and returns the observation that it led to; `NOT_SHOWN` if no visit."""
         observation, _, terminated, truncated, _ = result
         if pair is None:
-            return
+            return NOT_SHOWN
         if terminated:
             self._trajectory.end(pair)
             self._counter.end_at(observation)
-            return
+            return observation
         self._trajectory.state = None  # if this observation cannot be read, the state is unknown
         self._trajectory.move(pair, self._counter.code.key(observation), is_cut=bool(truncated))
+        return observation
 
 
 def make_counter(env: Any, states: Any, actions: Any, spaces: tuple[Any, Any]) -> VisitCounter:
@@ -136,7 +157,8 @@ def make_counter(env: Any, states: Any, actions: Any, spaces: tuple[Any, Any]) -
     spec = getattr(env.unwrapped, "spec", None)
     name = type(env.unwrapped).__name__ if spec is None else spec.id
     states = fitted_to_copy(states, env)
-    return VisitCounter(read_state_code(states, spaces[0]), read_action_code(actions, spaces[1]), name)
+    numbers = actions if isinstance(actions, ActionCode) else read_action_code(actions, spaces[1])
+    return VisitCounter(read_state_code(states, spaces[0]), numbers, name)
 
 
 def checked_environment(env: Any) -> gym.Env:
@@ -151,49 +173,6 @@ def checked_environment(env: Any) -> gym.Env:
 # The coverage reward.
 
 
-class VisitReward:
-    """Coverage rewards in [-1/(cap-1), 1] at the counts of `counter`; updated with every visit it counts."""
-
-    def __init__(self, rho: Any, weights: WeightRow, cap: Any, counter: VisitCounter) -> None:
-        self.rho = checks.number(rho, "rho")
-        if self.rho < 0:
-            raise InvalidArgumentError.of("rho", "must be in [0, inf]", f"{self.rho:g}")
-        self.cap = checks.positive(cap, "cap")
-        if self.cap <= 1:
-            raise InvalidArgumentError.of(
-                "cap", "must be above 1, the relative gradient of an average visit", f"{self.cap:g}"
-            )
-        self._counter, self._weights = counter, weights
-        self._log_mu: list[float] = []  # per pair, grows with the counter
-        self._gradient = relative_gradient(self.rho, counter, self._log_mu)
-        counter.listener = self._visited
-
-    def of(self, pair: int | None) -> float:
-        """Returns the reward of a visit of `pair` at the counts before it; 0 for None, which is no visit."""
-        return 0.0 if pair is None else (min(self._relative(pair), self.cap) - 1) / (self.cap - 1)
-
-    def weights_of(self, keys: Sequence[Hashable]) -> FloatArray:
-        """Returns the weights mu of the pairs of these states, shape `[len(keys), A]`."""
-        return np.array([self._weights(key) for key in keys]).reshape(len(keys), self._counter.num_actions)
-
-    def _relative(self, pair: int) -> float:
-        """Returns r: 0 for a pair of zero weight, infinite for a weighted pair that was never visited."""
-        if self._log_weight(pair) == -math.inf:
-            return 0.0
-        return self._gradient.at(pair) if self._counter.counts[pair] else math.inf
-
-    def _visited(self, pair: int) -> None:
-        if self._log_weight(pair) > -math.inf:
-            self._gradient.visited(pair)
-
-    def _log_weight(self, pair: int) -> float:
-        A = self._counter.num_actions
-        while len(self._log_mu) <= pair:
-            row = self._weights(self._counter.keys[len(self._log_mu) // A])
-            self._log_mu += [math.log(weight) if weight > 0 else -math.inf for weight in row.tolist()]
-        return self._log_mu[pair]
-
-
 class RewardingWrapper(CountingWrapper):
     """Adds the coverage reward to a counting wrapper; must come before that wrapper in the base classes."""
 
@@ -205,15 +184,42 @@ class RewardingWrapper(CountingWrapper):
         states: Any = None,
         actions: Any = None,
         *,
+        density: Any = None,
         cap: float = 10.0,
         task_share: float = 0.0,
     ) -> None:
-        settings = {"states": plain(states), "actions": plain(actions), "cap": cap, "task_share": task_share}
-        RecordConstructorArgs.__init__(self, rho=rho, mu=plain(mu), **settings)
-        super().__init__(env, states, actions)  # type: ignore[call-arg]  # of the counting wrapper
+        settings = {"states": plain(states), "actions": plain(actions), "density": density}
+        RecordConstructorArgs.__init__(
+            self, rho=rho, mu=plain(mu), **settings, cap=cap, task_share=task_share
+        )
+        self._is_counting = density is None or states is not None
+        counted = (states, actions) if self._is_counting else (one_state, ONE_ACTION)
+        super().__init__(env, *counted)  # type: ignore[call-arg]  # of the counting wrapper
+        self._task_share = checks.probability(task_share, "task_share")
+        self._density: DensityReward | None = None
+        if density is not None:
+            density = read_density(density, self._single_space)
+            self._density, mu = DensityReward(density, rho, mu, cap=cap), None
         weights = read_weights(mu, self._counter.code, self._counter.num_actions)
         self._reward = VisitReward(rho, weights, cap, self._counter)
-        self._task_share = checks.probability(task_share, "task_share")
+        if self._density is not None:
+            self._counter.listener = None  # nothing is paid by the counts
+
+    @property
+    def _single_space(self) -> Any:
+        env: Any = self
+        return getattr(env, "single_observation_space", env.observation_space)
+
+    @property
+    def visits(self) -> Tally:
+        """The visits so far, as a value that later steps do not change; `audit` accepts it."""
+        if self._is_counting:
+            return super().visits
+        raise NoVisitsError(
+            "a density does not count visits of states.",
+            argument="density",
+            remedy="Pass `states` as well to count them, for example rhocover.Bins(8).",
+        )
 
     @property
     def coverage_rho(self) -> float:
@@ -224,24 +230,73 @@ class RewardingWrapper(CountingWrapper):
         """Returns the weights mu of the pairs of these states, shape `[len(keys), A]`."""
         return self._reward.weights_of(keys)
 
+    def reward_of(self, observations: Any, actions: Any = None) -> FloatArray:
+        """Returns the coverage rewards of visits by the visits so far, `[m]`; counts nothing.
+
+        With a `density`, `observations` are those that steps led to. Otherwise `observations` are those in
+        which `actions` were taken. Rewards that were stored earlier can so be replaced by current ones.
+        """
+        if self._density is not None:
+            return self._density.reward_of(observations)
+        if actions is None:
+            remedy = "Without a `density` the reward is one of pairs."
+            raise InvalidArgumentError.of("actions", "must be the actions taken there", "None", remedy=remedy)
+        with inside("actions"):
+            numbers = self._counter.actions.numbers(rows_of(actions, "actions")).tolist()
+        with inside("observations"):
+            keys = [self._counter.code.key(row) for row in rows_of(observations)]
+        if len(keys) != len(numbers):
+            expected = f"must be as many as `actions`, {len(numbers)}"
+            raise InvalidArgumentError.of("observations", expected, f"{len(keys)}")
+        return np.array([self._reward.of_key(*pair) for pair in zip(keys, numbers, strict=True)], float)
+
+    def coverage_numbers(self) -> dict[str, float]:
+        """Returns the numbers to log, those of `CoverageCallback`: how much was visited, and how evenly."""
+        numbers = {} if self._density is None else self._density.numbers()
+        return numbers | (super().coverage_numbers() if self._is_counting else {})
+
     def _rewarded_step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Steps the environment, counts the visit, and returns the mix of coverage and task reward."""
         wrapper: Any = self
         pairs = wrapper._pairs(action)
-        bonus = self._bonus(pairs)  # before the step: if a weight is invalid, nothing has changed yet
+        # Before the step: if a weight is invalid, nothing has changed yet.
+        bonus: Any = None if self._density is not None else self._bonus(pairs)
         observation, task, terminated, truncated, info = result = wrapper.env.step(action)
-        wrapper._count(pairs, result)
+        led_to = wrapper._count(pairs, result)
+        if self._density is not None:
+            bonus = self._visit(self._density, led_to)
         parts = self._parts(task, bonus)
         mixed = (1 - self._task_share) * bonus + self._task_share * parts["task_reward"]
         return observation, mixed, terminated, truncated, {**info, **parts}
 
     def _bonus(self, pairs: Any) -> Any:
-        """Returns the coverage reward, for a vector environment one per sub-environment."""
+        """Returns the coverage reward of pairs, for a vector environment one per sub-environment."""
         return self._reward.of(pairs)
+
+    def _visit(self, density: DensityReward, led_to: Any) -> Any:
+        """Returns the coverage reward of the observation that a step led to, and counts it."""
+        return 0.0 if led_to is NOT_SHOWN else float(density.visit([led_to])[0])
 
     def _parts(self, task: Any, bonus: Any) -> dict[str, Any]:
         """Returns both parts of the reward, as entries of `info`."""
         return {"task_reward": float(task), "coverage_reward": bonus}
+
+
+class NoVisitsError(InvalidArgumentError, AttributeError):
+    """The wrapper does not count visits; an AttributeError, so that `hasattr` says so."""
+
+
+def one_state(_: Any) -> int:
+    """Returns 0: the state code of a wrapper whose density counts instead."""
+    return 0
+
+
+def read_density(density: Any, space: Any) -> Any:
+    """Returns `density`, a state code for the observation space if it is one."""
+    if isinstance(density, Neighbours | Ellipse):
+        return density
+    with calling(states="density"):
+        return read_state_code(density, space)
 
 
 class CoverageReward(RewardingWrapper, CountVisits):
@@ -251,6 +306,10 @@ class CoverageReward(RewardingWrapper, CountVisits):
     new ones are added as they are met), an array `[num_keys, A]`, or a function of (key, action). A visit
     whose gradient is at least `cap` times the average over the visits so far gets reward 1. `states` and
     `actions` are those of `CountVisits`.
+
+    With a `density` the reward is for the observation that a step leads to instead, whatever the action:
+    `Neighbours(...)`, `Ellipse(...)` or a state code; `mu` is that of `DensityReward`. Visits are then only
+    counted if `states` is given.
 
     >>> import gymnasium as gym, rhocover as rc
     >>> env = rc.CoverageReward(gym.make("CliffWalking-v1"))
@@ -317,8 +376,8 @@ class CountVisitsVector(CountingWrapper, VectorWrapper):
         number = self._counter.actions.number
         return [None if one.state is None else one.pair(number(action)) for one, action in each]
 
-    def _count(self, pairs: Sequence[int | None], result: VectorResult) -> None:
-        """Counts the visits of a step, and the starts of the episodes that it began."""
+    def _count(self, pairs: Sequence[int | None], result: VectorResult) -> list[SubStep | None]:
+        """Counts the visits of a step, and the starts of the episodes that it began; returns the visits."""
         observations, _, terminated, truncated, infos = result
         over, was_over = np.logical_or(terminated, truncated), self._was_over
         self._forget(np.ones_like(over))  # if an observation cannot be read, the states are unknown
@@ -335,6 +394,7 @@ class CountVisitsVector(CountingWrapper, VectorWrapper):
             if first is not NOT_SHOWN:
                 trajectory.start(first)
         self._was_over = over
+        return [None if pair is None else step for pair, step in zip(pairs, steps, strict=True)]
 
     def _keys(self, pair: int | None, step: SubStep, terminated: bool) -> tuple[Hashable, Hashable]:
         """Returns the keys of the state that a step led to and of the episode start, `NOT_SHOWN` if none."""
@@ -361,6 +421,12 @@ class CoverageRewardVector(RewardingWrapper, CountVisitsVector):
 
     def _bonus(self, pairs: Sequence[int | None]) -> FloatArray:
         return np.array([self._reward.of(pair) for pair in pairs])
+
+    def _visit(self, density: DensityReward, led_to: Sequence[SubStep | None]) -> FloatArray:
+        visited = [k for k, step in enumerate(led_to) if step is not None]
+        bonus = np.zeros(len(led_to))
+        bonus[visited] = density.visit([step.last for step in led_to if step is not None])
+        return bonus
 
     def _parts(self, task: Any, bonus: FloatArray) -> dict[str, Any]:
         everyone = np.ones(self.num_envs, bool)

@@ -36,7 +36,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, Matrix, frozen
 from rhocover.coverage import Coverage
 from rhocover.documents import plain
-from rhocover.errors import unknown_name
+from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.belief.certificates import Certificate, certify_visits, evidence_of
 from rhocover.exploring.belief.learned import LearnedModel
@@ -268,6 +268,12 @@ class Run:
             unmet_names=tuple(labels[s] if labels else str(s) for s in unmet),
             unvisited_names=tuple(self.mdp.pair_name(i) for i in unvisited),
         )  # fmt: skip
+
+    def actor(self, seed: int = 0) -> Any:
+        """Returns what was learned as a function of observations; only a run in an environment has any."""
+        raise InvalidArgumentError(
+            "`actor` reads observations, and a model has none: run.best.policy is its policy, `[S, A]`."
+        )
 
     def model_error(self) -> ModelError:
         """Returns the error of the model estimated from the transitions, against the acting model."""

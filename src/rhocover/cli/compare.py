@@ -176,7 +176,7 @@ def run_comparison(
     workers: int | None,
     out: Path | Hold | None,
     report: Callable[[int, int], None] | None,
-) -> Comparison:
+) -> Any:
     """Returns the finished comparison."""
     return compare_explorers(workers=workers, out=out, report=report, **asked)
 

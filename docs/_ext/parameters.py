@@ -75,8 +75,8 @@ MEANING = {
     "met_only": "True judges the data only by the states that it met",
     "best": "False skips the best plan; True computes it for very large data too",
     "certificate": "False skips the certificate; True computes it for very large data too",
-    "envs": "a model or its name, or an environment, its id or a function that makes it; a list of them, or a "
-    "mapping from your own names",
+    "envs": "a model or its name, or an environment, its id or a function that makes it; a list of them, "
+    "or a mapping from your own names",
     "explorers": "names or objects, one or several, or a mapping from your own names",
     "seeds": "a number k for the seeds 0 to k - 1, or a list",
     "workers": "how many processes; None for one per core. The result does not depend on it",

@@ -28,6 +28,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.documents import from_document, plain
 from rhocover.errors import Call, FileFormatError, InvalidArgumentError
+from rhocover.experiments.comparison import Comparison
 from rhocover.experiments.env_question import KIND, EnvPlace, StoredEnvQuestion, check_tensors, run_name
 from rhocover.experiments.finished_runs import FILE
 from rhocover.exploring.runs.result import grid_of_steps
@@ -198,6 +199,14 @@ class EnvComparison:
     @staticmethod
     def _find(kind: str, name: str, known: tuple[str, ...]) -> int:
         return known.index(checks.choice(name, kind, known))
+
+
+def load_comparison(path: Path | str) -> Any:
+    """Returns the comparison in a file or folder, on models or on environments."""
+    try:
+        return EnvComparison.load(path)
+    except FileFormatError:
+        return Comparison.load(path)
 
 
 def from_tensors(

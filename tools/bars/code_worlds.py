@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,6 @@ def mazes() -> Any:
     return __import__("mazes")
 
 
-SIZE = 15
-
-
 POSITIONS: dict[bytes, tuple[int, int]] = {}  # fine cells by the features that they were shown as
 
 
@@ -61,16 +59,10 @@ class Noting(gym.ObservationWrapper):
         return observation
 
 
-def maze() -> gym.Env:
-    """Returns a snake maze that shows positions."""
+def maze(size: int, embedding: int = 0) -> gym.Env:
+    """Returns a snake maze that shows positions, or this many opaque features."""
     found = mazes()
-    return found.Maze(found.snake(SIZE))
-
-
-def embedded_maze() -> gym.Env:
-    """Returns the maze shown as 32 opaque features."""
-    found = mazes()
-    return Noting(found.Maze(found.snake(SIZE), 32))
+    return Noting(found.Maze(found.snake(size), embedding))
 
 
 def fine_cell(observation: Any) -> tuple[int, int]:
@@ -83,9 +75,11 @@ def noted_cell(observation: Any) -> tuple[int, int]:
     return POSITIONS[observation.tobytes()]
 
 
-def fine_cells() -> int:
+def maze_world(size: int, embedding: int = 0) -> World:
+    """Returns the maze with an untuned net, against PPO with three rewards."""
     found = mazes()
-    return int(np.count_nonzero(~found.snake(SIZE))) * found.FINE**2
+    cells = int(np.count_nonzero(~found.snake(size))) * found.FINE**2
+    return World(partial(maze, size, embedding), rc.Net(), noted_cell, lambda: cells, 51_200, PPO)
 
 
 # PointMaze.
@@ -233,8 +227,9 @@ def room(observation: Any) -> int:
 
 PPO = ("ppo_rnd", "ppo_apt", "ppo_counts")
 WORLDS = {
-    "maze": World(maze, rc.Net(), fine_cell, fine_cells, 51_200, PPO),
-    "embedded": World(embedded_maze, rc.Net(), noted_cell, fine_cells, 51_200, PPO),
+    "maze": maze_world(15), "embedded": maze_world(15, 32),
+    "maze17": maze_world(17), "embedded17": maze_world(17, 32),
+    "maze19": maze_world(19), "embedded19": maze_world(19, 32),
     "pointmaze": World(
         point_maze, rc.Net(of="achieved_goal"), half_unit, half_units, 50_000, ("ppo_rnd", "ppo_coverage"), 3
     ),

@@ -130,7 +130,7 @@ def verdict(world: str, found: dict[str, list[dict[str, Any]]]) -> dict[str, boo
     if OURS not in found or not others:
         return {}
     ours, seeds = found[OURS], len(found[OURS])
-    if world in ("maze", "embedded"):
+    if world.startswith(("maze", "embedded")):
         return _maze_verdict(world, ours, others)
     if world.startswith("pointmaze"):
         means = {x: float(np.mean([r["cells"] / r["reachable"] for r in runs])) for x, runs in found.items()}

@@ -27,7 +27,11 @@ REACHABLE = Path("out/bars/reachable.json")
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """An environment with its codes. `make` makes it, `reachable` returns how many held-out cells it has."""
+    """An environment with its codes. `make` makes it, `reachable` returns how many held-out cells it has.
+
+    With `repeat`, every explorer holds each action for so many steps; all of them count, but observations in
+    between are not seen.
+    """
 
     make: Callable[[], gym.Env]
     states: Any
@@ -36,6 +40,7 @@ class World:
     num_steps: int
     others: tuple[str, ...]
     actions: Any = None
+    repeat: int = 1
 
 
 # A snake maze.
@@ -101,8 +106,30 @@ class FromCorner(gym.Wrapper):
         return self.env.reset(seed=seed, options=corners)
 
 
+class Held(gym.Wrapper):
+    """Takes each action ten times."""
+
+    STEPS = 10
+
+    def step(self, action: Any) -> Any:
+        """Steps the environment, until an episode ends."""
+        for _ in range(self.STEPS):
+            result = self.env.step(action)
+            if result[2] or result[3]:
+                break
+        return result
+
+
 def point_maze_from_corner() -> gym.Env:
+    """Returns the maze with a fixed start."""
     return FromCorner(point_maze())
+
+
+def point_world(make: Callable[[], gym.Env], repeat: int = 1) -> World:
+    """Returns a PointMaze with a net over positions, against PPO with two rewards."""
+    net = rc.Net(of="achieved_goal", rollout_steps=1_000 // repeat)
+    made = make if repeat == 1 else lambda: Held(make())
+    return World(made, net, half_unit, half_units, 50_000, ("ppo_rnd", "ppo_coverage"), 3, repeat)
 
 
 def half_unit(observation: Any) -> tuple[int, int]:
@@ -230,13 +257,9 @@ WORLDS = {
     "maze": maze_world(15), "embedded": maze_world(15, 32),
     "maze17": maze_world(17), "embedded17": maze_world(17, 32),
     "maze19": maze_world(19), "embedded19": maze_world(19, 32),
-    "pointmaze": World(
-        point_maze, rc.Net(of="achieved_goal"), half_unit, half_units, 50_000, ("ppo_rnd", "ppo_coverage"), 3
-    ),
-    "pointmaze_corner": World(
-        point_maze_from_corner, rc.Net(of="achieved_goal"), half_unit, half_units, 50_000,
-        ("ppo_rnd", "ppo_coverage"), 3,
-    ),
+    "pointmaze": point_world(point_maze), "pointmaze_corner": point_world(point_maze_from_corner),
+    "pointmaze_held": point_world(point_maze, Held.STEPS),
+    "pointmaze_corner_held": point_world(point_maze_from_corner, Held.STEPS),
     "four_rooms": World(
         four_rooms, as_tuple, as_tuple, lambda: grid_states(four_rooms), 100_000, (*PPO, "uniform_random")
     ),

@@ -42,12 +42,12 @@ def one(world: str, explorer: str, seed: int, num_steps: int) -> dict[str, Any]:
     asked, began = WORLDS[world], time.process_time()
     task = EnvTask(
         EnvSource("function", world, "", asked.make), asked.states, asked.actions, asked.held_out,
-        make_env_explorer(explorer)[1], seed, num_steps, RHO, None, "from_scratch",
+        make_env_explorer(explorer)[1], seed, num_steps // asked.repeat, RHO, None, "from_scratch",
     )  # fmt: skip
     found = find(task)
     return {
         "world": world, "explorer": explorer, "seed": seed, "num_steps": num_steps, "codes": found.codes.size,
-        "cells": found.cells.size, "reachable": asked.reachable(), "cell_steps": found.cells.tolist(),
+        "cells": found.cells.size, "reachable": asked.reachable(), "cell_steps": (found.cells * asked.repeat).tolist(),
         "cpu_s": round(time.process_time() - began, 1),
     }  # fmt: skip
 

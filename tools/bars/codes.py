@@ -47,8 +47,8 @@ def one(world: str, explorer: str, seed: int, num_steps: int) -> dict[str, Any]:
     found = find(task)
     return {
         "world": world, "explorer": explorer, "seed": seed, "num_steps": num_steps, "codes": found.codes.size,
-        "cells": found.cells.size, "reachable": asked.reachable(), "cell_steps": (found.cells * asked.repeat).tolist(),
-        "cpu_s": round(time.process_time() - began, 1),
+        "cells": found.cells.size, "reachable": asked.reachable(),
+        "cell_steps": (found.cells * asked.repeat).tolist(), "cpu_s": round(time.process_time() - began, 1),
     }  # fmt: skip
 
 

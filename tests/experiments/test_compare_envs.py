@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import gymnasium as gym
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import rhocover as rc
 from rhocover.environments.discoveries import Discoveries, Discovering
 from rhocover.environments.encoding import read_state_code
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, MissingExtraError
 from rhocover.experiments import finished_runs
 from rhocover.experiments.env_comparison import EnvComparison
 
@@ -203,6 +204,12 @@ def test_a_function_without_a_name_stays_in_this_process(tmp_path):
         rc.compare({"c": lambda: corridor()}, states=rc.Bins(20), out=tmp_path / "x", **SMALL)
     with pytest.raises(InvalidArgumentError, match="imported by its name"):
         corridors(states=lambda observation: int(observation[0]), workers=2)
+
+
+def test_a_learner_without_its_extra_is_refused_before_anything_runs(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=re.escape("rhocover[sb3]")):
+        corridors(explorers=["ppo_rnd"])
 
 
 def test_codes_are_refused_for_models():

@@ -14,6 +14,7 @@ they are part of its budget for every explorer, also for those that do not look 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ from rhocover.environments.discoveries import CODE, Discoveries, Discovering
 from rhocover.environments.encoding import read_action_code, read_state_code
 from rhocover.environments.encoding.base import ActionCode, StateCode
 from rhocover.environments.stepping import random_rollout
-from rhocover.errors import InvalidArgumentError, inside, naming, unknown_name
+from rhocover.errors import InvalidArgumentError, inside, missing_extra, naming, unknown_name
 from rhocover.exploring import explore
 from rhocover.exploring.explorers.registry import (
     explorer_document,
@@ -71,10 +72,12 @@ class EnvTask:
 def make_env_explorer(given: Any) -> tuple[str, Any]:
     """Returns the name and the object of an explorer."""
     if isinstance(given, str) and given in PPO_EXPLORERS:
-        return given, PPO_EXPLORERS[given]
+        return make_env_explorer(PPO_EXPLORERS[given])
     if isinstance(given, str) and given == COUNTS:
         return COUNTS, CountBonus()
     if isinstance(given, PPOExplorer):
+        if importlib.util.find_spec("stable_baselines3") is None:
+            raise missing_extra("stable_baselines3", "sb3")
         return given.name, given
     if isinstance(given, CountBonus):
         return COUNTS, given

@@ -14,7 +14,7 @@ from test_cli import is_picture, names_in
 from test_cli_explore import SMALL, read
 from tiers import tiered
 
-COMPARING = importlib.import_module("rhocover.experiments.compare")  # by name: a function is called like it
+QUESTION = importlib.import_module("rhocover.experiments.question")
 
 
 def test_compare_prints_the_rows_of_the_python_api(rhocover):
@@ -103,7 +103,7 @@ def test_a_comparison_is_kept_drawn_gone_on_with_and_redrawn(rhocover, monkeypat
     shown = {name: Path("out", name).read_bytes() for name in pictures}
     for name in pictures:
         Path("out", name).unlink()
-    monkeypatch.setattr(COMPARING, "run_one", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(QUESTION, "run_one", lambda *_: pytest.fail("ran"))
     redrawn = rhocover("compare --redraw out --json")
     assert (redrawn.code, redrawn.out) == (0, first.out)
     assert {name: Path("out", name).read_bytes() for name in pictures} == shown
@@ -126,7 +126,7 @@ def test_another_comparison_is_refused_unless_forced(rhocover):
 
 
 def test_ctrl_c_keeps_a_comparison_and_says_so(rhocover, monkeypatch):
-    original, made = COMPARING.run_one, []
+    original, made = QUESTION.run_one, []
 
     def run(question, place):
         if made:
@@ -136,7 +136,7 @@ def test_ctrl_c_keeps_a_comparison_and_says_so(rhocover, monkeypatch):
 
     line = f"compare wheel --explorer feedback {SMALL} --out out"
     with monkeypatch.context() as patch:
-        patch.setattr(COMPARING, "run_one", run)
+        patch.setattr(QUESTION, "run_one", run)
         result = rhocover(line)
     assert result.code == 130
     assert result.err == "The finished runs are stored in out. Continue with the same command.\ninterrupted\n"
@@ -144,3 +144,43 @@ def test_ctrl_c_keeps_a_comparison_and_says_so(rhocover, monkeypatch):
     assert unfinished.code == 2
     assert "holds 1 of 2 runs" in unfinished.err
     assert rhocover(line).code == 0
+
+
+# --- environments -------------------------------------------------------------------------------------
+
+CAR = "compare MountainCar-v0 --states bins:6 --held-out bins:20 --steps 300 --seeds 2 --workers 1"
+
+
+def test_compare_on_environments_prints_the_rows_of_the_python_api(rhocover):
+    found = rc.compare(
+        "MountainCar-v0", states=rc.Bins(6), held_out=rc.Bins(20), num_steps=300, seeds=2, workers=1
+    )
+    assert read(rhocover(f"{CAR} --json").out)["rows"] == [row.summary() for row in found.table()]
+    table = rhocover(CAR).out
+    assert "MountainCar-v0: 300 steps, 2 seeds" in table
+    assert str(found.table()[0].cells) in table
+    assert f"95 % of {found.most('MountainCar-v0', 'cells')}" in table
+
+
+def test_a_comparison_on_environments_is_kept_and_redrawn(rhocover):
+    line = f"{CAR} --explorer uniform_random"
+    first = rhocover(f"{line} --out runs")
+    assert first.code == 0
+    assert names_in(Path("runs")) == {"compare.json", "comparison.safetensors", "found-MountainCar-v0.png"}
+    assert is_picture(Path("runs/found-MountainCar-v0.png"))
+    assert rhocover("compare --redraw runs").out == first.out
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (f"{CAR} --report page.html", "--report"),
+        ("compare MountainCar-v0 --states bins:6 --held-out net", "--held-out net needs an environment"),
+        ("compare MountainCar-v0 --states bins:6 --discount 0.9", "--discount"),
+        ("compare river_swim --states bins:6", "river_swim"),
+    ],
+)
+def test_what_environments_do_not_have_is_refused(rhocover, line, words):
+    result = rhocover(line)
+    assert result.code == 2
+    assert words in result.err

@@ -63,6 +63,7 @@ MEANING = {
     "trace_points": "rows of the trace per factor of ten in steps",
     "out": "a new folder for the results; an interrupted run continues from it",
     "resume.out": "the folder of the run",
+    "compare.held_out": "a code that no explorer plans with: its cells are counted, too",
     "compare.out": "a folder that keeps finished runs; the same call continues after an interruption",
     "step_timeout": "seconds that one step or reset of an environment may take; None for no limit",
     "report": "a function that is called from time to time with the steps (or runs) done and their total",
@@ -78,7 +79,8 @@ MEANING = {
     "met_only": "True judges the data only by the states that it met",
     "best": "False skips the best plan; True computes it for very large data too",
     "certificate": "False skips the certificate; True computes it for very large data too",
-    "envs": "a model or its name, a list of them, or a mapping from your own names",
+    "envs": "a model or its name, or an environment, its id or a function that makes it; a list of them, "
+    "or a mapping from your own names",
     "explorers": "names or objects, one or several, or a mapping from your own names",
     "seeds": "a number k for the seeds 0 to k - 1, or a list",
     "workers": "how many processes; None for one per core. The result does not depend on it",

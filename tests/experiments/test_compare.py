@@ -361,7 +361,7 @@ def interrupt_after(monkeypatch, count):
         made.append(place)
         return original(question, place)
 
-    monkeypatch.setattr(COMPARING, "run_one", run)
+    monkeypatch.setattr(question, "run_one", run)
     return made
 
 
@@ -468,7 +468,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(monkeypatch, tmp_path, given, words):
-    monkeypatch.setattr(COMPARING, "run_one", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(question, "run_one", lambda *_: pytest.fail("ran"))
     asked = {"envs": "river_swim", "num_steps": 100, "seeds": 2, "workers": 1, "out": tmp_path / "out"}
     with pytest.raises(InvalidArgumentError, match=words):
         rc.compare(**asked | given)

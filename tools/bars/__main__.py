@@ -11,7 +11,7 @@ BARS = (
     "imports", "right", "fast", "large", "explorers", "worst_case", "acting", "unknown", "learning",
     "discovery", "model_error", "certificates", "near_reducible", "audit_speed", "collecting", "environments",
 )  # fmt: skip
-BY_NAME = ("ppo", "rlberry_yardstick")  # the first needs torch, the second is a search: run when named
+BY_NAME = ("ppo", "codes", "rlberry_yardstick")  # two need torch, the last is a search: run when named
 
 
 def main(arguments: list[str] | None = None) -> None:

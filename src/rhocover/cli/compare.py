@@ -14,13 +14,26 @@ from rhocover._version import __version__
 from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
-from rhocover.cli.parsing import format_order, parse_model, parse_mu, parse_orders
+from rhocover.cli.parsing import (
+    UNFITTED,
+    Place,
+    close,
+    format_order,
+    parse_actions,
+    parse_data_mu,
+    parse_model,
+    parse_mu,
+    parse_orders,
+    parse_place,
+    parse_states,
+)
 from rhocover.errors import InvalidArgumentError
 from rhocover.experiments import Comparison
 from rhocover.experiments import compare as compare_explorers
 from rhocover.experiments.compare import EXPLORERS
 from rhocover.experiments.comparison import comparison_regret_figure, comparison_worst_ratio_figure
 from rhocover.experiments.finished_runs import FILE
+from rhocover.exploring.runs.spec import KNOWN
 from rhocover.files import write_atomically
 from rhocover.folders import Hold
 from rhocover.report.figures import save_figure
@@ -36,10 +49,13 @@ def compare(
     explorer: o.Explorers = None,
     num_steps: o.Steps = 30_000,
     seeds: o.Seeds = 20,
-    model: o.Model = "known",
+    model: o.CompareModel = None,
     schedule: o.Schedule = None,
     mu: o.Weights = "uniform",
     settings: o.Set = None,
+    states: o.States = None,
+    actions: o.Actions = None,
+    held_out: o.HeldOut = None,
     num_chains: o.Chains = 1,
     start: o.RunStart = None,
     discount: o.Discount = None,
@@ -60,10 +76,15 @@ def compare(
     did not visit every pair, the table says so instead. With a learned model, the *model error* replaces the
     exponent.
 
+    With --states, --actions or --held-out, every ENV is a Gymnasium environment of which nothing is known,
+    and the table shows what each explorer found: *codes* of the states, *cells* of the held-out code, and
+    the step at which 95 % of the most that any run found were seen, each with its range over the seeds.
+
     * `rhocover compare river_swim --steps 3000 --seeds 4`
     * `rhocover compare river_swim wheel --rho 2 --rho inf --steps 1000 --seeds 3 --workers 1`
     * `rhocover compare river_swim --explorer feedback --explorer tracking --steps 3000 --seeds 4 --out runs`
     * `rhocover compare river_swim --model learned --steps 2000 --seeds 2`
+    * `rhocover compare MountainCar-v0 --states bins:12 --held-out bins:40 --steps 2000 --seeds 2`
     * `rhocover compare --redraw runs`
     """
     page = outputs.check_report(report, force=force)
@@ -76,9 +97,13 @@ def compare(
 
     if not env:
         raise InvalidArgumentError("expected at least one ENV, or --redraw DIR.", argument="env")
-    asked = read_comparison(
+    given = {"states": states, "actions": actions, "held_out": held_out}
+    is_found = any(code is not None for code in given.values())
+    if is_found and report is not None:
+        raise InvalidArgumentError.of("report", "is for comparisons on models", remedy="Use --out DIR.")
+    asked = (_read_environments if is_found else _read_models)(
         env, settings or [], mu, rho, explorer,
-        {"num_steps": num_steps, "model": model, "seeds": seeds, "schedule": schedule,
+        given | {"num_steps": num_steps, "model": model, "seeds": seeds, "schedule": schedule,
          "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
          "restrict": restrict},
     )  # fmt: skip
@@ -93,8 +118,8 @@ def compare(
     outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
 
 
-def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
-    from rhocover.experiments import Comparison
+def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Any:
+    from rhocover.experiments.env_comparison import load_comparison
 
     if is_asked_more:
         raise InvalidArgumentError(
@@ -103,7 +128,7 @@ def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Comparison:
     if not folder.is_dir():
         raise InvalidArgumentError.of("redraw", f": there is no folder {str(folder)!r}")
     with outputs.claim_files(folder) as held:
-        found = Comparison.load(folder)
+        found = load_comparison(folder)
         _finish(found, json, held)
     return found
 
@@ -119,22 +144,26 @@ def hint_to_compare_on(folder: Hold | None) -> Iterator[None]:
         raise
 
 
-def _page(found: Comparison, command: str) -> Page:
+def _page(found: Any, command: str) -> Page:
+    if not isinstance(found, Comparison):
+        raise InvalidArgumentError.of("report", "is for comparisons on models")
     from rhocover.report.pages.comparison import page_of_comparison
 
     return page_of_comparison(found, command=command)
 
 
-def _finish(found: Comparison, json: bool, out: Hold | None) -> None:
+def _finish(found: Any, json: bool, out: Hold | None) -> None:
     """Prints the comparison, and writes its files if a folder was given."""
-    from rhocover.cli.result_tables import comparison_tables
+    from rhocover.cli.result_tables import comparison_tables, found_tables
 
+    is_on_models = isinstance(found, Comparison)
     if json:
         print_json(comparison_document(found))
     else:
-        print_result(*comparison_tables(found))
+        print_result(*(comparison_tables if is_on_models else found_tables)(found))
     if out is not None and outputs.can_write(out):
-        outputs.write_all(out, comparison_files(found), force=True)
+        files = (comparison_files if is_on_models else found_files)(found)
+        outputs.write_all(out, files, force=True)
         print_message(f"figures, compare.json and the runs are in {out.shown}")
 
 
@@ -142,6 +171,47 @@ def _finish(found: Comparison, json: bool, out: Hold | None) -> None:
 
 DOCUMENT = "compare.json"
 KINDS = ("regret", "bregman", "worst-ratio")  # of pictures
+
+
+def _read_environments(
+    env: Sequence[str], settings: Sequence[str], mu: str, rho: Sequence[float] | None,
+    explorer: Sequence[str] | None, arguments: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Returns the arguments of `compare` on environments, parsed."""
+    places = {text: parse_place(text, settings) for text in env}
+    codes = {name: arguments[name] for name in ("states", "held_out")}
+    return arguments | {
+        "envs": {text: _spec(place) for text, place in places.items()},
+        "explorers": list(explorer) if explorer else None,
+        "rho": parse_orders(rho or [2.0]),
+        "mu": parse_data_mu(mu),
+        "actions": parse_actions(arguments["actions"]),
+        **{name: _parse_code(text, name) for name, text in codes.items()},
+    }
+
+
+def _spec(place: Place) -> Any:
+    """Returns the Gymnasium spec of an environment, which every run makes anew."""
+    env = place.make_one()
+    try:
+        return env.spec
+    finally:
+        close(env)
+
+
+def _parse_code(text: str | None, name: str) -> Any:
+    """Returns a code as it is typed; every run fits its own."""
+    try:
+        return parse_states(text, UNFITTED if name == "states" else None)
+    except InvalidArgumentError as error:
+        option = f"--{name.replace('_', '-')}"
+        raise InvalidArgumentError(str(error).replace("--states", option), argument=name) from error
+
+
+def _read_models(env: Sequence[str], *parts: Any) -> dict[str, Any]:
+    """Returns the arguments of `compare` on models."""
+    asked = read_comparison(env, *parts)
+    return {name: value for name, value in asked.items() if name not in ("states", "actions", "held_out")}
 
 
 def read_comparison(
@@ -156,7 +226,7 @@ def read_comparison(
     models = {_label(text): parse_model(text, settings)[0] for text in env}
     if len(models) < len(env):
         raise InvalidArgumentError(f"each ENV must be given only once, got {' '.join(env)}.", argument="env")
-    weights = {name: parse_mu(mu, mdp, arguments["model"]) for name, mdp in models.items()}
+    weights = {name: parse_mu(mu, mdp, arguments["model"] or KNOWN) for name, mdp in models.items()}
     return {
         "envs": models,
         "explorers": list(explorer or EXPLORERS),
@@ -176,17 +246,24 @@ def run_comparison(
     workers: int | None,
     out: Path | Hold | None,
     report: Callable[[int, int], None] | None,
-) -> Comparison:
+) -> Any:
     """Returns the finished comparison."""
     return compare_explorers(workers=workers, out=out, report=report, **asked)
 
 
 def is_ours(name: str) -> bool:
     """Whether `compare`, or this command, writes files of that name."""
-    return name in (FILE, DOCUMENT) or bool(re.fullmatch(rf"({'|'.join(KINDS)})-.+-rho-.+\.png", name))
+    drawn = rf"(({'|'.join(KINDS)})-.+-rho-.+|found-.+)\.png"
+    return name in (FILE, DOCUMENT) or bool(re.fullmatch(drawn, name))
 
 
-def comparison_document(found: Comparison) -> dict[str, Any]:
+def found_files(found: Any) -> dict[str, outputs.Writer]:
+    """Returns the files of a comparison on environments: a figure for each, and the document."""
+    drawn = {f"found-{_file_name(env)}.png": partial(_draw, partial(found.figure, env)) for env in found.envs}
+    return {DOCUMENT: partial(_write_document, found), **drawn}
+
+
+def comparison_document(found: Any) -> dict[str, Any]:
     """Returns the request and the final rows, ready for JSON."""
     rows = [row.summary() for row in found.table()]
     return {"rhocover": __version__, "parameters": dict(found.question), "rows": rows}
@@ -219,5 +296,5 @@ def _draw(make: Callable[[], Any], path: Path) -> None:
     save_figure(make(), path)
 
 
-def _write_document(found: Comparison, path: Path) -> None:
+def _write_document(found: Any, path: Path) -> None:
     write_atomically(path, json_text(comparison_document(found)).encode())

@@ -181,7 +181,9 @@ EXPLANATION = (
 
 def run_explorers(mdp: MDP) -> Comparison:
     """Returns the runs of four explorers, in this process: they take a second or two."""
-    return compare({"river": mdp}, rho=RHO, num_steps=NUM_STEPS, seeds=SEEDS, workers=1)
+    found = compare({"river": mdp}, rho=RHO, num_steps=NUM_STEPS, seeds=SEEDS, workers=1)
+    assert isinstance(found, Comparison)
+    return found
 
 
 def explain_regret(found: Comparison) -> str:

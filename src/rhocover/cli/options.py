@@ -185,7 +185,10 @@ NAMES = (
 
 Envs = Annotated[
     list[str] | None,
-    Argument(metavar="ENV", help="Names from `rhocover envs`, or saved models (FILE.safetensors)."),
+    Argument(
+        metavar="ENV",
+        help="Names from `rhocover envs`, saved models (FILE.safetensors), or Gymnasium environments.",
+    ),
 ]
 World = Annotated[
     str,
@@ -230,6 +233,15 @@ Model = Annotated[
         rich_help_panel=RUN,
     ),
 ]
+CompareModel = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="What every explorer knows, as in `rhocover explore`: known by default; from_scratch on "
+        "environments, where known is impossible.",
+        rich_help_panel=RUN,
+    ),
+]
 Steps = Annotated[
     int,
     Option("--steps", parser=parse_integer, metavar="N", help="How many steps to take.", rich_help_panel=RUN),
@@ -242,7 +254,9 @@ Explorers = Annotated[
     Option(
         "--explorer",
         metavar="NAME",
-        help=f"The explorers to run: {NAMES}. Repeatable; default: the first four.",
+        help=f"The explorers to run: {NAMES}. On environments also counts, ppo, ppo_rnd, ppo_icm, ppo_apt, "
+        "ppo_e3b, ppo_ngu, ppo_counts and ppo_coverage. Repeatable; default: the first four, on environments "
+        "feedback, uniform_random and counts.",
         rich_help_panel=RUN,
     ),
 ]
@@ -507,6 +521,14 @@ HeldOut = Annotated[
         metavar="SPEC",
         help="A second way to encode observations, written as for --states: its states are only counted, to "
         "show how far the first ones may be trusted.",
+        rich_help_panel=READ,
+    ),
+]
+HeldOut = Annotated[
+    str | None,
+    Option(
+        metavar="SPEC",
+        help="Bins that no explorer plans with, as in --states: their cells are counted, too.",
         rich_help_panel=READ,
     ),
 ]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rhocover.datasets import Audit
     from rhocover.experiments import Comparison
     from rhocover.experiments.comparison import MeanEstimate, Row
+    from rhocover.experiments.env_comparison import EnvComparison
     from rhocover.exploring.runs.spec import RunSpec
 
 # What is known about a run: the certificate, what was never reached, the model error.
@@ -176,6 +177,23 @@ def comparison_tables(found: Comparison) -> list[Group | Text]:
     cells = dict.fromkeys((row.env, row.rho) for row in rows)
     tables = (_cell_table([row for row in rows if (row.env, row.rho) == cell], found) for cell in cells)
     return [*tables, Text(BREGMAN_NOTE)]
+
+
+def found_tables(found: EnvComparison) -> list[Group]:
+    """Returns one table per environment, with one row per explorer."""
+    return [_found_table(env, found) for env in found.envs]
+
+
+def _found_table(env: str, found: EnvComparison) -> Group:
+    rows = [row for row in found.table() if row.env == env]
+    kind = "cells" if found.has_cells else "codes"
+    table = empty_table("explorer", "codes", *(["held-out cells"] if found.has_cells else []), "95 % at step")
+    for row in rows:
+        cells = [] if row.cells is None else [str(row.cells)]
+        table.add_row(row.explorer, str(row.codes), *cells, str(row.steps))
+    title = f"{env}: {found.num_steps:,} steps, {len(found.seeds)} seeds"
+    note = f"95 % of {found.most(env, kind):,}, the most {kind} that any run here found. There may be more."
+    return Group(Text(title, "bold"), table, Text(note))
 
 
 def _cell_table(rows: Sequence[Row], found: Comparison) -> Group:

@@ -1,4 +1,4 @@
-"""compare(): runs several explorers on several models, with the same seeds and budgets.
+"""compare(): runs several explorers on several models or environments, with the same seeds and budgets.
 
 The arguments are read into a question (`CompareSpec`), and everything is checked before anything runs. Each
 run is a function of its position in the grid of the question. This process uses the question itself; each
@@ -8,10 +8,11 @@ worker process receives it once in plain values (`CompareSpec.plain`), and its r
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sized
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,13 +22,16 @@ from rhocover.errors import Call, InvalidArgumentError, inside, parse_text
 from rhocover.experiments.comparison import Comparison, from_file
 from rhocover.experiments.finished_runs import FinishedRuns
 from rhocover.experiments.pool import run_items
-from rhocover.experiments.question import CompareSpec, Failure, Outcome, Place, error_of, run_one
+from rhocover.experiments.question import CompareSpec, Failure, error_of
 from rhocover.exploring.explorers.registry import CLASSES, explorer_name, make_explorer
 from rhocover.exploring.runs.explore import ModelWorld
-from rhocover.exploring.runs.spec import CRITERION, ModelRun
+from rhocover.exploring.runs.spec import CRITERION, KNOWN, ModelRun
 from rhocover.folders import locate
 from rhocover.learning.rules import RULES, Rule, read_rule
 from rhocover.mdp import MDP
+
+if TYPE_CHECKING:
+    from rhocover.experiments.env_comparison import EnvComparison
 
 # The runs of a question as a function of their position, for this process and for others.
 
@@ -36,18 +40,18 @@ from rhocover.mdp import MDP
 class RunTask:
     """Runs a question, one position in the grid at a time."""
 
-    question: CompareSpec
+    question: Any  # a CompareSpec or an EnvQuestion
 
-    def __call__(self, place: Place) -> Outcome | Failure:
+    def __call__(self, place: Any) -> Any:
         """Returns the outcome of the run at a position, or why it failed."""
-        return run_one(self.question, place)
+        return self.question.run(place)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_plain, (self.question.plain(),)
+        return _from_plain, (type(self.question), self.question.plain())
 
 
-def _from_plain(plain: Mapping[str, Any]) -> RunTask:
-    return RunTask(CompareSpec.from_plain(plain))
+def _from_plain(kind: Any, plain: Mapping[str, Any]) -> RunTask:
+    return RunTask(kind.from_plain(plain))
 
 
 # Reading and checking the arguments of `compare`.
@@ -97,10 +101,10 @@ def _plain(arguments: dict[str, Any], asked: ModelRun) -> dict[str, Any]:
 def read_models(given: Any) -> dict[str, MDP]:
     """Returns models by name, from one or several MDPs or names of `rhocover.envs`."""
     if isinstance(given, Mapping):
-        return _some({str(name): _model(env) for name, env in given.items()}, "envs")
-    several = [given] if isinstance(given, str | MDP) else _sequence(given, "envs")
+        return at_least_one({str(name): _model(env) for name, env in given.items()}, "envs")
+    several = [given] if isinstance(given, str | MDP) else read_sequence(given, "envs")
     models = [_model(env) for env in several]
-    return _named([(mdp.name or f"model {k + 1}", mdp) for k, mdp in enumerate(models)], "envs")
+    return read_named([(mdp.name or f"model {k + 1}", mdp) for k, mdp in enumerate(models)], "envs")
 
 
 def _model(env: Any) -> MDP:
@@ -141,7 +145,7 @@ def _weights(mu: Any) -> FloatArray | Rule | None:
 def read_explorers(given: Any, schedule: Any) -> dict[str, Any]:
     """Returns explorers by name; `schedule` sets the episode lengths of "algorithm1"."""
     with inside("explorers"):
-        found = _named(_explorers(given), "explorers")
+        found = read_named(_explorers(given), "explorers")
     if schedule is not None:
         if "algorithm1" not in found:
             raise InvalidArgumentError.of("schedule", "needs algorithm1, which is not among the explorers")
@@ -153,32 +157,33 @@ def _explorers(given: Any) -> list[tuple[str, Any]]:
     if isinstance(given, Mapping):
         return [(str(name), make_explorer(explorer)) for name, explorer in given.items()]
     several = [given] if isinstance(given, str) or hasattr(given, "policy") else given
-    made = [make_explorer(explorer) for explorer in _sequence(several, "explorers")]
+    made = [make_explorer(explorer) for explorer in read_sequence(several, "explorers")]
     return [(explorer_name(explorer), explorer) for explorer in made]
 
 
 def read_orders(rho: Any) -> tuple[float, ...]:
     """Returns the values of rho, each once."""
-    several = _sequence(rho, "rho") if isinstance(rho, Iterable) else [rho]
+    several = read_sequence(rho, "rho") if isinstance(rho, Iterable) else [rho]
     orders = [checks.number(order, "rho") + 0.0 for order in several]  # + 0.0 turns -0 into 0
-    return tuple(_named([(order, order) for order in orders], "rho"))
+    return tuple(read_named([(order, order) for order in orders], "rho"))
 
 
 def read_seeds(seeds: Any) -> tuple[int, ...]:
     """Returns 0..k-1 for a number k, or the seeds of a list, each once."""
     if not isinstance(seeds, Iterable):
         return tuple(range(checks.integer(seeds, "seeds", least=1, most=10**6)))
-    several = [checks.integer(seed, "seeds", least=0) for seed in _sequence(seeds, "seeds")]
-    return tuple(_named([(seed, seed) for seed in several], "seeds"))
+    several = [checks.integer(seed, "seeds", least=0) for seed in read_sequence(seeds, "seeds")]
+    return tuple(read_named([(seed, seed) for seed in several], "seeds"))
 
 
-def _sequence(given: Any, name: str) -> list[Any]:
+def read_sequence(given: Any, name: str) -> list[Any]:
+    """Returns a list of what is given; raises if it is not a sequence."""
     if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         raise InvalidArgumentError.of(name, "must be a list", repr(given))
     return list(given)
 
 
-def _named(pairs: list[tuple[Any, Any]], name: str) -> dict[Any, Any]:
+def read_named(pairs: list[tuple[Any, Any]], name: str) -> dict[Any, Any]:
     """Returns the pairs as a mapping; raises if there are none, or if a name occurs twice."""
     names = [key for key, _ in pairs]
     twice = [key for k, key in enumerate(names) if key in names[:k]]
@@ -189,10 +194,11 @@ def _named(pairs: list[tuple[Any, Any]], name: str) -> dict[Any, Any]:
             else ""
         )
         raise InvalidArgumentError.of(name, f"has {twice[0]!r} twice", remedy=remedy)
-    return _some(dict(pairs), name)
+    return at_least_one(dict(pairs), name)
 
 
-def _some(found: dict[Any, Any], name: str) -> dict[Any, Any]:
+def at_least_one(found: dict[Any, Any], name: str) -> dict[Any, Any]:
+    """Returns the mapping; raises if it is empty."""
     if not found:
         raise InvalidArgumentError.of(name, "must have at least one entry", "none")
     return found
@@ -200,17 +206,21 @@ def _some(found: dict[Any, Any], name: str) -> dict[Any, Any]:
 
 # compare()
 
+GYMNASIUM_ID = re.compile(r"([\w.]+:)?([\w-]+/)*[\w.-]+-v\d+")
 EXPLORERS = ("feedback", "tracking", "stationary", "algorithm1")
 
 
 def compare(
     envs: Any,
-    explorers: Any = EXPLORERS,
+    explorers: Any = None,
     *,
+    states: Any = None,
+    actions: Any = None,
+    held_out: Any = None,
     rho: Any = 2.0,
     num_steps: int = 30_000,
     mu: Any = None,
-    model: Any = "known",
+    model: Any = None,
     seeds: Any = 20,
     schedule: Any = None,
     start: Any = None,
@@ -222,15 +232,22 @@ def compare(
     workers: int | None = None,
     out: os.PathLike[str] | str | None = None,
     report: Callable[[int, int], None] | None = None,
-) -> Comparison:
+) -> Comparison | EnvComparison:
     """Returns the runs of every explorer on every model at every rho, with the same seeds and budget.
 
     `envs` is an MDP or a name, a list of them, or a mapping with names of your own. `explorers` is the same,
     with names or explorer objects. `rho` is a number or several, `seeds` a number k (0..k-1) or a list. `mu`
     is None (uniform), an array, the name of a rule, a function of the model, or a mapping with an entry for
-    each env. `model` says what every explorer knows. `schedule` sets the episode lengths of "algorithm1"; the
-    rest is as in `explore`. With a `horizon` all explorers run in episodes; some work only in episodes and
-    need one.
+    each env. `model` says what every explorer knows ("known" by default). `schedule` sets the episode lengths
+    of "algorithm1"; the rest is as in `explore`. With a `horizon` all explorers run in episodes; some work
+    only in episodes and need one.
+
+    `envs` may also be Gymnasium environments: ids, environments that `gymnasium.make` returned, or functions
+    that make one. Then explorers are compared by what they find (`EnvComparison`): distinct codes of
+    `states`, and distinct cells of `held_out`, a code that none of them plans with. `states` and `actions`
+    are as in `explore`; these three may be mappings with an entry for each env. Explorers are those of
+    `explore` with `model="from_scratch"` by default, "counts", and with the extra `sb3` PPO with intrinsic
+    rewards: "ppo_rnd", "ppo_icm", "ppo_apt", "ppo_e3b", "ppo_ngu", "ppo_counts", "ppo_coverage", "ppo".
 
     Runs are distributed over `workers` processes, by default one per core; the number does not change the
     result. With one worker, everything runs in this process. A script that uses several needs the usual
@@ -248,7 +265,7 @@ def compare(
     question = check_question(
         envs, explorers, rho=rho, num_steps=num_steps, mu=mu, model=model, seeds=seeds, schedule=schedule,
         start=start, discount=discount, horizon=horizon, restrict=restrict, num_chains=num_chains,
-        trace_points=trace_points,
+        trace_points=trace_points, states=states, actions=actions, held_out=held_out,
     )  # fmt: skip
     workers = _read_workers(workers, question, out)
     finished = FinishedRuns(question, out)
@@ -256,19 +273,48 @@ def compare(
         _run(question, finished, workers, report)
     finally:
         finished.close()  # also after an error: finished runs are kept
-    return from_file(finished.tensors, finished.document, str(out))
+    if isinstance(question, CompareSpec):
+        return from_file(finished.tensors, finished.document, str(out))
+    from rhocover.experiments.env_comparison import from_tensors
+
+    return from_tensors(finished.tensors, finished.document, str(out))
 
 
 def check_question(
-    envs: Any, explorers: Any, *, rho: Any, mu: Any, seeds: Any, schedule: Any, trace_points: int = 5,
-    **arguments: Any,
-) -> CompareSpec:  # fmt: skip
+    envs: Any, explorers: Any, *, rho: Any, mu: Any, seeds: Any, schedule: Any, **arguments: Any
+) -> Any:
     """Returns the question of the arguments of `compare`; raises if it could not be run."""
-    arguments = {"trace_points": trace_points, **arguments}
+    codes = {name: arguments.pop(name, None) for name in ("states", "actions", "held_out")}
+    if are_environments(envs):
+        from rhocover.experiments.env_reading import read_env_question
+
+        shared = {"rho": rho, "mu": mu, "seeds": read_seeds(seeds), "schedule": schedule, **arguments}
+        return read_env_question(envs, explorers, codes, shared)
+    if given := [name for name, code in codes.items() if code is not None]:
+        raise InvalidArgumentError.of(given[0], "is for environments: a model has its own states and actions")
+    model = arguments.pop("model", None)
+    arguments = {"trace_points": 5, **arguments, "model": KNOWN if model is None else model}
+    explorers = EXPLORERS if explorers is None else explorers
     return read_question(envs, explorers, rho, mu, seeds, schedule, arguments)
 
 
-def _run(question: CompareSpec, finished: FinishedRuns, workers: int, report: Any) -> None:
+def are_environments(given: Any) -> bool:
+    """Whether something among `envs` is an environment and no model: an id, an object or a function."""
+    several = given.values() if isinstance(given, Mapping) else given
+    if isinstance(given, str | MDP) or not isinstance(several, Iterable):
+        several = [given]
+    elif not isinstance(several, Sized):
+        return False  # an iterator can be read only once
+    return any(_is_environment(env) for env in several)
+
+
+def _is_environment(env: Any) -> bool:
+    if isinstance(env, str):
+        return GYMNASIUM_ID.fullmatch(env) is not None and env not in envs.names()
+    return not isinstance(env, MDP) and (callable(env) or hasattr(env, "step") or hasattr(env, "entry_point"))
+
+
+def _run(question: Any, finished: FinishedRuns, workers: int, report: Any) -> None:
     """Runs everything that is not done yet."""
     places = [place for place in question.places if not finished.done[place]]
     total, workers = finished.done.size, min(workers, len(places))
@@ -281,13 +327,15 @@ def _run(question: CompareSpec, finished: FinishedRuns, workers: int, report: An
                 report(int(finished.done.sum()), total)
 
 
-def _read_workers(workers: int | None, question: CompareSpec, out: Any) -> int:
-    """Returns the number of processes; the caller's own explorers run only in this one."""
-    own = question.own_explorers
+def _read_workers(workers: int | None, question: Any, out: Any) -> int:
+    """Returns the number of processes; the caller's own explorers and functions run only in this one."""
+    own = question.own_parts
     if own and (out is not None or (workers or 1) > 1):
+        name, part = own[0]
+        what = "is not part of this library" if name == "explorers" else "cannot be imported by its name"
         raise InvalidArgumentError.of(
-            "explorers",
-            f": {own[0]!r} is not part of this library, so another process or a file cannot recreate it",
+            name,
+            f": {part!r} {what}, so another process or a file cannot recreate it",
             remedy=parse_text("Pass workers=1 and no `out`."),
         )
     if workers is None:

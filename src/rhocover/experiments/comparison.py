@@ -31,8 +31,8 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.documents import from_document, plain
 from rhocover.errors import Call, FileFormatError, InvalidArgumentError, naming
-from rhocover.experiments.finished_runs import FILE, KIND
-from rhocover.experiments.question import COLUMNS, ENDS, FACTS, StoredQuestion
+from rhocover.experiments.finished_runs import FILE
+from rhocover.experiments.question import COLUMNS, ENDS, FACTS, KIND, StoredQuestion
 from rhocover.exploring.explorers.algorithm1 import Quadratic
 from rhocover.exploring.explorers.registry import explorer_from_document
 from rhocover.exploring.runs.result import regret_column

@@ -1,8 +1,8 @@
 """The finished runs of a comparison: collected as they finish, stored regularly, and continued later.
 
-All results are arrays over the grid [envs, orders, explorers, seeds], and `done` says which entries are
-filled. Together with the question they are one file, written completely or not at all; finished and
-unfinished comparisons differ only in `done`. A comparison continues from a file if the question is the same.
+All results are arrays, and `done`, an array over the grid of the question, says which runs they hold. The
+question knows the other arrays (`empty_tensors`, `fill`, `check_tensors`). Together with the question they
+are one file, written completely or not at all. A comparison continues from a file with the same question.
 The folder is locked (`folders`) until this object is closed, so that no second process overwrites the
 results; a finished comparison needs neither the lock nor a writable disk.
 """
@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.errors import FileFormatError, InvalidArgumentError, parse_text
-from rhocover.experiments.question import COLUMNS, ENDS, FACTS, CompareSpec, Outcome, Place
+from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.exploring.runs.spec import MODELS, model_document
 from rhocover.files import load_tensors, save_tensors
 from rhocover.folders import Hold, Location, hold_folder, is_left, locate, make_folder, remove_left
 
-FILE, KIND = "comparison.safetensors", "comparison"
+FILE = "comparison.safetensors"
 MOST_LETTERS = 200  # characters of a difference shown in a message
 SECONDS = 2.0  # between two writes, so that many short runs do not spend their time on writing
 
@@ -31,9 +30,10 @@ SECONDS = 2.0  # between two writes, so that many short runs do not spend their 
 class FinishedRuns:
     """Results over the grid, and the folder in which they are stored, if any."""
 
-    def __init__(self, question: CompareSpec, folder: Any) -> None:
+    def __init__(self, question: Any, folder: Any) -> None:
+        self._question = question
         self.document = json.loads(json.dumps(question.document(), sort_keys=True))  # as it will be read back
-        self.tensors = empty_tensors(question)
+        self.tensors = question.empty_tensors()
         self._place = None if folder is None else locate(folder)
         self.path = None if self._place is None else self._place.path / FILE
         self._hold: Hold | None = None
@@ -71,17 +71,12 @@ class FinishedRuns:
 
     @property
     def done(self) -> np.ndarray:
-        """Which runs are done, `[envs, orders, explorers, seeds]`."""
+        """Which runs are done, over the grid of the question."""
         return self.tensors["done"]
 
-    def fill(self, place: Place, outcome: Outcome) -> None:
+    def fill(self, place: Any, outcome: Any) -> None:
         """Adds the outcome of a run, and stores all results if the last time was more than `SECONDS` ago."""
-        for name, row in zip(COLUMNS, outcome.rows, strict=True):
-            self.tensors[name][place] = row
-        for name, end in zip(ENDS, outcome.ends, strict=True):
-            self.tensors[name][place] = end
-        for name, fact in zip(FACTS, outcome.facts, strict=True):
-            self.tensors[name][place[:2]] = fact
+        self._question.fill(self.tensors, place, outcome)
         self.done[place] = True
         if time.monotonic() - self._stored >= SECONDS:
             self.store()
@@ -89,7 +84,7 @@ class FinishedRuns:
     def store(self) -> None:
         """Writes the results if the folder is locked; otherwise they were already complete on disk."""
         if self.path is not None and self._hold is not None:
-            save_tensors(self.path, KIND, self.tensors, self.document, overwrite=True)
+            save_tensors(self.path, self._question.kind, self.tensors, self.document, overwrite=True)
             self._stored = time.monotonic()
 
     def _take_up(self, place: Location) -> None:
@@ -98,25 +93,10 @@ class FinishedRuns:
         path = place.path / FILE
         if not path.exists():
             return
-        tensors, document = load_tensors(path, KIND)
+        tensors, document = load_tensors(path, self._question.kind)
         _check_same(place.shown, document, self.document)
-        if {name: array.shape for name, array in tensors.items()} != {
-            name: array.shape for name, array in self.tensors.items()
-        }:
-            raise FileFormatError(f"{path.name} in {place.shown!r} has arrays with unexpected shapes.")
+        self._question.check_tensors(tensors, f"{path.name} in {place.shown!r}")
         self.tensors = {name: array.copy() for name, array in tensors.items()}
-
-
-def empty_tensors(question: CompareSpec) -> dict[str, np.ndarray]:
-    """Returns the arrays of a comparison in which no run is done."""
-    shape, steps = question.shape, np.array(question.grid, np.int64)
-    return {
-        "steps": steps,
-        "done": np.zeros(shape, bool),
-        **{name: np.full((*shape, steps.size), np.nan) for name in COLUMNS},
-        **{name: np.full(shape, np.nan) for name in ENDS},
-        **{name: np.full(shape[:2], np.nan) for name in FACTS},
-    }
 
 
 def _check_folder(place: Location) -> None:
@@ -147,7 +127,11 @@ def _is_left(entry: Path) -> bool:
 
 def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> None:
     """Raises if a file has another question, and says what differs."""
-    words = {"fingerprints": "models", "explorer_settings": "settings of explorers"}
+    words = {
+        "fingerprints": "models",
+        "sources": "environments",
+        "explorer_settings": "settings of explorers",
+    }
     names = sorted(asked, key=lambda name: name in words)  # differing names before differing contents
     differing = [name for name in names if stored.get(name) != asked[name]]
     if not differing:

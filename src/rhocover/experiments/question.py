@@ -49,6 +49,7 @@ from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
 
 Place = tuple[int, int, int, int]  # env, order, explorer, seed
+KIND = "comparison"
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class CompareSpec:
     seeds: tuple[int, ...]
     arguments: Mapping[str, Any]
 
+    kind = KIND
+
     @property
     def shape(self) -> Place:
         """The numbers of envs, orders, explorers and seeds."""
@@ -133,10 +136,15 @@ class CompareSpec:
         env, explorer = list(self.models)[place[0]], list(self.explorers)[place[2]]
         return f"{explorer} on {env} at rho = {self.orders[place[1]]:g}, seed {self.seeds[place[3]]}"
 
+    def run(self, place: Place) -> Outcome | Failure:
+        """Returns the outcome of one run, or why it failed."""
+        return run_one(self, place)
+
     @property
-    def own_explorers(self) -> list[str]:
+    def own_parts(self) -> list[tuple[str, str]]:
         """The explorers from outside this library, which a file or another process cannot recreate."""
-        return [name for name, explorer in self.explorers.items() if stored_explorer(explorer) is None]
+        lost = [name for name, explorer in self.explorers.items() if stored_explorer(explorer) is None]
+        return [("explorers", name) for name in lost]
 
     def plain(self) -> dict[str, Any]:
         """Returns the question as arrays, strings and numbers."""
@@ -176,6 +184,32 @@ class CompareSpec:
                 **self.arguments,
             )
         )
+
+    def empty_tensors(self) -> dict[str, np.ndarray]:
+        """Returns the arrays of a comparison in which no run is done."""
+        shape, steps = self.shape, np.array(self.grid, np.int64)
+        return {
+            "steps": steps,
+            "done": np.zeros(shape, bool),
+            **{name: np.full((*shape, steps.size), np.nan) for name in COLUMNS},
+            **{name: np.full(shape, np.nan) for name in ENDS},
+            **{name: np.full(shape[:2], np.nan) for name in FACTS},
+        }
+
+    def fill(self, tensors: dict[str, np.ndarray], place: Place, outcome: Outcome) -> None:
+        """Adds the outcome of a run."""
+        for name, row in zip(COLUMNS, outcome.rows, strict=True):
+            tensors[name][place] = row
+        for name, end in zip(ENDS, outcome.ends, strict=True):
+            tensors[name][place] = end
+        for name, fact in zip(FACTS, outcome.facts, strict=True):
+            tensors[name][place[:2]] = fact
+
+    def check_tensors(self, tensors: Mapping[str, np.ndarray], said: str) -> None:
+        """Raises if stored arrays do not belong to this question."""
+        expected = {name: array.shape for name, array in self.empty_tensors().items()}
+        if {name: array.shape for name, array in tensors.items()} != expected:
+            raise errors.FileFormatError(f"{said} has arrays with unexpected shapes.")
 
 
 def stored_explorer(explorer: Any) -> dict[str, Any] | None:

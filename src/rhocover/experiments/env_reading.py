@@ -1,0 +1,177 @@
+"""Reading the arguments of `compare` on environments: everything is checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rhocover import checks
+from rhocover.coverage import Coverage
+from rhocover.environments.encoding import read_action_code, read_state_code
+from rhocover.environments.encoding.base import function_name
+from rhocover.errors import InvalidArgumentError, inside, parse_text
+from rhocover.experiments.compare import at_least_one, read_named, read_sequence
+from rhocover.experiments.env_question import EnvQuestion, EnvSource, importable_name
+from rhocover.experiments.env_runs import ENV_EXPLORERS, make_env_explorer, read_held_out
+from rhocover.exploring.runs.spec import KNOWN, check_model
+from rhocover.learning.rules import read_rule
+
+FOR_MODELS = {
+    "start": None,
+    "discount": None,
+    "horizon": None,
+    "restrict": False,
+    "num_chains": 1,
+    "schedule": None,
+}
+
+
+def read_env_question(
+    envs: Any, explorers: Any, codes: Mapping[str, Any], arguments: Mapping[str, Any]
+) -> EnvQuestion:
+    """Returns the question, checked: every environment is made once, and its codes are read."""
+    for name, default in FOR_MODELS.items():
+        if arguments[name] is not default and arguments[name] != default:
+            raise InvalidArgumentError.of(name, "is only for models", remedy="Leave it out.")
+    sources, rho = read_sources(envs), arguments["rho"]
+    order = checks.number(rho, "rho") if np.ndim(rho) == 0 else _one_order(rho)
+    Coverage(order, np.ones(1))
+    question = EnvQuestion(
+        envs=sources,
+        **{name: _for_each(code, sources, name) for name, code in codes.items()},
+        explorers=_read_explorers(ENV_EXPLORERS if explorers is None else explorers),
+        seeds=arguments["seeds"],
+        num_steps=checks.integer(arguments["num_steps"], "num_steps", least=1),
+        rho=order,
+        mu=_read_mu(arguments["mu"]),
+        model=_read_model(arguments["model"]),
+    )
+    for k, source in enumerate(sources.values()):
+        _check_codes(source, question.states[k], question.actions[k], question.held_out[k])
+    return question
+
+
+def _one_order(rho: Any) -> float:
+    several = read_sequence(rho, "rho")
+    if len(several) != 1:
+        raise InvalidArgumentError.of("rho", "must be one number on environments", f"{len(several)} of them")
+    return checks.number(several[0], "rho")
+
+
+def _read_mu(mu: Any) -> Any:
+    if mu is not None and not isinstance(mu, str) and not callable(mu):
+        raise InvalidArgumentError.of("mu", "must be None or a rule on environments", type(mu).__name__)
+    return None if mu is None else read_rule(mu)
+
+
+def _read_model(model: Any) -> Any:
+    found = check_model("from_scratch" if model is None else model)
+    if isinstance(found, str) and found == KNOWN:
+        raise InvalidArgumentError.of(
+            "model", "must be learned on environments", repr(model),
+            remedy=parse_text("Leave it out, or compare on MDP.from_gymnasium(env)."),
+        )  # fmt: skip
+    return found
+
+
+# Environments.
+
+
+def read_sources(given: Any) -> dict[str, EnvSource]:
+    """Returns where environments come from, by name."""
+    if isinstance(given, Mapping):
+        return at_least_one({str(name): read_source(env) for name, env in given.items()}, "envs")
+    is_one = (
+        isinstance(given, str) or callable(given) or hasattr(given, "step") or hasattr(given, "entry_point")
+    )
+    sources = [_source(env) for env in ([given] if is_one else read_sequence(given, "envs"))]
+    return read_named(sources, "envs")
+
+
+def read_source(env: Any) -> EnvSource:
+    """Returns where an environment comes from; it is made once, to read its spaces."""
+    return _source(env)[1]
+
+
+def _source(env: Any) -> tuple[str, EnvSource]:
+    """Returns the name of an environment and where it comes from."""
+    name, kind, text, function = _name(env)
+    made = EnvSource(kind, text, "", function).make()
+    try:
+        spaces = f"{made.observation_space} {made.action_space}"
+    finally:
+        made.close()
+    return name, EnvSource(kind, text, spaces, function)
+
+
+def _name(env: Any) -> tuple[str, str, str, Any]:
+    """Returns the name, the kind, the text and the function of a source."""
+    from gymnasium.envs.registration import EnvSpec
+
+    if isinstance(env, str):
+        return env, "id", env, None
+    spec = env if isinstance(env, EnvSpec) else getattr(env, "spec", None)
+    if isinstance(spec, EnvSpec):
+        return spec.id, "spec", _json(spec), None
+    if callable(env):
+        return getattr(env, "__name__", type(env).__name__), "function", _function_text(env), env
+    raise InvalidArgumentError.of(
+        "envs",
+        "must hold ids, environments that gymnasium.make returned, or functions that make one",
+        type(env).__name__,
+        remedy="Pass a function that returns a new environment: every run needs its own.",
+    )
+
+
+def _function_text(function: Any) -> str:
+    return importable_name(function) or function_name(function)
+
+
+def _json(spec: Any) -> str:
+    try:
+        return spec.to_json()
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"the spec of {spec.id} cannot be stored: {error}",
+            argument="envs",
+            remedy="Pass a function that returns a new environment.",
+        ) from error
+
+
+# Codes and explorers.
+
+
+def _for_each(code: Any, sources: Mapping[str, EnvSource], name: str) -> tuple[Any, ...]:
+    """Returns the code of each environment: one for all, or a mapping by name."""
+    if not isinstance(code, Mapping):
+        return (code,) * len(sources)
+    if wrong := set(code) ^ set(sources):
+        raise InvalidArgumentError.of(
+            name, f"must have an entry for each of {', '.join(sources)}; {sorted(wrong)[0]!r} differs"
+        )
+    return tuple(code[env] for env in sources)
+
+
+def _check_codes(source: EnvSource, states: Any, actions: Any, held_out: Any) -> None:
+    env = source.make()
+    try:
+        read_action_code(actions, env.action_space)
+        if not hasattr(states, "rollout_steps"):
+            read_state_code(states, env.observation_space)
+        if held_out is not None:
+            read_held_out(held_out, env.observation_space)
+    finally:
+        env.close()
+
+
+def _read_explorers(given: Any) -> dict[str, Any]:
+    with inside("explorers"):
+        if isinstance(given, Mapping):
+            return at_least_one(
+                {str(name): make_env_explorer(one)[1] for name, one in given.items()}, "explorers"
+            )
+        is_one = isinstance(given, str) or hasattr(given, "policy") or hasattr(given, "discount")
+        several = [given] if is_one else read_sequence(given, "explorers")
+        return read_named([make_env_explorer(one) for one in several], "explorers")

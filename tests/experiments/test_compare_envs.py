@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rhocover as rc
-from rhocover.environments.discoveries import Discoveries, Discovering
+from rhocover.environments.discoveries import Discoveries, RecordDiscoveries
 from rhocover.environments.encoding import read_state_code
 from rhocover.errors import InvalidArgumentError, MissingExtraError
 from rhocover.experiments import finished_runs
@@ -53,7 +53,7 @@ def test_the_step_of_each_cell_is_the_one_at_which_it_was_first_seen():
     """By hand: right, right, left, right; the first two lead to new cells."""
     found = Discoveries(3, read_state_code(rc.Bins(40), Corridor.observation_space))
     found.set_states(read_state_code(rc.Bins(20), Corridor.observation_space))
-    env = Discovering(Corridor(), found)
+    env = RecordDiscoveries(Corridor(), found)
     env.reset(seed=0)
     for action in (1, 1, 0, 1, 1, 1):
         env.step(action)
@@ -62,7 +62,7 @@ def test_the_step_of_each_cell_is_the_one_at_which_it_was_first_seen():
 
 def test_what_was_seen_before_a_code_is_fitted_counts_once_it_is():
     found = Discoveries(10, None)
-    env = Discovering(Corridor(), found)
+    env = RecordDiscoveries(Corridor(), found)
     env.reset(seed=0)
     env.step(1)
     assert found.codes.size == 0

@@ -524,14 +524,6 @@ HeldOut = Annotated[
         rich_help_panel=READ,
     ),
 ]
-HeldOut = Annotated[
-    str | None,
-    Option(
-        metavar="SPEC",
-        help="Bins that no explorer plans with, as in --states: their cells are counted, too.",
-        rich_help_panel=READ,
-    ),
-]
 DatasetId = Annotated[
     str | None,
     Option(

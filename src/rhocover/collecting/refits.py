@@ -65,7 +65,7 @@ class History:
         if self._recorder is not None:
             self._recorder.add(steps)
 
-    def met(self) -> Met:
+    def met(self) -> Stream:
         """Returns it as arrays."""
         shown, actions, ended, cut = (np.concatenate(part) for part in zip(*self._steps, strict=True))
         num, own = actions.size, [(step, first) for step, first in self._resets if step <= actions.size]
@@ -78,11 +78,11 @@ class History:
         observations[is_reset] = np.array([first for _, first in own], shown.dtype)
         after = np.flatnonzero(~is_reset)
         before = after - 1
-        return Met(observations, actions, ended, cut, before, after, is_reset)
+        return Stream(observations, actions, ended, cut, before, after, is_reset)
 
 
 @dataclass(frozen=True, eq=False)
-class Met:
+class Stream:
     """Observations in the order in which they were met, `[T + R, ...]`, and the steps between them, `[T]`."""
 
     observations: Any
@@ -132,7 +132,7 @@ def refit(asked: EnvRun, history: History) -> Recount:
     return recount(asked, met)
 
 
-def recount(asked: EnvRun, met: Met) -> Recount:
+def recount(asked: EnvRun, met: Stream) -> Recount:
     """Returns the counts of everything met, as if the code of the run had been the same all along."""
     keys = asked.states.keys(met.observations)
     is_state = np.ones(keys.size, bool)

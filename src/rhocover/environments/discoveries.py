@@ -66,7 +66,7 @@ class Discoveries:
         return code
 
 
-class Discovering(gym.Wrapper):
+class RecordDiscoveries(gym.Wrapper):
     """Notes every observation of an environment in its `Discoveries`; nothing else is changed."""
 
     def __init__(self, env: gym.Env, discoveries: Discoveries) -> None:

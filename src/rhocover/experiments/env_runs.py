@@ -24,7 +24,7 @@ from rhocover.baselines.count_bonus import CountBonus
 from rhocover.baselines.deep import COVERAGE, PPO_EXPLORERS, PPOExplorer
 from rhocover.baselines.uniform_random import UniformRandom
 from rhocover.checks import IntArray
-from rhocover.environments.discoveries import CODE, Discoveries, Discovering
+from rhocover.environments.discoveries import CODE, Discoveries, RecordDiscoveries
 from rhocover.environments.encoding import read_action_code, read_state_code
 from rhocover.environments.encoding.base import ActionCode, StateCode
 from rhocover.environments.stepping import random_rollout
@@ -109,7 +109,7 @@ def find(task: EnvTask) -> Found:
         held_out = read_held_out(task.held_out, env.observation_space)
         actions = read_action_code(task.actions, env.action_space)
         found = Discoveries(task.num_steps, held_out)
-        seen = Discovering(env, found)
+        seen = RecordDiscoveries(env, found)
         states = fitted(task, seen, found)
         _act(task, seen, found, states, actions)
     finally:
@@ -175,7 +175,7 @@ def _learn(task: EnvTask, env: Any, found: Discoveries, actions: ActionCode) -> 
 
     def make() -> Any:
         made.append(task.source.make())
-        return LearnerEnv(Discovering(made[-1], found), actions)
+        return LearnerEnv(RecordDiscoveries(made[-1], found), actions)
 
     explorer: PPOExplorer = task.explorer
     own = CoverageBonus(task.rho, actions) if explorer.reward == COVERAGE else None

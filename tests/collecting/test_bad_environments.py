@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 import re
 import warnings
 
@@ -118,6 +119,12 @@ def test_numbers_that_do_not_fit_their_type_are_never_wrapped_around(tmp_path):
     env = ring(late(lambda s: np.array([s], np.uint8), lambda s: np.array([s + 300])), space)
     with pytest.raises(EnvironmentFailedError):
         rc.collect(env, 2.0, 200, states=lambda o: int(o[0]) % 256 % 44, out=tmp_path / "out", **LEARNED)
+
+
+def test_a_decimal_that_no_integer_type_holds_is_refused(tmp_path):
+    env = ring(late(int, lambda s: decimal.Decimal("1e500")))
+    with pytest.raises(EnvironmentFailedError, match="do not fit into one array"):
+        rc.collect(env, 2.0, 200, states=lambda o: int(o) % 7, out=tmp_path / "out", **LEARNED)
 
 
 GOOD = {

@@ -73,6 +73,9 @@ def make_results(out: Path) -> dict[str, Any]:
     asked = {"explorers": ["stationary", "uniform_random"], "rho": [2.0], "seeds": 2, "num_steps": 500}
     found = rc.compare({"river": mdp}, workers=1, **asked)
     found.save(out / "comparison.safetensors")
+    both = ["feedback", "uniform_random"]
+    seen = rc.compare("FrozenLake-v1", both, num_steps=300, seeds=2, workers=1)
+    seen.save(out / "environment-comparison.safetensors")
     return {
         "model": {"fingerprint": mdp.fingerprint, "num_pairs": mdp.num_pairs, "name": mdp.name},
         "plan": {"divergence": plan.divergence, "occupancy": plan.occupancy.tolist()},
@@ -80,6 +83,10 @@ def make_results(out: Path) -> dict[str, Any]:
         "comparison": {
             "explorers": list(found.explorers),
             "worst_ratio": found.values("river", 2.0, "stationary", "worst_ratio")[:, -1].tolist(),
+        },
+        "environment-comparison": {
+            "explorers": both,
+            "codes": [s.tolist() for s in seen.found("FrozenLake-v1", "uniform_random", "codes")],
         },
     }
 

@@ -22,6 +22,7 @@ import rhocover as rc
 from rhocover.collecting.log import parts_of
 from rhocover.collecting.storage import digest_of
 from rhocover.errors import CheckpointWarning, FileFormatError, InvalidArgumentError
+from rhocover.experiments.env_comparison import EnvComparison
 from rhocover.files import FORMAT_VERSION, load_tensors
 
 HERE = Path(__file__).resolve().parent
@@ -39,6 +40,7 @@ KINDS = {
     "run-settings": "feedback/run.safetensors",
     "checkpoint": "feedback/checkpoint-0.safetensors",
     "comparison": "comparison.safetensors",
+    "environment-comparison": "environment-comparison.safetensors",
     "audit": "audit.safetensors",
     "policy": "policy.safetensors",
     "collection-log": "left/log-000000.safetensors",
@@ -81,11 +83,14 @@ def names_version_and_way_out(message: str) -> bool:
 def test_every_kind_that_the_library_writes_has_a_file_in_v1():
     texts = [path.read_text("utf-8") for path in SOURCE.rglob("*.py")]
     written = {kind for text in texts for kind in re.findall(r'save_tensors\([^,]+, "([a-z-]+)"', text)}
-    written |= {kind for text in texts for kind in re.findall(r'\bKIND = "[^"]*", "([a-z-]+)"', text)}
+    written |= {kind for text in texts for kind in re.findall(r'^KIND = "([a-z-]+)"', text, re.MULTILINE)}
     calls = sum(len(re.findall(r"(?<!def )save_tensors\(", text)) for text in texts)
-    named = sum(len(re.findall(r'save_tensors\([^,]+, (?:"[a-z-]+"|KIND)', text)) for text in texts)
+    named = sum(
+        len(re.findall(r'save_tensors\([^,]+, (?:"[a-z-]+"|KIND|self._question.kind)', text))
+        for text in texts
+    )
     assert calls == named  # each call names its kind where it can be seen
-    assert written - {"comparison.safetensors"} | {"comparison"} == set(KINDS)
+    assert written == set(KINDS)
 
 
 def test_the_files_of_v1_are_what_they_were_and_small():
@@ -137,6 +142,14 @@ def test_the_comparison_of_v1_is_loaded_and_shown():
     assert list(found.explorers) == known["explorers"]
     assert found.values("river", 2.0, "stationary", "worst_ratio")[:, -1].tolist() == known["worst_ratio"]
     assert [row.explorer for row in found.table()] == known["explorers"]
+
+
+def test_the_comparison_on_environments_of_v1_is_loaded_and_shown():
+    found = EnvComparison.load(V1 / "environment-comparison.safetensors")
+    known = EXPECTED["environment-comparison"]
+    assert list(found.explorers) == [row.explorer for row in found.table()] == known["explorers"]
+    first = found.found("FrozenLake-v1", "uniform_random", "codes")
+    assert [steps.tolist() for steps in first] == known["codes"]
 
 
 def test_the_collection_of_v1_is_audited_with_the_same_counts():
@@ -291,7 +304,8 @@ def test_the_page_about_formats_lists_every_kind_with_its_tensors_and_version():
 
 def family(tensor: str) -> str:
     """Returns the name that stands for tensors of the same make: `trace.` for `trace.steps`."""
-    return tensor.split(".")[0] + "." if "." in tensor else tensor
+    name = tensor.split(".")[0] + "." if "." in tensor else tensor
+    return re.sub(r"-\d+-\d+-\d+$", "-0-0-0", name)
 
 
 def test_the_page_about_formats_lists_the_documents_of_a_collection():

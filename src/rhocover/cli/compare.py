@@ -27,7 +27,7 @@ from rhocover.cli.parsing import (
     parse_place,
     parse_states,
 )
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, calling
 from rhocover.experiments import Comparison
 from rhocover.experiments import compare as compare_explorers
 from rhocover.experiments.compare import EXPLORERS
@@ -201,11 +201,8 @@ def _spec(place: Place) -> Any:
 
 def _parse_code(text: str | None, name: str) -> Any:
     """Returns a code as it is typed; every run fits its own."""
-    try:
+    with calling(states=name):
         return parse_states(text, UNFITTED if name == "states" else None)
-    except InvalidArgumentError as error:
-        option = f"--{name.replace('_', '-')}"
-        raise InvalidArgumentError(str(error).replace("--states", option), argument=name) from error
 
 
 def _read_models(env: Sequence[str], *parts: Any) -> dict[str, Any]:

@@ -146,7 +146,8 @@ class EnvRun:
             keys = self.table.states[self.problem.question.states].tolist()
             return FixedStateIndex(self.problem.mdp, keys)
         weigh = self._weigh if self.weights is not None else None
-        index = GrowingStateIndex(self.actions.num_actions, weigh, self.name)
+        is_coded = is_lossy(self.states)
+        index = GrowingStateIndex(self.actions.num_actions, weigh, self.name, is_coded=is_coded)
         for key in self.given_states or ():
             index.add(key)
         return index

@@ -93,8 +93,10 @@ class FixedStateIndex:
 class GrowingStateIndex:
     """The states met so far, all with the same actions; `weights` maps a key to the weights of its pairs."""
 
-    def __init__(self, num_actions: int, weights: Any = None, name: str = "") -> None:
-        self.num_actions = num_actions
+    def __init__(
+        self, num_actions: int, weights: Any = None, name: str = "", *, is_coded: bool = False
+    ) -> None:
+        self.num_actions, self._is_coded = num_actions, is_coded
         self.numbers: dict[Hashable, int] = {}
         self.keys: list[Hashable] = []
         self._weigh, self._weights, self.name = weights, np.zeros((LEAST_ROOM, num_actions)), name
@@ -124,7 +126,9 @@ class GrowingStateIndex:
             leaves, arrives = self._leaves[:k], self._arrives[:k]
             roots = np.array(sorted(self._roots), np.int64)
             allowed = None if self._allowed is None else self._all_allowed(S)[:S].ravel()
-            self._index = OpenIndex(S, self.num_actions, leaves, arrives, weights, roots, self.name, allowed)
+            self._index = OpenIndex(
+                S, self.num_actions, leaves, arrives, weights, roots, self.name, allowed, self._is_coded
+            )
         return self._index
 
     def _all_allowed(self, num_states: int) -> BoolArray:

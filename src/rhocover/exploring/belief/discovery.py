@@ -14,6 +14,9 @@ A target that is far away may take very long to reach, and coverage must not wai
 per pair, discovery gets only the first half of the steps until t doubles next. For pairs that were tried
 before this begins after 64 steps per pair, and discovery gets the first quarter, unless states are known to
 be missing. In the remaining steps the explorer covers what is known; its plan includes the untried pairs.
+
+Where states are codes of observations, one of them may hide a way out that balanced actions never find: their
+moves cancel. There discovery gets the first eighth of the steps until t doubles, whatever was tried.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ PATIENT = 512  # t over this, if that is more: computing a target takes time, to
 AHEAD, LAST = 0.5, 1e9  # scores: 0 for an untried pair, then the policy towards the target, then the rest
 EARLY_FIRST, EARLY = 256, 64  # steps per pair without a limit: for untried pairs, and those tried before
 FIRST, AGAIN = 0.5, 0.25  # of the steps until t doubles: for untried pairs, and for those tried before
+ALWAYS = 0.125  # of the steps until t doubles, where states are codes: however often all pairs were tried
 FLAT = 1e-9  # scale of a score that visits hardly change
 
 
@@ -75,18 +79,26 @@ def is_discovering(belief: Any) -> bool:
     """Whether some pair of the states met so far was tried too rarely."""
     if not isinstance(belief, LearnedModel):
         return False
+    world, t = belief.frame.world, belief.num_steps + 2
+    if isinstance(world, OpenIndex) and world.is_coded and _since_doubling(t) <= ALWAYS:
+        return True
     return int(belief.known.estimate.visits.min()) < trials_due(belief)
 
 
 def trials_due(belief: LearnedModel) -> int:
     """Returns how often each pair must have been tried before discovery ends."""
     t = belief.num_steps + 2
-    part = t / 2 ** math.floor(math.log2(t)) - 1  # how far t is from one power of 2 to the next
+    part = _since_doubling(t)
     steps_per_pair = t / belief.known.pairs.size
     is_sure = belief.settings.know_states  # then missing states are known to be missing
     if has_missing(belief) and (is_sure or steps_per_pair <= EARLY or part <= AGAIN):
         return math.ceil(math.log2(t))
     return 1 if steps_per_pair <= EARLY_FIRST or part <= FIRST else 0
+
+
+def _since_doubling(t: int) -> float:
+    """Returns how far t is from one power of 2 to the next, 0 to 1."""
+    return t / 2 ** math.floor(math.log2(t)) - 1
 
 
 def has_missing(belief: LearnedModel) -> bool:

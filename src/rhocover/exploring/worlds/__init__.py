@@ -230,6 +230,7 @@ class OpenIndex:
     roots: IntArray  # states in which an episode began
     name: str = ""
     allowed: BoolArray | None = None  # which pairs an environment's masks ever allowed, [n]; None: all
+    is_coded: bool = False  # whether one state may stand for several states of the environment
 
     @property
     def num_pairs(self) -> int:

@@ -123,16 +123,19 @@ clean:  ## remove the environments, the caches and the demonstration
 	"$(PYTHON)" -m venv --clear $(@D)
 	@touch $@
 
+# A lock names every package that is needed, so nothing is resolved: pip would ask for the newest release of a
+# package that another one wants with an extra, and find no hash for it.
+
 .venv/.run: requirements/run.txt
 .venv-bench/.run: requirements/bench.txt
 .venv-oldest/.run: requirements/oldest.txt
 .venv/.run .venv-bench/.run .venv-oldest/.run: %/.run: %/.made pyproject.toml src/rhocover/_version.py
-	$*/bin/python $(INSTALL) --require-hashes -r $(filter requirements/%,$^)
+	$*/bin/python $(INSTALL) --require-hashes --no-deps -r $(filter requirements/%,$^)
 	$*/bin/python $(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 .venv/.test: requirements/test.txt .venv/.run
-	.venv/bin/python $(INSTALL) --require-hashes -r requirements/test.txt
+	.venv/bin/python $(INSTALL) --require-hashes --no-deps -r requirements/test.txt
 	@touch $@
 
 # torch is not in a lock file: its CPU build comes under the same version from other places. What stands on

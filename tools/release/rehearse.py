@@ -28,7 +28,7 @@ def main() -> None:
         for built in reversed(build(Path(place, "dist"))):  # the wheel first
             began = time.perf_counter()
             python = empty_environment(Path(place, built.suffix))
-            pip(python, "--require-hashes", "-r", str(ROOT / "requirements" / "run.txt"))
+            pip(python, "--require-hashes", "--no-deps", "-r", str(ROOT / "requirements" / "run.txt"))
             pip(python, "--no-deps", "--no-build-isolation", str(built))
             installed = time.perf_counter() - began
             use(python, Path(place, f"work{built.suffix}"), self_test=True)

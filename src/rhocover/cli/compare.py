@@ -27,7 +27,7 @@ from rhocover.cli.parsing import (
     parse_place,
     parse_states,
 )
-from rhocover.errors import InvalidArgumentError, calling
+from rhocover.errors import InvalidArgumentError
 from rhocover.experiments import Comparison
 from rhocover.experiments import compare as compare_explorers
 from rhocover.experiments.compare import EXPLORERS
@@ -201,8 +201,8 @@ def _spec(place: Place) -> Any:
 
 def _parse_code(text: str | None, name: str) -> Any:
     """Returns a code as it is typed; every run fits its own."""
-    with calling(states=name):
-        return parse_states(text, UNFITTED if name == "states" else None)
+    option = "--" + name.replace("_", "-")
+    return parse_states(text, UNFITTED if name == "states" else None, option=option)
 
 
 def _read_models(env: Sequence[str], *parts: Any) -> dict[str, Any]:

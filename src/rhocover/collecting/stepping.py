@@ -105,6 +105,7 @@ class Chooser:
         self._refreshed = -1
         self.room = 0  # pairs
         self.learn: Callable[[int, int], None] | None = None  # what to call with every pair and next state
+        self.begin: Callable[[int], None] | None = None  # and with every copy whose next episode begins
 
     def fit(self, seen: Visits, index: Index) -> None:
         """Makes room for twice the pairs known now, and makes the arrays of `seen` views of them."""
@@ -192,7 +193,7 @@ class Seeker(Chooser):
         """Makes room as `Chooser` does, and finds the search."""
         super().fit(seen, index)
         self._search: Search = self._find(seen)
-        self.learn = self._search.observe
+        self.learn, self.begin = self._search.observe, self._search.begin_episode
 
     def _bind(self, index: Index) -> None:
         self.take = self._take

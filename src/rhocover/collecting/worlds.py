@@ -91,6 +91,8 @@ class SingleWorld(EnvironmentWorld):
                         self._read_mask(state, info)
                 if learn is not None:
                     learn(pair, batch.nexts[-1])
+                    if len(batch.pairs) - 1 in batch.ends and act.begin is not None:
+                        act.begin(0)
                 if state >= room:
                     return
         except EnvironmentFailedError:
@@ -316,6 +318,8 @@ class VectorWorld(EnvironmentWorld):
         position.states[event.env] = state
         if act.learn is not None:
             act.learn(event.pair, batch.nexts[-1])
+        if act.begin is not None and (event.terminated or event.truncated):
+            act.begin(event.env)
 
     _callers = (begin.__code__, _round.__code__, _reset.__code__)
 

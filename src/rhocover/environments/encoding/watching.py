@@ -24,7 +24,9 @@ from rhocover.learning.codes import Coded, Sample, growth_of, is_lossy, noun_of
 
 MOST = 4096  # observations of the sample, which has between half of them and all
 MOST_NUMBERS = 1 << 18  # of the sample, so that neighbours are found in a second
-LEAST = 256  # observations of the sample, however many numbers they have: enough for a dimension
+LEAST = 256  # observations of the sample if they have more numbers than that: enough for a dimension
+LARGEST = 1 << 22  # numbers of the sample, whatever they are: 32 MB, and a few copies exist for a moment
+NUMBERS = np.ndarray | np.number | np.bool_ | float | int  # what a log returns for an int is an np.int64
 
 
 class Watch:
@@ -83,7 +85,7 @@ class Watch:
 
     def _keep(self, observation: Any) -> None:
         if not self._kept:
-            self._most = min(MOST, max(LEAST, MOST_NUMBERS // max(_size(observation), 1)))
+            self._most = _most(max(_size(observation), 1))
         self._kept.append(copy.deepcopy(observation))
         if len(self._kept) >= self._most:
             self._kept, self._stride = self._kept[::2], 2 * self._stride
@@ -113,6 +115,11 @@ class Watch:
         return Sample(points, codes)
 
 
+def _most(size: int) -> int:
+    """Returns how many observations of `size` numbers a full sample has."""
+    return max(2, min(MOST, max(LEAST, MOST_NUMBERS // size), LARGEST // size))
+
+
 def _size(observation: Any) -> int:
     """Returns how many numbers an observation has."""
     if isinstance(observation, dict):
@@ -124,7 +131,7 @@ def _vectors(code: Any, observations: list[Any]) -> Any:
     """Returns the numbers that a code looks at, `[m, D]`; for a function, all numbers."""
     if isinstance(code, BinCode):
         return np.asarray(code.features(observations), float)
-    if isinstance(code, FunctionCode) and not isinstance(observations[0], np.ndarray | float | int):
+    if isinstance(code, FunctionCode) and not isinstance(observations[0], NUMBERS):
         return np.zeros((0, 0))
     reader = getattr(code, "reader", None) or FeatureReader(getattr(code, "of", None))
     return reader.many(observations)

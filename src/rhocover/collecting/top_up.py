@@ -34,6 +34,7 @@ from rhocover.datasets.reading import codes_of_data, find_data, read_tally, stor
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import read_action_code
 from rhocover.environments.encoding.base import repr_of
+from rhocover.environments.repeating import LONGEST
 from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, calling, inside, parse_text
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
@@ -107,7 +108,7 @@ def top_up(
     check_attributes(env)
     with inside("data", "repeat"):
         states, actions = _codes(data, env, states, actions)
-        held = _repeat(data) if repeat is None else checks.integer(repeat, "repeat", least=1)
+        held = _repeat(data) if repeat is None else checks.integer(repeat, "repeat", least=1, most=LONGEST)
     read = _read(data, env, states, actions)
     if env is None or isinstance(env, MDP):
         _refuse_out(out)

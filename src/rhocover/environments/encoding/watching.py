@@ -29,6 +29,14 @@ LARGEST = 1 << 22  # numbers of the sample, whatever they are: 32 MB, and a few 
 NUMBERS = np.ndarray | np.number | np.bool_ | float | int  # what a log returns for an int is an np.int64
 
 
+def held_out_key(code: StateCode, observation: Any) -> Hashable:
+    """Returns the key of a held-out code; an error names the argument, because states have a code too."""
+    try:
+        return code.key(observation)
+    except RhocoverError as error:
+        raise InvalidArgumentError(f"`held_out`: {error}", argument="held_out") from error
+
+
 class Watch:
     """Sees observations, one at a time (`see`) or many (`see_all`); `coded` returns what is known then."""
 
@@ -44,7 +52,7 @@ class Watch:
     def see(self, observation: Any) -> None:
         """Sees the next observation."""
         if self.held_out is not None:
-            self._first.setdefault(self._held_out_key(observation), self.num_seen)
+            self._first.setdefault(held_out_key(self.held_out, observation), self.num_seen)
         if self._is_sampled and self.num_seen % self._stride == 0:
             self._keep(observation)
         self.num_seen += 1
@@ -65,18 +73,12 @@ class Watch:
                 t += -(begin + t) % self._stride
         self.num_seen += len(observations) if is_sampled else 0
 
-    def _held_out_key(self, observation: Any) -> Hashable:
-        assert self.held_out is not None
-        try:
-            return self.held_out.key(observation)
-        except RhocoverError as error:
-            raise InvalidArgumentError(f"`held_out`: {error}", argument="held_out") from error
-
     def _held_out_keys(self, observations: Any) -> tuple[list[int], list[Hashable]]:
         """Returns where keys first occur among many observations, and the keys."""
         code = self.held_out
-        if code is None or code.num_keys is None:
-            return list(range(len(observations))), [self._held_out_key(one) for one in observations]
+        assert code is not None
+        if code.num_keys is None:
+            return list(range(len(observations))), [held_out_key(code, one) for one in observations]
         try:
             keys, first = np.unique(code.keys(observations), return_index=True)
         except RhocoverError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shlex
@@ -488,30 +487,6 @@ def test_pairs_that_cannot_be_covered_are_refused_with_the_option_that_drops_the
 
 
 # --- progress and help ------------------------------------------------------------------------------
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-def test_the_bar_waits_a_second_and_shows_what_is_done(monkeypatch):
-    from rich.console import Console
-
-    clock = Clock()
-    monkeypatch.setattr(output, "time", clock)
-    console = Console(force_terminal=True, width=80, record=True, file=io.StringIO())
-    bar = output.Bar(console, "runs")
-    bar.report(1, 40)
-    assert bar._shown is None
-    clock.now = 1.5
-    bar.report(7, 40)
-    bar._shown.refresh()
-    bar.stop()
-    assert "7/40" in console.export_text()
 
 
 def test_there_is_no_bar_where_nobody_looks():

@@ -32,12 +32,13 @@ from rhocover.environments.encoding.nets import NetCode
 from rhocover.errors import Call, InvalidArgumentError
 from rhocover.exploring.explorers.registry import make_explorer
 from rhocover.exploring.runs.result import Run
-from rhocover.exploring.runs.runner import Report, Storage, run
+from rhocover.exploring.runs.runner import Storage, run
 from rhocover.exploring.runs.spec import Encoding, RunSpec
 from rhocover.files import tensor_digest
 from rhocover.folders import locate
 from rhocover.learning.codes import warn_of
 from rhocover.planning.problem import Criterion, Objective
+from rhocover.progress import Report, progress
 from rhocover.report.pages.rendering import write_page
 
 
@@ -48,7 +49,8 @@ def explore_environment(
     """Returns the run of an explorer in a Gymnasium environment; see `rhocover.explore`."""
     _refuse_what_is_the_environments(spec.criterion, num_chains, out)
     asked = read_env_run(env, spec, encoding, step_timeout)
-    found = run(open_environment(asked), asked.spec, Storage(report))
+    with progress(f"exploring {asked.name}", report) as told:
+        found = run(open_environment(asked), asked.spec, Storage(told))
     warn_of(getattr(found, "codes", None), stacklevel=3)
     return found
 
@@ -117,8 +119,11 @@ def collect(
     check_id(name)
     document = {"dataset_id": name, **settings_of(asked), **provenance(), "until": repr(until)}
     document["arrays"] = tensor_digest(given_arrays(asked))
-    with CollectionFolder(out, document, resume=resume) as folder:
-        found = make_collection(asked, folder, encoding, report, command)
+    with (
+        CollectionFolder(out, document, resume=resume) as folder,
+        progress(f"collecting in {asked.name}", report) as told,
+    ):
+        found = make_collection(asked, folder, encoding, told, command)
     warn_of(found.audit.codes, stacklevel=2)
     return found
 

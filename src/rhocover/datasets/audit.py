@@ -30,6 +30,7 @@ from rhocover.datasets.tally import Tally, first_steps
 from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, Note
 from rhocover.exploring.belief.certificates import IF_MARKOV, OF_CODES, OF_NOW, Certificate, on_condition
 from rhocover.learning.codes import Coded, CodeDiagnosis, diagnose, growth_of, share_of_stays, warn_of
+from rhocover.progress import progress
 
 NUM_THIN = 20
 
@@ -73,12 +74,13 @@ def audit(
     known = read_model(model, actions)
     if num_actions is None and known is not None:
         num_actions = known.mdp.num_actions
-    tally = read_tally(
-        data, states=states, actions=actions, num_states=num_states, num_actions=num_actions,
-        spaces=None if known is None else known.spaces, held_out=held_out,
-    )  # fmt: skip
-    asked = AuditOptions(met_only, delta, best, certificate)
-    found = audit_tally(tally, rho, mu, model=known, options=asked)
+    with progress("auditing"):
+        tally = read_tally(
+            data, states=states, actions=actions, num_states=num_states, num_actions=num_actions,
+            spaces=None if known is None else known.spaces, held_out=held_out,
+        )  # fmt: skip
+        asked = AuditOptions(met_only, delta, best, certificate)
+        found = audit_tally(tally, rho, mu, model=known, options=asked)
     warn_of(found.codes, stacklevel=2)
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from rhocover.exploring.runs.spec import CRITERION, KNOWN, ModelRun
 from rhocover.folders import locate
 from rhocover.learning.rules import RULES, Rule, read_rule
 from rhocover.mdp import MDP
+from rhocover.progress import Report, progress
 
 if TYPE_CHECKING:
     from rhocover.experiments.env_comparison import EnvComparison
@@ -231,7 +232,7 @@ def compare(
     trace_points: int = 5,
     workers: int | None = None,
     out: os.PathLike[str] | str | None = None,
-    report: Callable[[int, int], None] | None = None,
+    report: Report | None = None,
 ) -> Comparison | EnvComparison:
     """Returns the runs of every explorer on every model at every rho, with the same seeds and budget.
 
@@ -270,7 +271,8 @@ def compare(
     workers = _read_workers(workers, question, out)
     finished = FinishedRuns(question, out)
     try:
-        _run(question, finished, workers, report)
+        with progress("comparing", report) as told:
+            _run(question, finished, workers, told)
     finally:
         finished.close()  # also after an error: finished runs are kept
     if isinstance(question, CompareSpec):
@@ -314,7 +316,7 @@ def _is_environment(env: Any) -> bool:
     return not isinstance(env, MDP) and (callable(env) or hasattr(env, "step") or hasattr(env, "entry_point"))
 
 
-def _run(question: Any, finished: FinishedRuns, workers: int, report: Any) -> None:
+def _run(question: Any, finished: FinishedRuns, workers: int, report: Report) -> None:
     """Runs everything that is not done yet."""
     places = [place for place in question.places if not finished.done[place]]
     total, workers = finished.done.size, min(workers, len(places))
@@ -323,8 +325,7 @@ def _run(question: Any, finished: FinishedRuns, workers: int, report: Any) -> No
             if isinstance(outcome, Failure):
                 raise error_of(outcome, question.describe(places[k]))
             finished.fill(places[k], outcome)
-            if report is not None:
-                report(int(finished.done.sum()), total)
+            report(int(finished.done.sum()), total)
 
 
 def _read_workers(workers: int | None, question: Any, out: Any) -> int:

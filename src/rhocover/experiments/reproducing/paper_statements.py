@@ -37,7 +37,6 @@ from rhocover.coverage import Coverage
 from rhocover.experiments.comparison import THEOREM, MeanEstimate, estimate, exponent
 from rhocover.experiments.reproducing.reproduction import (
     Job,
-    Report,
     ReproducedRow,
     Reproduction,
     exactly,
@@ -51,6 +50,7 @@ from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import best_response, make_oracle
 from rhocover.planning import Plan, plan
+from rhocover.progress import Report
 
 # The models, weights and occupancies on which the statements are checked.
 

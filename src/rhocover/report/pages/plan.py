@@ -160,13 +160,13 @@ def _frontier_alt(plans: Sequence[Plan]) -> str:
 
 
 def _points(plans: Sequence[Plan]) -> FloatArray:
-    """Returns rho, divergence and worst ratio of the plans where they are finite; D_0 is its limit 0."""
-    found = [(plan.rho, plan.divergence if plan.rho > 0 else 0.0, plan.worst_ratio) for plan in plans]
+    """Returns rho, divergence and worst ratio of the plans where they are finite."""
+    found = [(plan.rho, plan.divergence, plan.worst_ratio) for plan in plans]
     return np.array([point for point in found if np.isfinite(point[1:]).all()])
 
 
 def _table(plans: Sequence[Plan]) -> pages.Table:
-    note = " At rho = 0 the divergence is measured from the visits to the weights." * (plans[0].rho == 0)
+    note = f" {pages.AT_ZERO}" * (plans[0].rho == 0)
     rows = tuple(
         (pages.order_words(plan.rho), f"{plan.divergence:.6f}", f"{plan.gap:.1e}", f"{plan.worst_ratio:.4f}",
          plan.status.name.lower().replace("_", " "))

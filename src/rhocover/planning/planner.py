@@ -33,6 +33,7 @@ from rhocover.planning.problem import Criterion, Objective, PlanningProblem, lex
 from rhocover.planning.program import Multipliers, dual_bound, rounding_of_point, slack_of_point
 from rhocover.printing import printed
 from rhocover.progress import progress
+from rhocover.showing import Shown
 
 # The result of planning.
 
@@ -61,7 +62,7 @@ class PlanStatus(enum.Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Shown):
     """An occupancy close to the best coverage, and the proof of how close.
 
     `divergence - gap` is a lower bound on what any policy can reach: no occupancy of the set has a

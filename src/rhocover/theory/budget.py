@@ -51,6 +51,7 @@ from rhocover.mdp import MDP, check_mdp
 from rhocover.planning import Plan, plan
 from rhocover.planning.problem import average_structure
 from rhocover.printing import printed
+from rhocover.showing import Shown
 from rhocover.theory.certainty import first_time, long_run_frequencies, reached_states, sure_steps
 
 # One policy.
@@ -162,7 +163,7 @@ MOST_VISITS = 2**53  # whole numbers that float64 holds
 
 
 @dataclass(frozen=True, eq=False)
-class Budget:
+class Budget(Shown):
     """How many steps a goal takes with the best policy, `best`, and with the caller's policy, `given`.
 
     `visits` `[S, A]` are the visits to reach (without those that `restrict` dropped), None for `model_error`.

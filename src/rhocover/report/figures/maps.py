@@ -48,6 +48,7 @@ from rhocover.report.figures.drawing import (
 SMALLEST_SPREAD = 1.1  # with a smaller one, a perfect match would show its rounding errors
 LEAST_RANGE = 2.0  # of an occupancy scale: equal shares get one colour despite rounding errors
 MOST_RANGE = 1e6  # beyond it a colour would stand for more than a factor of ten
+FINEST = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)  # ticks within a factor of ten
 ROUNDING = 1e-9  # keeps the largest value inside its own scale despite the rounding of exp(log(x))
 STEPS = {2: "100 steps", 3: "1,000 steps", 4: "10,000 steps", 5: "100,000 steps"}
 
@@ -112,7 +113,7 @@ def ratio_scale(panels: Sequence[FloatArray], note: str = "") -> Scale:
 def ratios_above_one(largest: float) -> FloatArray:
     """Returns at most five round ratios in (1, largest], spread over a logarithmic axis."""
     if largest <= 4:
-        ticks = _round_numbers(1, largest, 3)
+        ticks = round_numbers(1, largest, 3)
     else:
         decades = 10.0 ** np.arange(math.floor(math.log10(largest)) + 1)
         mantissas = np.array([1.0, 2.0, 5.0]) if largest <= 50 else np.array([1.0])
@@ -123,7 +124,7 @@ def ratios_above_one(largest: float) -> FloatArray:
 def _log_ticks(low: float, high: float) -> FloatArray:
     """Returns at most six round numbers from `low` to `high`, spread over a logarithmic axis."""
     powers = np.arange(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1.0)
-    for mantissas in ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
+    for mantissas in (FINEST, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
         ticks = (10.0 ** powers[:, None] * np.array(mantissas)).ravel()
         ticks = ticks[(ticks >= low) & (ticks <= high * (1 + ROUNDING))]
         if len(ticks) <= 6:
@@ -136,7 +137,7 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:.4g}" if ratio < 10_000 else f"$10^{{{round(math.log10(ratio))}}}$"
 
 
-def _round_numbers(low: float, high: float, count: int) -> FloatArray:
+def round_numbers(low: float, high: float, count: int) -> FloatArray:
     """Returns about `count` round numbers from `low` to `high`, inclusive."""
     ticks = np.array(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high), float)
     return ticks[(ticks >= low) & (ticks <= high * (1 + ROUNDING))]

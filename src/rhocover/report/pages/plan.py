@@ -7,6 +7,7 @@ most. With three plans or more, the page shows the frontier: divergence and wors
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,20 +30,16 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", com
     plans = sorted(plans, key=lambda plan: plan.rho)
     main = plans[-1]
     seen = visits_of_plan(main)
-    name = main.mdp.name or "the model"
-    orders = ", ".join(pages.order_words(plan.rho) for plan in plans)
     shares = {f"rho = {pages.order_words(plan.rho)}": plan.occupancy for plan in _mapped(plans)}
     where = f" at rho = {pages.order_words(main.rho)}" if len(plans) > 1 else ""
     entries = [
-        *pages.model_entries(main.mdp), ("rho", orders), ("weights mu", pages.weights_words(main.weights)),
+        *pages.model_entries(main.mdp), ("rho", _orders(plans)),
+        ("weights mu", pages.weights_words(main.weights)),
         ("visits that count", visits), ("dropped", main.restriction), ("method", main.method),
     ]  # fmt: skip
-    return pages.Page(
-        "The best possible coverage",
-        f"{name}, rho = {orders}",
-        _verdict(plans, seen),
-        _numbers(plans, seen),
-        pages.sections(
+    return replace(
+        head_of_plans(plans),
+        sections=pages.sections(
             visits_section("Where the visits go, and where they should be", seen, shares),
             least_section(seen, where),
             _frontier_section(plans),
@@ -52,6 +49,17 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", com
             ),
         ),
     )
+
+
+def head_of_plans(plans: Sequence[Plan]) -> pages.Page:
+    """Returns the page of plans in the order of rho without its sections: the verdict, and some numbers."""
+    seen, name = visits_of_plan(plans[-1]), plans[-1].mdp.name or "the model"
+    title = f"{name}, rho = {_orders(plans)}"
+    return pages.Page("The best possible coverage", title, _verdict(plans, seen), _numbers(plans, seen))
+
+
+def _orders(plans: Sequence[Plan]) -> str:
+    return ", ".join(pages.order_words(plan.rho) for plan in plans)
 
 
 def visits_of_plan(plan: Plan) -> PairShares:

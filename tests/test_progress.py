@@ -98,6 +98,30 @@ def test_what_others_print_meanwhile_goes_where_it_would_have_gone(terminal, cap
     assert "environment" not in terminal.getvalue()
 
 
+def test_a_notebook_shows_a_bar_that_is_updated_in_place(terminal, monkeypatch):
+    class Cell(io.StringIO):
+        __module__ = "ipykernel.iostream"
+
+    class Output:
+        def __init__(self) -> None:
+            self.shown: list[str] = []
+
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            self.shown.append(data["text/html"])
+
+    output = Output()
+    monkeypatch.setattr("IPython.display.display", lambda *_, **__: output)
+    monkeypatch.setattr(bars, "sys", SimpleNamespace(stderr=Cell()))
+    with progress("runs of <b>") as told:
+        told(3, 40)
+        told.note("<i>")
+    first, second, last = output.shown
+    assert '<progress value="3" max="40" aria-label="runs of &lt;b&gt;"></progress>' in first
+    assert "3 of 40" in first
+    assert "&lt;i&gt;" in second
+    assert last == ""
+
+
 def test_words_and_notes_are_letters(terminal):
     with progress("a[/b]\x1b]0;mine") as told:
         told.note("[red]\x1b[2Jnote")

@@ -11,9 +11,8 @@ datasheet.json, .html    what the data set covers
 from __future__ import annotations
 
 import json
-import os
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +39,19 @@ from rhocover.learning.codes import warn_of
 from rhocover.planning.problem import Criterion, Objective
 from rhocover.progress import Report, progress
 from rhocover.report.pages.rendering import write_page
+
+if TYPE_CHECKING:
+    from rhocover.arguments import (
+        Actions,
+        Environment,
+        Knowledge,
+        Location,
+        NamedExplorer,
+        States,
+        WeightsOrRule,
+    )  # fmt: skip
+    from rhocover.exploring.explorers.algorithm1 import Schedule
+    from rhocover.exploring.runs.stopping import Stop
 
 
 def explore_environment(
@@ -76,23 +88,23 @@ def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out:
 
 
 def collect(
-    env: Any,
+    env: Environment,
     rho: float,
     num_steps: int,
-    mu: Any = None,
+    mu: WeightsOrRule | None = None,
     *,
-    out: os.PathLike[str] | str,
+    out: Location,
     dataset_id: str | None = None,
-    states: Any = None,
-    actions: Any = None,
+    states: States | None = None,
+    actions: Actions | None = None,
     repeat: int = 1,
-    explorer: Any = "feedback",
-    model: Any = "known",
-    schedule: Any = None,
+    explorer: NamedExplorer = "feedback",
+    model: Knowledge = "known",
+    schedule: Schedule | None = None,
     seed: int = 0,
-    until: Any = None,
+    until: Stop | None = None,
     step_timeout: float | None = None,
-    held_out: Any = None,
+    held_out: States | None = None,
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,6 +47,9 @@ from rhocover.planning.problem import Objective
 from rhocover.planning.union import best_addition
 from rhocover.progress import Report, progress
 
+if TYPE_CHECKING:
+    from rhocover.arguments import Actions, Data, Environment, Knowledge, Location, States, WeightsOrRule
+
 SHARE = 8  # one block takes this fraction of the remaining steps
 SHORTEST = 64  # least number of steps of a block
 TOLERANCE = 1e-5
@@ -75,18 +78,18 @@ class TopUpExplorer:
 
 
 def top_up(
-    data: Any,
-    env: Any = None,
+    data: Data,
+    env: MDP | Environment | None = None,
     num_steps: int = 0,
     rho: float = 2.0,
-    mu: Any = None,
+    mu: WeightsOrRule | None = None,
     *,
-    out: os.PathLike[str] | str | None = None,
+    out: Location | None = None,
     dataset_id: str | None = None,
-    states: Any = None,
-    actions: Any = None,
+    states: States | None = None,
+    actions: Actions | None = None,
     repeat: int | None = None,
-    model: Any = None,
+    model: Knowledge | None = None,
     seed: int = 0,
     step_timeout: float | None = None,
     resume: bool = False,

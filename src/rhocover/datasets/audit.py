@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,24 +32,28 @@ from rhocover.exploring.belief.certificates import IF_MARKOV, OF_CODES, OF_NOW, 
 from rhocover.learning.codes import Coded, CodeDiagnosis, diagnose, growth_of, share_of_stays, warn_of
 from rhocover.progress import progress
 
+if TYPE_CHECKING:
+    from rhocover.arguments import Actions, Data, Environment, States, WeightsOrRule
+    from rhocover.mdp import MDP
+
 NUM_THIN = 20
 
 
 def audit(
-    data: Any,
+    data: Data,
     rho: float = 2.0,
-    mu: Any = None,
+    mu: WeightsOrRule | None = None,
     *,
-    model: Any = None,
-    states: Any = None,
-    actions: Any = None,
+    model: MDP | Environment | None = None,
+    states: States | None = None,
+    actions: Actions | None = None,
     num_states: int | None = None,
     num_actions: int | None = None,
     met_only: bool = False,
     delta: float = 0.05,
     best: bool | None = None,
     certificate: bool | None = None,
-    held_out: Any = None,
+    held_out: States | None = None,
 ) -> Audit:
     """Returns what a data set covers, compared with the best achievable.
 

@@ -32,7 +32,18 @@ from rhocover.mdp import MDP
 from rhocover.progress import Report, progress
 
 if TYPE_CHECKING:
+    from rhocover.arguments import (
+        Actions,
+        Explorers,
+        Knowledge,
+        Location,
+        Places,
+        PlaceWeights,
+        Start,
+        States,
+    )
     from rhocover.experiments.env_comparison import EnvComparison
+    from rhocover.exploring.explorers.algorithm1 import Schedule
 
 # The runs of a question as a function of their position, for this process and for others.
 
@@ -212,26 +223,26 @@ EXPLORERS = ("feedback", "tracking", "stationary", "algorithm1")
 
 
 def compare(
-    envs: Any,
-    explorers: Any = None,
+    envs: Places,
+    explorers: Explorers | None = None,
     *,
-    states: Any = None,
-    actions: Any = None,
-    held_out: Any = None,
-    rho: Any = 2.0,
+    states: States | Mapping[str, States] | None = None,
+    actions: Actions | Mapping[str, Actions] | None = None,
+    held_out: States | Mapping[str, States] | None = None,
+    rho: float | Iterable[float] = 2.0,
     num_steps: int = 30_000,
-    mu: Any = None,
-    model: Any = None,
-    seeds: Any = 20,
-    schedule: Any = None,
-    start: Any = None,
+    mu: PlaceWeights | Mapping[str, PlaceWeights] | None = None,
+    model: Knowledge | None = None,
+    seeds: int | Iterable[int] = 20,
+    schedule: Schedule | None = None,
+    start: Start | None = None,
     discount: float | None = None,
     horizon: int | None = None,
     restrict: bool = False,
     num_chains: int = 1,
     trace_points: int = 5,
     workers: int | None = None,
-    out: os.PathLike[str] | str | None = None,
+    out: Location | None = None,
     report: Report | None = None,
 ) -> Comparison | EnvComparison:
     """Returns the runs of every explorer on every model at every rho, with the same seeds and budget.

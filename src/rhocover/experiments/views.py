@@ -47,7 +47,10 @@ def plot_worst_ratio(found: Comparison, title: str, env: str | None, rho: float 
 
 
 def _cell(found: Comparison, env: str | None, rho: float | None) -> tuple[str, float]:
-    return found.envs[0] if env is None else env, found.orders[0] if rho is None else rho
+    """Returns the model and the order that are asked for, by default the first; refuses others."""
+    cell = found.envs[0] if env is None else env, found.orders[0] if rho is None else rho
+    found.fact(*cell, "kappa_min")  # raises if there is no such cell
+    return cell
 
 
 def columns_of_runs(found: Comparison) -> Columns:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -34,6 +34,11 @@ from rhocover.planning.program import Multipliers, dual_bound, rounding_of_point
 from rhocover.printing import printed
 from rhocover.progress import progress
 from rhocover.showing import Shown
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from rhocover.arguments import Method, Start, Weights
 
 # The result of planning.
 
@@ -194,19 +199,19 @@ class _Found:
 def plan(
     mdp: MDP,
     rho: float,
-    mu: Any = None,
+    mu: Weights | None = None,
     *,
     discount: float | None = None,
     horizon: int | None = None,
-    start: Any = None,
+    start: Start | None = None,
     eta: float = 0.0,
     restrict: bool = False,
-    method: str = "interior_point",
+    method: Method = "interior_point",
     tol: float | None = None,
     max_steps: int | None = None,
     time_limit: float | None = None,
     throw: bool = True,
-    warm: Any = None,
+    warm: ArrayLike | None = None,
 ) -> Plan:
     """Returns the occupancy and policy with the best coverage, with a certified gap.
 

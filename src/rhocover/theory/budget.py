@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,6 +53,11 @@ from rhocover.planning.problem import average_structure
 from rhocover.printing import printed
 from rhocover.showing import Shown
 from rhocover.theory.certainty import first_time, long_run_frequencies, reached_states, sure_steps
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from rhocover.arguments import Start
 
 # One policy.
 
@@ -253,11 +258,11 @@ class Budget(Shown):
 def budget(
     mdp: MDP,
     *,
-    visits: Any = None,
+    visits: ArrayLike | None = None,
     model_error: float | None = None,
-    policy: Any = None,
+    policy: ArrayLike | None = None,
     delta: float = 0.05,
-    start: Any = None,
+    start: Start | None = None,
     restrict: bool = False,
 ) -> Budget:
     """Returns how many steps it takes until every pair has its visits, or the model error is small.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from rhocover import checks
 from rhocover.errors import InvalidArgumentError, parse_text, unknown_name
@@ -32,7 +31,7 @@ NAMES = tuple(_KNOWN)
 def reproduce(
     name: str,
     *,
-    seeds: Any = None,
+    seeds: int | Iterable[int] | None = None,
     num_steps: int | None = None,
     workers: int | None = None,
     report: Report | None = None,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rhocover import checks
 from rhocover.checks import IntArray
@@ -24,30 +23,45 @@ from rhocover.planning.problem import Criterion, Objective
 from rhocover.plugins import WORLDS, load, members
 from rhocover.progress import Report, progress
 
+if TYPE_CHECKING:
+    from rhocover.arguments import (
+        Actions,
+        Environment,
+        Knowledge,
+        Location,
+        NamedExplorer,
+        Start,
+        States,
+        WeightsOrRule,
+    )  # fmt: skip
+    from rhocover.exploring.explorers.algorithm1 import Schedule
+    from rhocover.exploring.runs.stopping import Stop
+    from rhocover.learning.rules import Rule
+
 
 def explore(
-    world: Any,
+    world: MDP | Environment,
     rho: float,
     num_steps: int,
-    mu: Any = None,
+    mu: WeightsOrRule | None = None,
     *,
-    states: Any = None,
-    actions: Any = None,
+    states: States | None = None,
+    actions: Actions | None = None,
     repeat: int = 1,
-    explorer: Any = "feedback",
-    model: Any = "known",
-    schedule: Any = None,
+    explorer: NamedExplorer = "feedback",
+    model: Knowledge = "known",
+    schedule: Schedule | None = None,
     seed: int = 0,
-    start: Any = None,
+    start: Start | None = None,
     discount: float | None = None,
     horizon: int | None = None,
     restrict: bool = False,
     num_chains: int = 1,
-    until: Any = None,
+    until: Stop | None = None,
     trace_points: int = 10,
-    out: os.PathLike[str] | str | None = None,
+    out: Location | None = None,
     step_timeout: float | None = None,
-    held_out: Any = None,
+    held_out: States | None = None,
     report: Report | None = None,
 ) -> Run:
     """Returns the run of an explorer in a world for `num_steps` steps.
@@ -149,13 +163,13 @@ class ModelWorld(Simulator):
 
 
 def resume(
-    out: os.PathLike[str] | str,
+    out: Location,
     world: MDP | None = None,
     *,
     rho: float | None = None,
     seed: int | None = None,
-    explorer: Any = None,
-    mu: Any = None,
+    explorer: NamedExplorer | None = None,
+    mu: Rule | None = None,
     report: Report | None = None,
 ) -> Run:
     """Returns the run of the folder `out`, continued from its newest checkpoint to its end.

@@ -210,6 +210,8 @@ def _exploring() -> Iterator[Call]:
                 trace_points=1, report=None)  # fmt: skip
     yield _call("explore", rc.explore, {"world": RIVER, "rho": 2.0, "num_steps": 20, "explorer": "tracking"},
                 discount=0.9, horizon=None, out=None)  # fmt: skip
+    yield _call("explore", rc.explore, {"world": gymnasium.make("FrozenLake-v1"), "rho": 2.0, "num_steps": 20, "model": "learned"},
+                states=None, actions=None, repeat=1, held_out=None)  # fmt: skip
     yield _call("resume", rc.resume, {"out": STORED}, world=None, rho=None, seed=None, explorer=None, mu=None)
     yield _call("resume", rc.resume, out=STORED)
     yield _call("Run", RUN.certificate, delta=0.05)
@@ -221,6 +223,8 @@ def _exploring() -> Iterator[Call]:
                 mu=None, model="known", seeds=1, schedule=None, start=None, num_chains=1, trace_points=1)  # fmt: skip
     yield _call("compare", rc.compare, {"envs": "river_swim", "explorers": "tracking", "num_steps": 20, "seeds": 1},
                 workers=1)  # fmt: skip
+    yield _call("compare", rc.compare, {"num_steps": 20, "seeds": 1, "workers": 1}, envs="FrozenLake-v1", explorers=["feedback"],
+                rho=2.0, mu=None, model=None, states=None, actions=None, held_out=None, schedule=None)  # fmt: skip
     found = rc.compare("river_swim", "tracking", num_steps=20, seeds=1, workers=1)
     yield _call(
         "Comparison", found.values, env="river_swim", rho=2.0, explorer="tracking", column="divergence"
@@ -267,7 +271,7 @@ def _explorers() -> Iterator[Call]:
 
 def _data() -> Iterator[Call]:
     yield _call("audit", rc.audit, data=DATA, rho=2.0, mu=None, model=None, states=None, actions=None, num_states=None,
-                num_actions=None, delta=0.05, best=None)  # fmt: skip
+                num_actions=None, delta=0.05, best=None, held_out=None)  # fmt: skip
     for k, column in enumerate(("s", "a", "s_next", "done")):
         yield Call("audit", _audit_of_columns, {column: DATA[k]}, {"place": k}, rc.audit)
     yield _call("audit", read_tally, {"data": DATA}, num_states=2, num_actions=2)
@@ -275,7 +279,7 @@ def _data() -> Iterator[Call]:
     yield _call("Audit", rc.audit(DATA).save, {"overwrite": True}, path="audit.rhocover")
     yield from _shown("Audit", rc.audit(DATA), "visits", "pairs")
     yield _call("top_up", rc.top_up, data=DATA, env=None, num_steps=5, rho=2.0, mu=None, states=None, actions=None,
-                model=None)  # fmt: skip
+                repeat=None, model=None)  # fmt: skip
     lake = gymnasium.make("CliffWalking-v1")
     yield _call("collect", rc.collect, {"out": FULL, "env": lake}, rho=2.0, num_steps=5, mu=None, states=None, actions=None,
                 explorer="feedback", model="known", schedule=None, seed=0, until=None, dataset_id=None)  # fmt: skip

@@ -34,7 +34,8 @@ from rhocover.datasets.reading import codes_of_data, find_data, read_tally, stor
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import read_action_code
 from rhocover.environments.encoding.base import repr_of
-from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, calling, parse_text
+from rhocover.environments.repeating import LONGEST
+from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, calling, inside, parse_text
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.problem import positive_shares
@@ -108,8 +109,9 @@ def top_up(
     num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
     out = None if out is None else locate(out)  # the environment may change the working directory
     check_attributes(env)
-    states, actions = _codes(data, env, states, actions)
-    held = _repeat(data) if repeat is None else checks.integer(repeat, "repeat", least=1)
+    with inside("data", "repeat"):
+        states, actions = _codes(data, env, states, actions)
+        held = _repeat(data) if repeat is None else checks.integer(repeat, "repeat", least=1, most=LONGEST)
     if env is None or isinstance(env, MDP):
         _refuse_out(out)
     with progress("topping up", report) as told:

@@ -280,7 +280,7 @@ def _action_space_of(example: Any, actions: Any) -> Any:
     """Returns the space of actions like these: finite if they and the listed ones are whole numbers."""
     from gymnasium import spaces
 
-    given, listed = np.asarray(example), np.asarray(actions)
+    given, listed = np.asarray(example), checks.any_array(actions, "actions")
     if given.dtype.kind not in "iu" or listed.dtype.kind not in "iu" or listed.ndim != given.ndim:
         return _space_of(example)
     if given.ndim == 1:

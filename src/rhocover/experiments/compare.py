@@ -314,7 +314,7 @@ def check_question(
 def are_environments(given: Any) -> bool:
     """Whether something among `envs` is an environment and no model: an id, an object or a function."""
     several = given.values() if isinstance(given, Mapping) else given
-    if isinstance(given, str | MDP) or not isinstance(several, Iterable):
+    if isinstance(given, str | MDP) or not isinstance(several, Iterable) or getattr(given, "ndim", 1) == 0:
         several = [given]
     elif not isinstance(several, Sized):
         return False  # an iterator can be read only once

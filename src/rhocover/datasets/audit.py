@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,25 +30,30 @@ from rhocover.datasets.tally import Tally, first_steps
 from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, Note
 from rhocover.exploring.belief.certificates import IF_MARKOV, OF_CODES, OF_NOW, Certificate, on_condition
 from rhocover.learning.codes import Coded, CodeDiagnosis, diagnose, growth_of, share_of_stays, warn_of
+from rhocover.progress import progress
+
+if TYPE_CHECKING:
+    from rhocover.arguments import Actions, Data, Environment, States, WeightsOrRule
+    from rhocover.mdp import MDP
 
 NUM_THIN = 20
 
 
 def audit(
-    data: Any,
+    data: Data,
     rho: float = 2.0,
-    mu: Any = None,
+    mu: WeightsOrRule | None = None,
     *,
-    model: Any = None,
-    states: Any = None,
-    actions: Any = None,
+    model: MDP | Environment | None = None,
+    states: States | None = None,
+    actions: Actions | None = None,
     num_states: int | None = None,
     num_actions: int | None = None,
     met_only: bool = False,
     delta: float = 0.05,
     best: bool | None = None,
     certificate: bool | None = None,
-    held_out: Any = None,
+    held_out: States | None = None,
 ) -> Audit:
     """Returns what a data set covers, compared with the best achievable.
 
@@ -73,12 +78,13 @@ def audit(
     known = read_model(model, actions)
     if num_actions is None and known is not None:
         num_actions = known.mdp.num_actions
-    tally = read_tally(
-        data, states=states, actions=actions, num_states=num_states, num_actions=num_actions,
-        spaces=None if known is None else known.spaces, held_out=held_out,
-    )  # fmt: skip
-    asked = AuditOptions(met_only, delta, best, certificate)
-    found = audit_tally(tally, rho, mu, model=known, options=asked)
+    with progress("auditing"):
+        tally = read_tally(
+            data, states=states, actions=actions, num_states=num_states, num_actions=num_actions,
+            spaces=None if known is None else known.spaces, held_out=held_out,
+        )  # fmt: skip
+        asked = AuditOptions(met_only, delta, best, certificate)
+        found = audit_tally(tally, rho, mu, model=known, options=asked)
     warn_of(found.codes, stacklevel=2)
     return found
 

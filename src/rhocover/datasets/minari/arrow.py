@@ -52,11 +52,16 @@ def open_stream(path: Any, names: list[str], most_bytes: int) -> tuple[Any, Any]
     return file, ipc.open_stream(file, options=options)
 
 
-def unpacked_bytes(table: bytes, body: memoryview) -> int:
-    """Returns how many bytes a record batch needs for unpacking: none if it is not compressed."""
+def unpacked_bytes(table: bytes, body: memoryview, *, is_dictionary: bool = False) -> int:
+    """Returns how many bytes a record batch needs for unpacking: none if it is not compressed.
+
+    A dictionary of text holds a record batch of its own.
+    """
     if OLD_PACKING in table:
         raise ValueError("it is compressed in a way that Arrow dropped with version 1.0")
     batch = _followed(table, _field(table, _followed(table, 0), 2))
+    if is_dictionary:
+        batch = _followed(table, _field(table, batch, 1))
     if _field(table, batch, 3) is None:
         return 0
     buffers = _followed(table, _field(table, batch, 2))

@@ -1,8 +1,8 @@
 """Actions of a table as numbers from 0, and their names.
 
-`ActionIds` are numbers already. `NamedActions` are texts, numbered in sorted order. `CodedActions` follow a list
-or levels that the caller chose; real actions without bounds are cut into bins at their quantiles, because
-levels need a smallest and a largest action.
+`ActionIds` are numbers already. `NamedActions` are texts, numbered in sorted order. `CodedActions` follow a
+list or levels that the caller chose; real actions without bounds are cut into bins at their quantiles,
+because levels need a smallest and a largest action.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class ActionIds:
         except InvalidDataError as error:
             if _is_real(values):
                 error.remedy = parse_text(
-                    "Real actions need `actions`: 3 for three bins per dimension, at quantiles of the data, or "
-                    "an array with one action per row."
+                    "Real actions need `actions`: 3 for three bins per dimension, at quantiles of the data, "
+                    "or an array with one action per row."
                 )
             raise
 
@@ -101,7 +101,7 @@ class NamedActions:
         raise InvalidDataError.of(
             column,
             f"names the action {other[0]!r}, which the given model or environment does not have: {known}",
-            remedy=f'Number the actions as it does, for example data["{column}"].map({{"{other[0]}": 0, ...}}).',
+            remedy=f'Number them as it does, for example data["{column}"].map({{"{other[0]}": 0, ...}}).',
         )
 
     def named(self, tally: Tally) -> Tally:
@@ -153,12 +153,21 @@ def make_action_numbers(
         if are_names(example, column):
             return NamedActions(num_actions, None if labels is None else tuple(labels))
         return ActionIds(num_actions)
+    example = _flat(example, actions)
     space = _space_of(example, actions) if space is None else space
     if needs_quantiles(actions, space) and _is_real(example):
         return quantile_actions(actions, example)
     code = read_action_code(actions, space)
     names = code.names or tuple(str(number) for number in range(len(code.values)))
-    return CodedActions(code.numbers, names)
+    is_one = not getattr(space, "shape", None)  # one whole number, also if it is stored as [1] or as a float
+    return CodedActions(lambda values: code.numbers(_flat(values, actions) if is_one else values), names)
+
+
+def _flat(values: Any, actions: Any) -> Any:
+    """Returns a column `[T, 1]` of whole numbers as `[T]`, if the chosen actions are such numbers."""
+    array, listed = np.asarray(values), np.asarray(actions)
+    is_column = array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind in "iu"
+    return array[:, 0] if is_column and listed.ndim == 1 and listed.dtype.kind in "iu" else values
 
 
 def _space_of(example: Any, actions: Any) -> Any:
@@ -185,7 +194,7 @@ def needs_quantiles(actions: Any, space: Any) -> bool:
 
 
 def quantile_actions(actions: Any, values: Any) -> CodedActions:
-    """Returns bins with equally many of these actions each: `actions` per dimension, or one number for each."""
+    """Returns bins with equally many of these actions each; `actions` is their number per dimension."""
     array = np.asarray(values, float)
     array = array.reshape(len(array), -1)
     with inside("actions"):
@@ -195,5 +204,5 @@ def quantile_actions(actions: Any, values: Any) -> CodedActions:
     return CodedActions(
         code.keys,
         tuple(code.name(key) for key in range(code.num_keys or 0)),
-        f"Actions have no bounds: they are counted in {bins} bins, at the quantiles of the first {len(array):,}.",
+        f"Actions have no bounds: they are counted in {bins} bins, at quantiles of the first {len(array):,}.",
     )

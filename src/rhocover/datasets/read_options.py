@@ -1,8 +1,8 @@
 """How data are read, and the codes of their states: given, fitted to the first steps, or grown by reading.
 
 A net, a hash or quantiles that are not fitted yet are fitted to the first steps of the data, as they would be
-to a random rollout in an environment. A net also grows while data are read; whoever acts on must use the net as
-it is afterwards, because its codes are the keys of the tally.
+to a random rollout in an environment. A net also grows while data are read; whoever adds to the data must use
+the net as it is afterwards, because its codes are the keys of the tally.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ def fit_states(states: Any, observations: Any, then: Any = None) -> Any:
 
 
 def fit_remarks(asked: ReadOptions, number: int) -> list[str]:
+    """Returns the remark that a code was fitted to `number` steps; none if it was not."""
     if not isinstance(asked.states, FITTED):
         return []
-    return [
-        f"The code of the states, {type(asked.states).__name__}, is fitted to the first {number:,} steps of the data."
-    ]
+    kind = type(asked.states).__name__
+    return [f"The code of the states, {kind}, is fitted to the first {number:,} steps of the data."]
 
 
 def grown_code(coder: StateNumbers, asked: ReadOptions) -> Any:

@@ -36,8 +36,13 @@ from rhocover.files import load_document
 # The data set in the folder of a collection.
 
 
-def find_data(text: str) -> str:
-    """Returns the path of the data: for the folder of a collection, the data set in it."""
+def find_data(text: Any) -> Any:
+    """Returns the path of the data: for the folder of a collection, the data set in it.
+
+    A list of paths is returned as it is.
+    """
+    if not isinstance(text, str):
+        return text
     place = checks.place(text, "data", "file or folder") / "collection.json"
     if not place.is_file() or (Path(text) / "data").exists():
         return text

@@ -1,6 +1,7 @@
 """States of a data set: their numbers from 0 for counting, their keys and names, and the declared states.
 
-`Ids` are numbers already. `NamedStates` are texts, which are the keys. `CodedStates` are observations that a code with known keys maps many at a time.
+`Ids` are numbers already. `NamedStates` are texts, which are the keys. `CodedStates` are observations that a
+code with known keys maps many at a time.
 `ListedStates` are the return values of a user's function, numbered in order of appearance.
 
 States can be declared, by their number or by a grid of bins. Then all of them count: declared states that are

@@ -282,7 +282,7 @@ def _check_message(message: Any) -> None:
     claimed = unpacked_bytes(message.metadata.to_pybytes(), body, is_dictionary=is_dictionary)
     if claimed > MOST_BATCH:
         raise InvalidDataError(
-            f"it has a batch that unpacks to {claimed} bytes; the limit is {MOST_BATCH}. Write smaller batches."
+            f"it has a batch that unpacks to {claimed} bytes; the limit is {MOST_BATCH}. Write smaller ones."
         )
 
 

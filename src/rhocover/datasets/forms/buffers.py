@@ -1,12 +1,12 @@
 """Replay and rollout buffers of Stable-Baselines3 as tables, without importing it.
 
-A buffer has a column for each environment: `observations[t, env]`. They are read one environment after another.
+A buffer has a column for each environment, `observations[t, env]`. They are read one after another.
 
 - A `ReplayBuffer` is a ring: once it is `full`, its oldest step is at `pos`. With `optimize_memory_usage` it
   keeps no next observations; they are the observations one place further, and the step at `pos` of a full
   ring is lost. `timeouts` marks which `dones` were time limits.
-- A `RolloutBuffer` has neither next observations nor the kind of an end, but `episode_starts`. After `get` was
-  called, its columns are flat, one environment after another.
+- A `RolloutBuffer` has neither next observations nor the kind of an end, but `episode_starts`. After `get`
+  was called, its columns are flat, one environment after another.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from rhocover.errors import InvalidDataError
 
 NEEDED = ("observations", "actions", "pos", "full", "n_envs", "buffer_size")
 SCALED = (
-    "Actions are scaled back from [-1, 1], as the algorithms of Stable-Baselines3 store them, to the bounds of "
-    "the action space."
+    "Actions are scaled back from [-1, 1], as the algorithms of Stable-Baselines3 store them, to the bounds "
+    "of the action space."
 )
 NO_TIMEOUTS = (
     "The buffer does not mark time limits (handle_timeout_termination=False): every `done` counts as an end."

@@ -1,7 +1,7 @@
 """Episodes as a table: a list or an iterator of them, each with its steps or with arrays.
 
-    {"steps": [{"observation": 0, "action": 1, "is_first": True, "is_last": False, "is_terminal": False}, ...]}
-    {"observations": [0, 1, 2], "actions": [1, 0], "terminations": [False, True], "truncations": [False, False]}
+    {"steps": [{"observation": 0, "action": 1, "is_last": False, "is_terminal": False}, ...]}
+    {"observations": [0, 1, 2], "actions": [1, 0], "terminations": [False, True]}
 
 Steps are those of RLDS: the last one (`is_last`) has an observation and no action, and `is_terminal` says
 whether the episode ended there. `steps` may also be a dictionary of arrays. Arrays of an episode are T
@@ -216,8 +216,8 @@ def _of_arrays(fields: Mapping[str, Any], roles: Mapping[str, str]) -> _Episode:
         return _Episode(seen[:-1], actions, seen[1:], ended, is_marked)
     if len(seen) != length:
         raise InvalidDataError(
-            f"it has {len(seen)} observations and {length} actions, expected one observation more than actions, "
-            "or as many."
+            f"it has {len(seen)} observations and {length} actions, expected one observation more than "
+            "actions, or as many."
         )
     if after is not None:
         after = _column(after, "next_observations")
@@ -248,7 +248,7 @@ def _at_end(values: Any, role: str, length: int) -> bool:
         raise InvalidDataError.of(role, f"must have {length} values, one per action", f"{marked.size}")
     if marked[:-1].any():
         raise InvalidDataError(
-            f"step {int(np.argmax(marked))} is marked as {role}, but others follow: an item must be one episode."
+            f"step {int(np.argmax(marked))} is marked as {role}, but others follow: expected one episode."
         )
     return bool(marked[-1]) if length else False
 

@@ -1,7 +1,7 @@
 """HDF5 files with a column per data set, as D4RL has them: observations, actions, terminals, timeouts.
 
-Columns inside groups (`infos/qpos`) are not looked at unless `columns` names them. The rules of Minari's files
-hold (`minari.hdf5_objects`): only objects inside the file are opened, by plain links, and what a column
+Columns inside groups (`infos/qpos`) are not looked at unless `columns` names them. The rules of Minari's
+files hold (`minari.hdf5_objects`): only objects inside the file are opened, by plain links, and what a column
 claims is checked before memory is taken. Columns are numbers, or texts of fixed length.
 """
 

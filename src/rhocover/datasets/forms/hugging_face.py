@@ -1,7 +1,7 @@
 """Data sets of Hugging Face: `Dataset` and `DatasetDict` objects, and the folders that `save_to_disk` wrote.
 
-A folder is read with pyarrow alone: `state.json` lists the Arrow files, `dataset_info.json` says which columns
-are labels with names. The splits of a `DatasetDict` are read one after another, as one data set.
+A folder is read with pyarrow alone: `state.json` lists the Arrow files, `dataset_info.json` says which
+columns are labels with names. The splits of a `DatasetDict` are read one after another, as one data set.
 """
 
 from __future__ import annotations
@@ -107,16 +107,14 @@ def table_of_folder(folder: Path) -> DataTable:
 def _split(folder: Path) -> DataTable:
     state, info = _document(folder / STATE, folder), _document(folder / INFO, folder)
     listed = state.get("_data_files")
-    files = (
-        [entry.get("filename") for entry in listed if isinstance(entry, dict)]
-        if isinstance(listed, list)
-        else []
-    )
+    entries = listed if isinstance(listed, list) else []
+    files: list[Any] = [entry.get("filename") for entry in entries if isinstance(entry, dict)]
     if not files or not all(isinstance(name, str) for name in files):
         raise InvalidDataError(f"{folder / STATE} must list the Arrow files, got {shortened(repr(listed))}.")
     if state.get("_indices_files"):
         raise InvalidDataError(
-            f"{folder} has a separate order of its rows. Write it again: data.flatten_indices().save_to_disk(...)."
+            f"{folder} has a separate order of its rows.",
+            remedy="Write it again: data.flatten_indices().save_to_disk(...).",
         )
     table = joined_tables([partial(arrow_table, _inside(folder, name)) for name in files], str(folder))
     labels = _labels(info)

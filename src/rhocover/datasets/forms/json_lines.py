@@ -101,8 +101,8 @@ def _columns_of(line: dict[str, Any], number: int) -> dict[str, Any]:
     if not isinstance(batches, dict) or len(batches) != 1:
         listed = shortened(", ".join(map(str, batches)), 100) if isinstance(batches, dict) else "none"
         raise InvalidDataError(
-            f"line {number} holds the batches of several policies ({listed}), expected one. Write each of them "
-            "to a file of its own."
+            f"line {number} holds the batches of several policies ({listed}), expected one. Write each "
+            "policy to a file of its own."
         )
     only = next(iter(batches.values()))
     if not isinstance(only, dict):

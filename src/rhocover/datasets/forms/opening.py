@@ -63,8 +63,9 @@ READERS: dict[str, Callable[[Path], DataTable]] = {
 }
 PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
 LOAD_IT = (
-    "A pickle may run anything, so it is never opened. If you trust it, load it in Python and pass the object: "
-    "rc.audit(load_from_pkl(path)) for a buffer of Stable-Baselines3 (stable_baselines3.common.save_util)."
+    "A pickle may run anything, so it is never opened. If you trust it, load it in Python and pass the "
+    "object: rc.audit(load_from_pkl(path)) for a buffer of Stable-Baselines3, with load_from_pkl from "
+    "stable_baselines3.common.save_util."
 )
 TUPLE_NAMES = {4: ("s", "a", "s_next", "done"), 5: ("s", "a", "s_next", "terminated", "truncated")}
 GLOB = re.compile(r"[*?\[]")
@@ -244,8 +245,9 @@ def unreadable(data: Any) -> InvalidDataError:
     got = f"a {kind} of {len(data)}" if isinstance(data, tuple | list) else kind
     return InvalidDataError.of(
         "data",
-        "must be columns (a mapping, a data frame or a tuple s, a, s_next, done), episodes, a replay buffer, a "
-        f"path ending in {', '.join(READERS)}, a folder of such files, a Minari data set or its id, or a Tally",
+        "must be columns (a mapping, a data frame or a tuple s, a, s_next, done), episodes, a replay buffer, "
+        f"a path ending in {', '.join(READERS)}, a folder of such files, a Minari data set or its id, or a "
+        "Tally",
         got,
     )
 
@@ -267,7 +269,7 @@ def _with_stacks(table: DataTable, roles: Mapping[str, tuple[str, ...]]) -> Data
     if lacking:
         raise InvalidDataError.of(
             "columns",
-            f"names {lacking[0]!r}, but {table.name} has the columns {shortened(', '.join(table.names)) or 'none'}",
+            f"names {lacking[0]!r}, but {table.name} has the columns {shortened(', '.join(table.names))}",
         )
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rhocover.datasets import tables
-from rhocover.datasets.minari.arrow import HEAD, unpacked_bytes
+from rhocover.datasets.minari.arrow import footer_blocks, unpacked_bytes
 from rhocover.datasets.tables import PIECE_BYTES, DataTable, Piece, reading_file, text_array
 from rhocover.errors import InvalidDataError, missing_extra, shortened
 
@@ -220,70 +220,90 @@ def parquet_table(path: Path) -> DataTable:
     return DataTable(names, pieces, str(path), num_rows)
 
 
-# Arrow and Feather files, as a file (with the mark ARROW1) or as a stream.
+# Arrow and Feather files. A stream is a sequence of messages; a file has a mark, ARROW1, at both ends, and a
+# footer that says where the messages are.
 
 MOST_BATCH = 2**30  # bytes to which a record batch may unpack
-OLD_FEATHER = b"FEA1"
+MARK, OLD_FEATHER = b"ARROW1", b"FEA1"
+WHAT = "an Arrow or Feather file"
 
 
 def arrow_table(path: Path) -> DataTable:
     """Returns an Arrow or Feather file as a table; only the wanted columns are read, a batch at a time."""
-    what = "an Arrow or Feather file"
     need_pyarrow()
-    with reading_file(path, what):
-        file, schema = _opened_ipc(path)
-        file.close()
+    with reading_file(path, WHAT), _mapped(path) as file:
+        names = tuple(_reader(file, None).schema.names)
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
-        with reading_file(path, what):
-            yield from pieces_of_batches(_ipc_batches(path, wanted), wanted)
+        with reading_file(path, WHAT), _mapped(path) as file:
+            yield from pieces_of_batches(_ipc_batches(file, wanted), wanted)
 
-    return DataTable(tuple(schema.names), pieces, str(path))
-
-
-def _opened_ipc(path: Path) -> tuple[Any, Any]:
-    """Returns the file, at the beginning of its messages, and its schema."""
-    from pyarrow import ipc, memory_map
-
-    file = memory_map(str(path))
-    head = file.read(len(HEAD))
-    if head.startswith(OLD_FEATHER):
-        raise ValueError("it has version 1 of the Feather format; write it again")
-    begin = len(HEAD) if head == HEAD else 0
-    file.seek(begin)
-    schema = ipc.read_schema(ipc.MessageReader.open_stream(file).read_next_message())
-    file.seek(begin)
-    return file, schema
+    return DataTable(names, pieces, str(path))
 
 
-def _ipc_batches(path: Path, wanted: Sequence[str]) -> Iterator[Any]:
-    """Yields the validated batches of the wanted columns; raises before one that unpacks to too much."""
+def _mapped(path: Path) -> Any:
+    from pyarrow import memory_map
+
+    return memory_map(str(path))
+
+
+def _reader(file: Any, wanted: Sequence[int] | None) -> Any:
+    """Returns the reader of a file or a stream; `wanted` are the numbers of columns, None for all."""
     from pyarrow import ipc
 
-    file, schema = _opened_ipc(path)
-    with file:
-        begin = file.tell()
-        for message in ipc.MessageReader.open_stream(file):
-            _check_message(message)
-        file.seek(begin)
-        options = ipc.IpcReadOptions(
-            included_fields=[_place(schema, name) for name in wanted], use_threads=False
-        )
-        for batch in ipc.open_stream(file, options=options):
-            batch.validate(full=True)
-            yield batch
+    file.seek(0)
+    head = file.read(len(MARK))
+    file.seek(0)
+    if head.startswith(OLD_FEATHER):
+        raise ValueError("it has version 1 of the Feather format; write it again")
+    options = ipc.IpcReadOptions(included_fields=None if wanted is None else list(wanted), use_threads=False)
+    return ipc.open_file(file, options=options) if head == MARK else ipc.open_stream(file, options=options)
 
 
-def _check_message(message: Any) -> None:
-    is_dictionary = message.type == "dictionary"
-    if not is_dictionary and message.type != "record batch":
-        return
-    body = memoryview(message.body)
-    claimed = unpacked_bytes(message.metadata.to_pybytes(), body, is_dictionary=is_dictionary)
-    if claimed > MOST_BATCH:
+def _ipc_batches(file: Any, wanted: Sequence[str]) -> Iterator[Any]:
+    """Yields the validated batches of the wanted columns; raises before one that unpacks to too much."""
+    schema = _reader(file, None).schema
+    reader = _reader(file, [_place(schema, name) for name in wanted])
+    if hasattr(reader, "get_batch"):
+        file.seek(0)
+        check_blocks(memoryview(file.read_buffer(file.size())))
+        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+    else:
+        _check_messages(file)
+        batches = iter(_reader(file, [_place(schema, name) for name in wanted]))
+    for batch in batches:
+        batch.validate(full=True)
+        yield batch
+
+
+def _check_messages(file: Any) -> None:
+    from pyarrow import ipc
+
+    file.seek(0)
+    for message in ipc.MessageReader.open_stream(file):
+        if message.type in ("record batch", "dictionary"):
+            is_dictionary = message.type == "dictionary"
+            _check_message(message.metadata.to_pybytes(), memoryview(message.body), is_dictionary)
+
+
+def _check_message(table: bytes, body: memoryview, is_dictionary: bool) -> None:
+    if (claimed := unpacked_bytes(table, body, is_dictionary=is_dictionary)) > MOST_BATCH:
         raise InvalidDataError(
             f"it has a batch that unpacks to {claimed} bytes; the limit is {MOST_BATCH}. Write smaller ones."
         )
+
+
+def check_blocks(data: memoryview) -> None:
+    """Raises if the footer of a file names messages that are not in it, or that unpack to too much."""
+    blocks = list(footer_blocks(data))
+    if sum(size + length for _, size, length, _ in blocks) > len(data):
+        raise InvalidDataError("its footer lists the same bytes several times: it is damaged or malicious.")
+    for begin, size, length, is_dictionary in blocks:
+        if min(begin, size - 8, length) < 0 or begin + size + length > len(data):
+            raise InvalidDataError("its footer lists a batch that is not in it: it is damaged.")
+        table = bytes(data[begin : begin + size])
+        table = table[8:] if table[:4] == b"\xff\xff\xff\xff" else table[4:]
+        _check_message(table, data[begin + size : begin + size + length], is_dictionary)
 
 
 # Tables of pyarrow.

@@ -69,6 +69,23 @@ def unpacked_bytes(table: bytes, body: memoryview, *, is_dictionary: bool = Fals
     return sum(_claimed(body[begin : begin + size]) for begin, size in places)
 
 
+def footer_blocks(data: memoryview) -> Iterator[tuple[int, int, int, bool]]:
+    """Yields where messages of an Arrow file are: begin, bytes of the table and of the body, is dictionary.
+
+    The footer is a table (a FlatBuffer) before the last ten bytes, which say how long it is.
+    """
+    length = struct.unpack("<i", data[-10:-6])[0]
+    if not 8 <= length <= len(data) - 10:
+        raise ValueError("its footer is damaged")
+    table = bytes(data[-10 - length : -10])
+    footer = _followed(table, 0)
+    for field, is_dictionary in ((2, True), (3, False)):
+        if (place := _field(table, footer, field)) is not None:
+            listed = _followed(table, place)
+            for entry in struct.iter_unpack("<qi4xq", table[listed + 4 :][: 24 * _number(table, listed)]):
+                yield *entry, is_dictionary
+
+
 def _claimed(buffer: memoryview) -> int:
     claimed = struct.unpack("<q", buffer[:8])[0] if len(buffer) >= 8 else 0
     return len(buffer) if claimed < 0 else claimed  # -1: this one is not compressed

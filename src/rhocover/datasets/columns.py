@@ -77,7 +77,7 @@ def find_columns(names: Iterable[str], source: str, given: Mapping[str, str] | N
     if missing:
         raise InvalidDataError(
             f"{source} lacks {_and(missing)}: its columns are {_listed(left)}.",
-            remedy=_how_to_name(missing, [name for name in free if name not in found.values()]),
+            remedy=how_to_name(missing, [name for name in free if name not in found.values()]),
         )
     return Columns(**found)  # type: ignore[arg-type]
 
@@ -93,12 +93,12 @@ def missing_roles(found: Mapping[str, str | None]) -> list[str]:
     return missing if is_marked else [*missing, "done"]
 
 
-def _how_to_name(missing: Sequence[str], free: Sequence[str]) -> Text:
+def how_to_name(missing: Sequence[str], free: Sequence[str]) -> Text:
     """Returns what to write so that the missing columns are found."""
     chosen = {SHORT.get(role, role): _nearest(role, free, len(missing)) for role in missing}
     python = ", ".join(f'"{role}": "{name}"' for role, name in chosen.items())
     typed = " ".join(f"--column {role}={name}" for role, name in chosen.items())
-    more = "; ".join(f"{role}: {', '.join(SYNONYMS[role])}" for role in missing)
+    more = "; ".join(f"{role}: {_some(SYNONYMS[role])}" for role in missing)
     text: tuple[Any, ...] = (
         "Say which columns they are, for example ",
         Call(f"columns={{{python}}}", typed),
@@ -111,6 +111,10 @@ def _how_to_name(missing: Sequence[str], free: Sequence[str]) -> Text:
             " With a column `episode`, or with `terminated` and `truncated`, next states are not needed.",
         )
     return text
+
+
+def _some(words: Sequence[str]) -> str:
+    return ", ".join([*words[:SHOWN], *(["..."] if len(words) > SHOWN else [])])
 
 
 def _nearest(role: str, free: Sequence[str], num_missing: int) -> str:
@@ -126,6 +130,7 @@ def _nearest(role: str, free: Sequence[str], num_missing: int) -> str:
 
 
 MOST_COMPARED = 1000  # columns: comparing names takes a tenth of a millisecond each
+SHOWN = 4  # usual names in a message
 LIKE = 0.6  # share of letters in common, as in difflib
 
 

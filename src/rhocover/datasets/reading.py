@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rhocover import checks
-from rhocover.datasets.forms.opening import is_table, open_table
+from rhocover.datasets.forms.opening import READERS, is_table, open_table
 from rhocover.datasets.minari.folders import is_minari_folder, minari_root
 from rhocover.datasets.read_options import ReadData, ReadOptions
 from rhocover.datasets.reading_minari import check_version, read_minari, stored, stored_actions
@@ -139,9 +139,18 @@ def is_minari(data: Any) -> bool:
     if not isinstance(data, str | os.PathLike):
         return any(hasattr(type(data), name) for name in ("iterate_episodes", "episodes"))
     path = Path(data)
-    if path.is_dir() and (is_minari_folder(path) or not is_table(path)):
+    if path.is_dir() and is_minari_folder(path):
         return True
-    if path.is_dir() and is_minari_folder(minari_root() / path):
+    has_id = is_minari_folder(minari_root() / path)
+    if path.is_dir() and not is_table(path):
+        if has_id:
+            return True
+        raise InvalidDataError.of(
+            "data",
+            f": {str(data)!r} is a folder without a Minari data set (data/metadata.json), and no file in it "
+            f"ends in {', '.join(READERS)}",
+        )
+    if path.is_dir() and has_id:
         raise InvalidArgumentError(
             f"`{data}` is both a Minari id and a folder here.",
             argument="data",

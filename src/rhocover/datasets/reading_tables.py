@@ -38,7 +38,8 @@ MOST_NUMBERS = 2**24  # of the observations to which a code is fitted
 
 def read_table(table: DataTable, asked: ReadOptions) -> ReadData:
     """Returns the counts of a table, and the code of its states after reading."""
-    columns = find_columns(table.names, table.name, chosen_columns(asked.columns))
+    chosen = {} if table.has_roles else chosen_columns(asked.columns)
+    columns = find_columns(table.names, table.name, chosen)
     head, pieces = _head(_as_numbers(table.pieces(columns.needed), columns, asked), columns, asked)
     if not head:
         raise InvalidDataError(

@@ -265,6 +265,7 @@ class DataTable:
     name: str
     num_rows: int = 0  # 0 if unknown
     remarks: list[str] = field(default_factory=list)
+    has_roles: bool = False  # whether the columns that the caller chose for roles are found already
 
 
 def text_array(values: Sequence[str], name: str) -> Any:

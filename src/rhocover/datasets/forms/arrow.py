@@ -17,7 +17,7 @@ import numpy as np
 
 from rhocover.datasets import tables
 from rhocover.datasets.minari.arrow import footer_blocks, unpacked_bytes
-from rhocover.datasets.tables import PIECE_BYTES, DataTable, Piece, reading_file, text_array
+from rhocover.datasets.tables import PIECE_BYTES, DataTable, NestedRows, Piece, reading_file, text_array
 from rhocover.errors import InvalidDataError, missing_extra, shortened
 
 # Columns of Arrow as arrays.
@@ -57,6 +57,9 @@ def array_of(column: Any, name: str, first_row: int) -> Any:
         return _looked_up(column, name)
     if _is_list(column.type):
         return _of_lists(column, name)
+    if types.is_struct(column.type):
+        fields = zip(column.type, column.flatten(), strict=True)
+        return NestedRows({kind.name: array_of(part, name, first_row) for kind, part in fields}, name)[:]
     column = _without_views(column, name)
     try:
         values = column.to_numpy(zero_copy_only=False)

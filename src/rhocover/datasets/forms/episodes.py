@@ -22,7 +22,7 @@ import numpy as np
 
 from rhocover.checks import BoolArray
 from rhocover.datasets.chunks import left_out_words
-from rhocover.datasets.columns import SYNONYMS, flags
+from rhocover.datasets.columns import SYNONYMS, flags, how_to_name
 from rhocover.datasets.tables import DataTable, NestedRows, Piece, column_values
 from rhocover.errors import InvalidDataError, naming, shortened
 
@@ -72,7 +72,7 @@ def table_of_episodes(episodes: Iterable[Any], roles: Mapping[str, str]) -> Data
         if left_out:
             remarks.append(left_out_words(left_out))
 
-    return DataTable(names, pieces, "the data", remarks=remarks)
+    return DataTable(names, pieces, "the data", remarks=remarks, has_roles=True)
 
 
 def _joined(parts: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> Piece:
@@ -141,23 +141,24 @@ def _find(fields: Mapping[str, Any], role: str, roles: Mapping[str, str]) -> Any
     chosen = roles.get(role)
     found = [chosen] if chosen is not None else [name for name in fields if _is(name, role)]
     if chosen is not None and chosen not in fields:
-        raise _lacks(repr(chosen), fields)
+        raise _lacks(role, repr(chosen), fields)
     if len(found) > 1:
         raise InvalidDataError(f"it has several columns for {role}: {', '.join(map(repr, found))}.")
     return fields[found[0]] if found else None
 
 
-def _lacks(what: str, fields: Mapping[str, Any]) -> InvalidDataError:
+def _lacks(role: str, what: str, fields: Mapping[str, Any]) -> InvalidDataError:
+    names = [str(name) for name in fields]
     return InvalidDataError(
-        f"it lacks {what}: its columns are {shortened(', '.join(map(str, fields))) or 'none'}.",
-        remedy='Say which columns they are, for example columns={"s": "COLUMN", "a": "COLUMN"}.',
+        f"it lacks {what}: its columns are {shortened(', '.join(names)) or 'none'}.",
+        remedy=how_to_name([role], names),
     )
 
 
 def _needed(fields: Mapping[str, Any], role: str, roles: Mapping[str, str]) -> Any:
     found = _find(fields, role, roles)
     if found is None:
-        raise _lacks(f"the {role}s", fields)
+        raise _lacks(role, f"the {role}s", fields)
     return found
 
 

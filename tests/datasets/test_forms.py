@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import same_steps as same
 from written_forms import FILES, FORMS
 
 import rhocover as rc
+import same_steps as same
 from rhocover.datasets import chunks, read_tally, tables
 from rhocover.datasets.forms import episodes, hugging_face
 
@@ -71,21 +71,37 @@ def test_every_form_is_topped_up_alike(name: str, tmp_path: Path, planned: dict[
 def test_the_pieces_in_which_a_form_is_read_do_not_matter(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, size in ((chunks, "SIZE"), (tables, "SIZE"), (tables, "MOST_CSV_ROWS"), (episodes, "ROWS"), (hugging_face, "ROWS")):
+    for module, size in (
+        (chunks, "SIZE"),
+        (tables, "SIZE"),
+        (tables, "MOST_CSV_ROWS"),
+        (episodes, "ROWS"),
+        (hugging_face, "ROWS"),
+    ):
         monkeypatch.setattr(module, size, 7)
     kind, make = FORMS[name]
     assert same.counts_of(read_tally(make(tmp_path))) == same.counted(kind)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_command_line_reads_every_form_of_file(name: str, tmp_path: Path, rhocover: Any, planned: Any) -> None:
+def test_the_command_line_reads_every_form_of_file(
+    name: str, tmp_path: Path, rhocover: Any, planned: Any
+) -> None:
     kind, make = FILES[name]
     place = make(tmp_path / "here" if not (tmp_path / "here").mkdir() else tmp_path)
     result = rhocover(f"audit '{place}' --json")
     assert result.code == 0, result.err
     found, expected = json.loads(result.out)["audit"], rc.audit(reference(kind)).summary()
     assert found["source"] != expected["source"]
-    for key in ("num_steps", "num_episodes", "num_states_met", "divergence", "worst_ratio", "thin", "verdict"):
+    for key in (
+        "num_steps",
+        "num_episodes",
+        "num_states_met",
+        "divergence",
+        "worst_ratio",
+        "thin",
+        "verdict",
+    ):
         assert found[key] == expected[key], key
     result = rhocover(f"top-up '{place}' --steps 50 --rho 2 --json")
     assert result.code == 0, result.err

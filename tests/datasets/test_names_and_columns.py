@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import datasets
 import h5py
 import numpy as np
 import pandas as pd
@@ -14,9 +13,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.feather
 import pytest
-import same_steps as same
 
+import datasets
 import rhocover as rc
+import same_steps as same
 from rhocover.datasets import read_tally, reading_tables, tables
 from rhocover.errors import InvalidArgumentError, InvalidDataError, UnknownNameError
 
@@ -112,17 +112,26 @@ def test_names_are_matched_with_those_of_a_model() -> None:
     """Sorted names would be numbered in another order than the model's."""
     lake = rc.envs.river_swim(num_states=4)
     assert lake.action_labels is not None
-    rows = {"s": [0, 1], "a": [lake.action_labels[1], lake.action_labels[0]], "s_next": [1, 0], "done": [0, 0]}
+    rows = {
+        "s": [0, 1],
+        "a": [lake.action_labels[1], lake.action_labels[0]],
+        "s_next": [1, 0],
+        "done": [0, 0],
+    }
     found = rc.audit(rows, model=lake)
     assert found.tally.counts[:2].tolist() == [[0, 1], [1, 0]]
-    with pytest.raises(InvalidDataError, match="names the action 'jump', which the given model or environment"):
+    with pytest.raises(
+        InvalidDataError, match="names the action 'jump', which the given model or environment"
+    ):
         rc.audit(rows | {"a": ["jump", "jump"]}, model=lake)
 
 
 def test_names_mean_nothing_to_an_environment_with_numbers(tmp_path: Path) -> None:
     import gymnasium as gym
 
-    with pytest.raises(InvalidDataError, match=r'it has numbers only. Number them as it does, for example data\["a"\]'):
+    with pytest.raises(
+        InvalidDataError, match=r'it has numbers only. Number them as it does, for example data\["a"\]'
+    ):
         rc.top_up(NAMED, gym.make("FrozenLake-v1"), num_steps=10, out=tmp_path / "more")
 
 
@@ -149,12 +158,22 @@ def test_numbers_and_names_in_one_column_are_refused_whatever_the_pieces(
 
 # ------------------------------------------------------------------------------------------------ columns
 
-OTHER = {"pos": NUMBERED["s"], "move": NUMBERED["a"], "then": NUMBERED["s_next"], "over": NUMBERED["terminated"]}
+OTHER = {
+    "pos": NUMBERED["s"],
+    "move": NUMBERED["a"],
+    "then": NUMBERED["s_next"],
+    "over": NUMBERED["terminated"],
+}
 ROLES = {"s": "pos", "a": "move", "s_next": "then", "done": "over"}
 
 
 def test_columns_can_be_named() -> None:
-    plain = {"s": NUMBERED["s"], "a": NUMBERED["a"], "s_next": NUMBERED["s_next"], "done": NUMBERED["terminated"]}
+    plain = {
+        "s": NUMBERED["s"],
+        "a": NUMBERED["a"],
+        "s_next": NUMBERED["s_next"],
+        "done": NUMBERED["terminated"],
+    }
     expected = same.counts_of(read_tally(plain))
     assert same.counts_of(read_tally(OTHER, columns=ROLES)) == expected
     assert same.counts_of(rc.audit(OTHER, columns=ROLES).tally) == expected
@@ -185,7 +204,12 @@ def test_several_columns_are_one_observation(tmp_path: Path, rhocover: Any) -> N
 
 def test_columns_inside_groups_are_read_if_they_are_named(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "it.hdf5", "w") as file:
-        for name, key in (("infos/cell", "s"), ("actions", "a"), ("terminals", "terminated"), ("timeouts", "truncated")):
+        for name, key in (
+            ("infos/cell", "s"),
+            ("actions", "a"),
+            ("terminals", "terminated"),
+            ("timeouts", "truncated"),
+        ):
             file[name] = NUMBERED[key]
         file["observations"] = np.zeros((len(NUMBERED["s"]), 4))
     tally = read_tally(tmp_path / "it.hdf5", columns={"s": "infos/cell"})
@@ -239,7 +263,9 @@ def test_codes_are_fitted_to_the_data(code: Any, size: int, monkeypatch: pytest.
     assert found.keys == expected.keys
     assert np.array_equal(found.counts, expected.counts)
     kind = type(code).__name__
-    assert found.remarks == (f"The code of the states, {kind}, is fitted to the first 120 steps of the data.",)
+    assert found.remarks == (
+        f"The code of the states, {kind}, is fitted to the first 120 steps of the data.",
+    )
 
 
 def test_real_actions_without_bounds_are_binned_at_their_quantiles() -> None:
@@ -259,7 +285,9 @@ def test_real_actions_without_bounds_are_binned_at_their_quantiles() -> None:
 
 def test_real_actions_without_a_choice_are_refused_with_one() -> None:
     for actions in (points()["a"], points()["a"][:, 0]):
-        with pytest.raises(InvalidDataError, match="Real actions need `actions`: 3 for three bins per dimension"):
+        with pytest.raises(
+            InvalidDataError, match="Real actions need `actions`: 3 for three bins per dimension"
+        ):
             read_tally(points() | {"s": np.zeros(399, int), "s_next": np.zeros(399, int), "a": actions})
 
 
@@ -275,7 +303,13 @@ def test_an_environment_gives_its_bounds_to_tables(tmp_path: Path) -> None:
         after, _, terminated, truncated, _ = env.step(action)
         rows.append((seen, action, after, terminated, truncated))
         seen = env.reset()[0] if truncated else after
-    table = dict(zip(("s", "a", "s_next", "terminated", "truncated"), map(np.array, zip(*rows, strict=True)), strict=True))
+    table = dict(
+        zip(
+            ("s", "a", "s_next", "terminated", "truncated"),
+            map(np.array, zip(*rows, strict=True)),
+            strict=True,
+        )
+    )
     more = rc.top_up(table, env, 200, states=rc.Bins(3), actions=3, out=tmp_path / "more", model="learned")
     assert more.before.tally.action_names == more.after.tally.action_names == ("-2", "0", "2")
     assert more.after.num_steps == 500
@@ -294,7 +328,13 @@ def test_a_net_that_grew_with_old_data_goes_on_with_the_new(tmp_path: Path) -> N
         after, _, terminated, truncated, _ = env.step(action)
         rows.append((seen, action, after, terminated, truncated))
         seen = env.reset()[0] if terminated or truncated else after
-    table = dict(zip(("s", "a", "s_next", "terminated", "truncated"), map(np.array, zip(*rows, strict=True)), strict=True))
+    table = dict(
+        zip(
+            ("s", "a", "s_next", "terminated", "truncated"),
+            map(np.array, zip(*rows, strict=True)),
+            strict=True,
+        )
+    )
     more = rc.top_up(table, env, 300, states=rc.Net(), out=tmp_path / "more", model="learned")
     net = more.collection.states
     leaders = net.keys(table["s"], grows=False)

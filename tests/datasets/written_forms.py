@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import datasets
 import h5py
 import minari
 import numpy as np
@@ -26,9 +25,10 @@ import pyarrow.feather
 import pyarrow.ipc
 import pyarrow.parquet
 from minari.data_collector import EpisodeBuffer
-from same_steps import WALKS, Replayed, columns, replay
 
+import datasets
 from rhocover.environments.wrappers import CountVisits
+from same_steps import WALKS, Replayed, columns, replay
 
 COLUMNS = columns()
 PANDAS, POLARS = pd.DataFrame(COLUMNS), pl.DataFrame(COLUMNS)
@@ -59,7 +59,7 @@ def parts(write: Callable[[pd.DataFrame, Path], Any], suffix: str) -> Make:
     def make(folder: Path) -> Path:
         place = folder / "parts"
         place.mkdir()
-        bounds = list(zip(CUTS[:-1], CUTS[1:], strict=True))
+        bounds = list(itertools.pairwise(CUTS))
         for k, (begin, end) in reversed(list(enumerate(bounds, start=8))):  # part-8, part-9, part-10
             write(PANDAS.iloc[begin:end], place / f"part-{k}{suffix}")
         (place / "_SUCCESS").write_text("")
@@ -85,7 +85,10 @@ def json_lines(path: Path) -> None:
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "wt") as file:
         for row in PANDAS.to_dict("records"):
-            file.write(json.dumps({name: getattr(value, "item", lambda v=value: v)() for name, value in row.items()}) + "\n")
+            file.write(
+                json.dumps({name: getattr(value, "item", lambda v=value: v)() for name, value in row.items()})
+                + "\n"
+            )
 
 
 def rllib_lines(path: Path) -> None:
@@ -93,7 +96,7 @@ def rllib_lines(path: Path) -> None:
     names = {"s": "obs", "a": "actions", "s_next": "new_obs", "terminated": "terminateds", "truncated": "truncateds",
              "episode": "eps_id"}  # fmt: skip
     with path.open("w") as file:
-        for begin, end in zip(CUTS[:-1], CUTS[1:], strict=True):
+        for begin, end in itertools.pairwise(CUTS):
             batch = {names[name]: values[begin:end].tolist() for name, values in COLUMNS.items()}
             batch |= {"type": "SampleBatch", "rewards": [0.0] * (end - begin), "t": list(range(end - begin))}
             file.write(json.dumps(batch) + "\n")
@@ -120,7 +123,11 @@ def d4rl(folder_or_none: Any = None, *, with_next: bool = True) -> dict[str, Any
 def hdf5(path: Path, **settings: Any) -> None:
     with h5py.File(path, "w") as file:
         for name, values in d4rl(**settings).items():
-            packed = {} if isinstance(values, str) else {"compression": "gzip", "chunks": (64, *np.shape(values)[1:])}
+            packed = (
+                {}
+                if isinstance(values, str)
+                else {"compression": "gzip", "chunks": (64, *np.shape(values)[1:])}
+            )
             file.create_dataset(name, data=values, **packed)
 
 

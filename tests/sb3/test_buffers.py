@@ -11,19 +11,19 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-import same_steps as same
 from gymnasium import spaces
-from same_steps import Walk
 from stable_baselines3 import DQN, PPO
 from stable_baselines3.common.buffers import DictReplayBuffer, ReplayBuffer, RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 import rhocover as rc
+import same_steps as same
 from rhocover.datasets import read_tally, tables
 from rhocover.datasets.forms.buffers import table_of_buffer
 from rhocover.environments.wrappers import CountVisits
 from rhocover.errors import InvalidDataError
+from same_steps import Walk
 
 SEEN, ACTED = spaces.Discrete(same.END + 1), spaces.Discrete(same.NUM_ACTIONS)
 NUM_STEPS = 60  # of each environment
@@ -35,7 +35,13 @@ def part(walks: list[Walk], begin: int, end: int) -> list[Walk]:
     for walk in walks:
         first, last = max(begin - done, 0), min(end - done, len(walk))
         if first < last:
-            found.append(Walk(walk.states[first : last + 1], walk.actions[first:last], walk.is_ended and last == len(walk)))
+            found.append(
+                Walk(
+                    walk.states[first : last + 1],
+                    walk.actions[first:last],
+                    walk.is_ended and last == len(walk),
+                )
+            )
         done += len(walk)
     return found
 
@@ -93,7 +99,9 @@ def test_a_buffer_that_shares_observations_loses_its_oldest_step(size: int) -> N
     settings = {"optimize_memory_usage": True, "handle_timeout_termination": False}
     buffer = fill(ReplayBuffer(size * 2, SEEN, ACTED, "cpu", 2, **settings), played)
     begin = NUM_STEPS - size + 1 if size <= NUM_STEPS else 0
-    ends = [Walk(walk.states, walk.actions, True) for walk in joined(played, begin)]  # time limits are not marked
+    ends = [
+        Walk(walk.states, walk.actions, True) for walk in joined(played, begin)
+    ]  # time limits are not marked
     tally = read_tally(buffer)
     assert same_counts(tally, "whole", ends)
     assert "does not mark time limits" in tally.remarks[0]
@@ -113,7 +121,9 @@ def test_a_rollout_buffer_knows_where_episodes_begin_and_not_how_they_end(
     starts = np.ones(num_envs)
     for t in range(size):
         now = {name: np.array([row[name][t] for row in rows]) for name in rows[0]}
-        buffer.add(now["s"], now["a"], np.zeros(num_envs), starts, torch.zeros(num_envs), torch.zeros(num_envs))
+        buffer.add(
+            now["s"], now["a"], np.zeros(num_envs), starts, torch.zeros(num_envs), torch.zeros(num_envs)
+        )
         starts = (now["terminated"] | now["truncated"]).astype(float)
     if is_flat and size == NUM_STEPS:
         next(iter(buffer.get(7)))
@@ -152,7 +162,9 @@ def test_real_actions_are_scaled_back() -> None:
     table = table_of_buffer(buffer)
     assert next(table.pieces(["actions"]))["actions"].tolist() == [[-2.0], [2.0], [4.0]]
     assert any("scaled back from [-1, 1]" in remark for remark in table.remarks)
-    buffer.add(np.array([0]), np.array([0]), np.array([[5.0]]), np.zeros(1), np.zeros(1), [{}])  # as it was played
+    buffer.add(
+        np.array([0]), np.array([0]), np.array([[5.0]]), np.zeros(1), np.zeros(1), [{}]
+    )  # as it was played
     assert next(table_of_buffer(buffer).pieces(["actions"]))["actions"][-1].tolist() == [5.0]
     assert read_tally(buffer, actions=2).num_actions == 2
 
@@ -188,12 +200,16 @@ def test_what_ppo_kept_is_what_it_played_but_for_last_steps() -> None:
         return envs[-1]
 
     kept = Kept()
-    model = PPO("MlpPolicy", DummyVecEnv([make, make]), n_steps=64, batch_size=32, n_epochs=1, seed=0, device="cpu")
+    model = PPO(
+        "MlpPolicy", DummyVecEnv([make, make]), n_steps=64, batch_size=32, n_epochs=1, seed=0, device="cpu"
+    )
     model.learn(128, callback=kept)
     played = envs[0].visits.as_dict(), envs[1].visits.as_dict()
     both = {pair: played[0].get(pair, 0) + played[1].get(pair, 0) for pair in {*played[0], *played[1]}}
     assert all(count <= both[pair] for pair, count in kept.tally.as_dict().items())
-    num_last = sum(env.visits.ends.sum() + env.visits.num_truncated for env in envs) + 2  # and of each rollout
+    num_last = (
+        sum(env.visits.ends.sum() + env.visits.num_truncated for env in envs) + 2
+    )  # and of each rollout
     is_last_done = model.rollout_buffer.n_envs * 64 - kept.tally.num_steps
     assert num_last - 2 <= is_last_done <= num_last
 
@@ -201,6 +217,8 @@ def test_what_ppo_kept_is_what_it_played_but_for_last_steps() -> None:
 def test_a_buffer_on_disk_is_a_pickle_and_refused(tmp_path: Path) -> None:
     model = DQN("MlpPolicy", lake(), buffer_size=50, seed=0, device="cpu")
     model.save_replay_buffer(tmp_path / "buffer.pkl")
-    with pytest.raises(InvalidDataError, match=r"never opened. If you trust it, load it in Python") as refused:
+    with pytest.raises(
+        InvalidDataError, match=r"never opened. If you trust it, load it in Python"
+    ) as refused:
         read_tally(tmp_path / "buffer.pkl")
     assert "rc.audit(load_from_pkl(path))" in str(refused.value)

@@ -141,7 +141,7 @@ def is_minari(data: Any) -> bool:
     path = Path(data)
     if path.is_dir() and is_minari_folder(path):
         return True
-    has_id = is_minari_folder(minari_root() / path)
+    has_id = data == str(path) and is_minari_folder(minari_root() / path)  # an id has no ./ before it
     if path.is_dir() and not is_table(path):
         if has_id:
             return True

@@ -226,7 +226,7 @@ def parquet_table(path: Path) -> DataTable:
 # Arrow and Feather files. A stream is a sequence of messages; a file has a mark, ARROW1, at both ends, and a
 # footer that says where the messages are.
 
-MOST_BATCH = 2**30  # bytes to which a record batch may unpack
+MOST_BATCH = 2**29  # bytes to which a packed record batch may unpack
 MARK, OLD_FEATHER = b"ARROW1", b"FEA1"
 WHAT = "an Arrow or Feather file"
 

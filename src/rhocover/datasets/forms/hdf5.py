@@ -54,25 +54,26 @@ def hdf5_table(path: Path) -> DataTable:
 
 
 def _names(group: Any, path: tuple[str, ...], seen: set[Any]) -> Iterator[str]:
-    """Yields the paths of the data sets below a group that are reached by plain links, each once."""
+    """Yields the paths of the data sets below a group, each group once; other links are named, too."""
     from h5py import h5d, h5g, h5l, h5o  # pyright: ignore
 
-    listed: list[bytes] = []
+    listed: list[tuple[bytes, bool]] = []
 
     def note(name: bytes, info: Any) -> int | None:
-        if info.type == h5l.TYPE_HARD:
-            listed.append(name)
+        listed.append((name, info.type == h5l.TYPE_HARD))
         return 1 if len(listed) >= MOST_NAMES else None
 
     group.links.iterate(note, info=True)
-    for name in listed:
-        found = h5o.open(group, name)
-        place, address = (*path, name.decode(errors="replace")), h5o.get_info(found).addr
-        if isinstance(found, h5d.DatasetID):
+    for name, is_plain_link in listed:
+        place = (*path, name.decode(errors="replace"))
+        found = h5o.open(group, name) if is_plain_link else None
+        if found is None or isinstance(found, h5d.DatasetID):
             yield "/".join(place)
-        elif isinstance(found, h5g.GroupID) and address not in seen and len(seen) < MOST_GROUPS:
-            seen.add(address)
-            yield from _names(found, place, seen)
+        elif isinstance(found, h5g.GroupID) and len(seen) < MOST_GROUPS:
+            address = h5o.get_info(found).addr
+            if address not in seen:
+                seen.add(address)
+                yield from _names(found, place, seen)
 
 
 def _pieces(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:

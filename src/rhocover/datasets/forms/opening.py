@@ -109,7 +109,8 @@ def _opened(text: str | os.PathLike[str]) -> DataTable:
             return table_of_folder(path)
         return _several(_parts_of(path), str(path))
     if is_pattern(path):
-        found = [Path(name) for name in glob.iglob(str(path), recursive=True) if Path(name).is_file()]
+        every = [Path(name) for name in glob.iglob(str(path), recursive=True)]
+        found = [one for one in every if kind_of(one) in READERS or not one.is_dir()]
         if not found:
             raise InvalidDataError.of("data", f": no file fits {str(path)!r}")
         return _several(found, str(path))
@@ -119,7 +120,10 @@ def _opened(text: str | os.PathLike[str]) -> DataTable:
 def open_file_table(path: Path) -> DataTable:
     """Returns one file as a table; raises if there is none, or if it is not of a known kind."""
     if not path.is_file():
-        raise InvalidDataError.of("data", f": there is no file {str(path)!r}")
+        what = "is not a file" if os.path.lexists(path) else ""
+        raise InvalidDataError.of(
+            "data", f": {str(path)!r} {what}" if what else f": there is no file {str(path)!r}"
+        )
     kind = kind_of(path)
     if kind in READERS:
         return READERS[kind](path)
@@ -132,11 +136,9 @@ def open_file_table(path: Path) -> DataTable:
 
 def _parts_of(folder: Path) -> list[Path]:
     """Returns the files of a folder that are tables; other files and hidden ones are not looked at."""
-    names = sorted(os.listdir(folder))
-    paths = [folder / name for name in names if name[0] not in "._" and kind_of(Path(name)) in READERS]
-    return [path for path in paths if path.suffix != ".json" and path.is_file()] or [
-        path for path in paths if path.is_file() and path.name not in NOT_PARTS
-    ]
+    names = [name for name in sorted(os.listdir(folder)) if name[0] not in "._" and name not in NOT_PARTS]
+    paths = [folder / name for name in names if kind_of(Path(name)) in READERS]
+    return [path for path in paths if path.suffix != ".json"] or paths  # documents may be beside the data
 
 
 NOT_PARTS = ("metadata.json", "collection.json", "datasheet.json", "state.json", "dataset_info.json")

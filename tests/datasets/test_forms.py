@@ -14,6 +14,7 @@ import rhocover as rc
 import same_steps as same
 from rhocover.datasets import chunks, read_tally, tables
 from rhocover.datasets.forms import episodes, hugging_face
+from tiers import tiered
 
 KINDS = ("whole", "within", "unmarked", "bare")
 BUDGET = {"num_steps": 50, "rho": 2.0}
@@ -45,7 +46,7 @@ def test_the_reference_is_the_count_by_hand(kind: str) -> None:
     assert same.counts_of(read_tally(reference(kind))) == same.counted(kind)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", tiered(FORMS, short=[name for name in FORMS if name != "IterableDataset"]))
 def test_every_form_is_audited_exactly(name: str, tmp_path: Path) -> None:
     kind, make = FORMS[name]
     found = rc.audit(make(tmp_path))
@@ -58,7 +59,7 @@ def test_every_form_is_audited_exactly(name: str, tmp_path: Path) -> None:
     assert any("left out" in remark for remark in found.tally.remarks) == (kind in ("within", "bare"))
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", tiered(FORMS, short=["hdf5, h5py"]))
 def test_every_form_is_topped_up_alike(name: str, tmp_path: Path, planned: dict[str, rc.TopUp]) -> None:
     kind, make = FORMS[name]
     found, expected = rc.top_up(make(tmp_path), **BUDGET), planned[kind]
@@ -67,7 +68,7 @@ def test_every_form_is_topped_up_alike(name: str, tmp_path: Path, planned: dict[
     assert found.predicted.divergence == expected.predicted.divergence
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", tiered(FORMS, short=["csv without anything", "arrow file, pyarrow"]))
 def test_the_pieces_in_which_a_form_is_read_do_not_matter(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +84,7 @@ def test_the_pieces_in_which_a_form_is_read_do_not_matter(
     assert same.counts_of(read_tally(make(tmp_path))) == same.counted(kind)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", tiered(FILES, short=["jsonl.gz, json"]))
 def test_the_command_line_reads_every_form_of_file(
     name: str, tmp_path: Path, rhocover: Any, planned: Any
 ) -> None:

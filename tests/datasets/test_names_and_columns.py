@@ -19,6 +19,7 @@ import rhocover as rc
 import same_steps as same
 from rhocover.datasets import read_tally, reading_tables, tables
 from rhocover.errors import InvalidArgumentError, InvalidDataError, UnknownNameError
+from tiers import tiered
 
 NUMBERED = same.columns()
 
@@ -32,7 +33,8 @@ NAMED = NUMBERED | {name: named(name) for name in ("s", "a", "s_next")}
 PANDAS = pd.DataFrame(NAMED)
 
 
-def labelled() -> datasets.Dataset:
+def labelled() -> Any:
+
     label = {"a": datasets.ClassLabel(names=list(same.ACTION_NAMES)), "s": datasets.Value("string")}
     kinds = {"s_next": datasets.Value("string"), "terminated": datasets.Value("bool"),
              "truncated": datasets.Value("bool"), "episode": datasets.Value("int64")}  # fmt: skip
@@ -88,7 +90,7 @@ FORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", tiered(FORMS, short=["arrays", "csv", "parquet categories", "hdf5"]))
 def test_texts_are_the_keys_of_states_and_the_names_of_actions(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +145,7 @@ def test_more_actions_than_named_are_never_tried() -> None:
         read_tally(NAMED, num_states=5)
 
 
-@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("size", tiered([2, 1, 100]))
 @pytest.mark.parametrize("column", ["s", "a"])
 @pytest.mark.parametrize("values", [["x", "0", "y"], ["0", "1", "x"], ["x", "", "y"]])
 def test_numbers_and_names_in_one_column_are_refused_whatever_the_pieces(
@@ -251,7 +253,7 @@ def points(number: int = 400) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("code", [rc.Net(), rc.Net(0.2), rc.SimHash(bits=6), rc.QuantileBins(4)])
-@pytest.mark.parametrize("size", [50, 1000])
+@pytest.mark.parametrize("size", tiered([50, 1000]))
 def test_codes_are_fitted_to_the_data(code: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are what the same code is that was fitted to the same steps before."""
     monkeypatch.setattr(tables, "SIZE", size)

@@ -26,7 +26,6 @@ import pyarrow.ipc
 import pyarrow.parquet
 from minari.data_collector import EpisodeBuffer
 
-import datasets
 from rhocover.environments.wrappers import CountVisits
 from same_steps import WALKS, Replayed, columns, replay
 
@@ -134,14 +133,26 @@ def hdf5(path: Path, **settings: Any) -> None:
 # --- Hugging Face
 
 
-def two_splits() -> datasets.DatasetDict:
+def as_dataset(_: Any = None) -> Any:
+    import datasets
+
+    return datasets.Dataset.from_dict(COLUMNS)
+
+
+def two_splits(_: Any = None) -> Any:
     """Returns the steps as two splits, the border inside an episode."""
-    whole = datasets.Dataset.from_dict(COLUMNS)
+
+    import datasets
+
+    whole = as_dataset()
     return datasets.DatasetDict(train=whole.select(range(150)), validation=whole.select(range(150, NUM_ROWS)))
 
 
-def reordered(_: Path) -> datasets.Dataset:
+def reordered(_: Path) -> Any:
     """Returns the steps in their order, by a list of rows beside the table, which has another."""
+
+    import datasets
+
     order = np.random.default_rng(0).permutation(NUM_ROWS)
     mixed = datasets.Dataset.from_dict({name: values[order] for name, values in COLUMNS.items()})
     return mixed.select(np.argsort(order))
@@ -251,7 +262,7 @@ FILES: dict[str, tuple[str, Make]] = {
     "csv with episodes, pandas": ("within", to("it.csv", lambda path: pd.DataFrame(without("s_next", "truncated")).to_csv(path))),
     "csv without marks": ("unmarked", to("it.csv", lambda path: pd.DataFrame(without("terminated", "truncated")).to_csv(path))),
     "csv without anything": ("bare", to("it.csv", lambda path: pd.DataFrame(without("s_next", "terminated", "truncated")).to_csv(path))),
-    "saved Dataset": ("whole", saved(lambda: datasets.Dataset.from_dict(COLUMNS))),
+    "saved Dataset": ("whole", saved(as_dataset)),
     "saved DatasetDict": ("whole", saved(two_splits)),
     "Minari's folder": ("whole", chain(collected, lambda data: Path(data.storage.data_path).parent)),
 }  # fmt: skip
@@ -270,10 +281,10 @@ OBJECTS: dict[str, tuple[str, Make]] = {
     "pyarrow RecordBatch": ("whole", lambda _: ARROW.combine_chunks().to_batches()[0]),
     "pyarrow RecordBatchReader": ("whole", lambda _: pa.RecordBatchReader.from_batches(ARROW.schema, ARROW.to_batches(max_chunksize=33))),
     "pyarrow Dataset": ("whole", lambda folder: pa.dataset.dataset(FILES["parquet, pyarrow"][1](folder))),
-    "Dataset": ("whole", lambda _: datasets.Dataset.from_dict(COLUMNS)),
+    "Dataset": ("whole", as_dataset),
     "reordered Dataset": ("whole", reordered),
-    "DatasetDict": ("whole", lambda _: two_splits()),
-    "IterableDataset": ("whole", lambda _: datasets.Dataset.from_dict(COLUMNS).to_iterable_dataset()),
+    "DatasetDict": ("whole", two_splits),
+    "IterableDataset": ("whole", lambda _: as_dataset().to_iterable_dataset()),
     "D4RL": ("whole", d4rl),
     "D4RL without next": ("within", lambda _: d4rl(with_next=False)),
     "RLlib": ("whole", lambda _: {"OBS": COLUMNS["s"], "NEW_OBS": COLUMNS["s_next"], "ACTIONS": COLUMNS["a"],

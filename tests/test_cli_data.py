@@ -85,7 +85,8 @@ def test_what_cannot_be_collected_is_refused_in_one_line(rhocover, line, words):
         ("audit empty.csv", "zero rows"),
         ("audit few.csv", "few.csv"),
         ("audit mixed.csv", "whole number"),
-        ("audit notes.json", "must end in"),
+        ("audit notes.txt", "must end in"),
+        ("audit notes.json", "lacks `state` and `action`"),
         ("audit steps.csv --num-states 3", "whole numbers from 0 to 2, got"),
         ("audit steps.csv --num-states 0", "`--num-states` must be at least 1"),
         ("audit steps.csv --num-actions 2", "whole numbers from 0 to 1, got"),
@@ -100,7 +101,6 @@ def test_what_cannot_be_collected_is_refused_in_one_line(rhocover, line, words):
         ("audit steps.csv --thin -1", "--thin': expected 0 or more, got '-1'"),
         ("audit steps.csv --require-worst-ratio 0.5", "--require-worst-ratio must be finite and at least 1 (a perfect match)"),
         ("audit steps.csv --require-worst-ratio inf", "--require-worst-ratio must be finite and at least 1 (a perfect match), got inf"),
-        ("audit steps.csv --states quantiles:3", "needs an environment"),
         ("audit lake --env CliffWalking-v1", "it belongs to another environment"),
         ("audit lake --states bins:3", "bins need a Box space"),
         ("top-up none.csv --steps 10", "there is no file 'none.csv'"),
@@ -124,6 +124,7 @@ def test_data_that_cannot_be_used_is_refused_in_one_line(rhocover, line, words):
     Path("few.csv").write_text("s,reward\n1,2\n")
     Path("mixed.csv").write_text("s,a,s_next,done\n0,1,1,0\n0,left,1,0\n")
     Path("notes.json").write_text("{}")
+    Path("notes.txt").write_text("{}")
     Path("small.csv").write_text("1,2\n3,4\n")
     if "lake" in line:
         assert rhocover(f"{COLLECT} --out lake").code == 0

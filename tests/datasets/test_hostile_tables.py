@@ -17,6 +17,7 @@ from data_streams import random_stream
 import rhocover as rc
 from rhocover.cli import parsing
 from rhocover.datasets import read_tally, tables
+from rhocover.datasets.forms import arrow
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 
 COLUMNS = random_stream(3, 200).columns
@@ -189,7 +190,7 @@ def test_a_long_text_that_is_kept_once_is_refused_before_it_is_repeated(
     for column in (text, text.dictionary_decode()):
         parquet.write_table(pa.table(COLUMNS | {"s": column}), tmp_path / "it.parquet", compression="zstd")
         made = []
-        monkeypatch.setattr(tables, "text_array", lambda values, name, m=made: m.append(len(values)) or 1 / 0)
+        monkeypatch.setattr(arrow, "text_array", lambda values, name, m=made: m.append(len(values)) or 1 / 0)
         with pytest.raises(InvalidDataError):
             read_tally(tmp_path / "it.parquet")
         assert made == [1]
@@ -209,7 +210,7 @@ def test_more_rows_than_bytes_can_say_are_refused(tmp_path: Path, monkeypatch: p
         pa.table({name: np.zeros(10**5, np.int64) for name in COLUMNS}), tmp_path / "it.parquet"
     )
     assert read_tally(tmp_path / "it.parquet").num_steps == 10**5
-    monkeypatch.setattr(tables, "MOST_ROWS", 10)
+    monkeypatch.setattr(arrow, "MOST_ROWS", 10)
     with pytest.raises(InvalidDataError, match="it claims 100000 rows in "):
         read_tally(tmp_path / "it.parquet")
 
@@ -217,7 +218,7 @@ def test_more_rows_than_bytes_can_say_are_refused(tmp_path: Path, monkeypatch: p
 def test_lists_and_text_of_a_row_group_have_a_largest_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "MOST_COLUMN", 10_000)
+    monkeypatch.setattr(arrow, "MOST_COLUMN", 10_000)
     lists = pa.array([np.zeros(2000, np.int64)] + [[0]] * 199)
     parquet.write_table(pa.table(COLUMNS | {"s": lists}), tmp_path / "it.parquet")
     with pytest.raises(InvalidDataError, match=r"`s` has \d+ bytes in one row group; the limit is 10000"):

@@ -312,3 +312,181 @@ def parquet_files(folder: Path, whole: dict[str, np.ndarray]) -> Iterator[tuple[
         parquet.write_table(table, folder / "hostile.parquet")
         yield name, (folder / "hostile.parquet").read_bytes()
     (folder / "hostile.parquet").unlink()
+
+
+def packed_files(header: str) -> Iterator[tuple[str, bytes]]:
+    """Yields packed text that unpacks to more than it seems, or to nothing."""
+    import gzip
+
+    row = b"0,1,2,0,0\n"
+    head = header.encode() + b"\n"
+    for name, payload in csv_files(header):
+        yield f"packed: {name}", gzip.compress(payload, mtime=0)
+    yield "10^8 zeros", gzip.compress(head + bytes(10**8))
+    yield "10^8 letters in a row", gzip.compress(head + b"1" * 10**8)
+    yield "10^7 empty rows", gzip.compress(head + b"\n" * 10**7 + row)
+    yield "two packed files", gzip.compress(head + row) + gzip.compress(row)
+    yield "packed twice", gzip.compress(gzip.compress(head + row))
+    yield "something after it", gzip.compress(head + row) + b"more"
+    yield "no packed file", head + row
+    yield "its head alone", gzip.compress(head + row)[:10]
+
+
+def line_files(whole: dict[str, np.ndarray]) -> Iterator[tuple[str, bytes]]:
+    """Yields hostile JSON lines."""
+    row = {name: int(values[0]) for name, values in whole.items()}
+    line = json.dumps(row).encode() + b"\n"
+    yield "depth", b"[" * DEEP
+    yield (
+        "depth in a field",
+        line + json.dumps(row | {"s": 7}).encode().replace(b": 7", b": " + b"[" * DEEP + b"]" * DEEP),
+    )
+    yield "an endless line", line + b'{"s": "' + b"x" * (2**24 + 10)
+    yield "endless blanks", line + b" " * (2**24 + 10)
+    yield "a long number", line + json.dumps(row | {"s": 7}).encode().replace(b": 7", b": " + b"1" * 10_000)
+    yield "10^6 empty lists", b'{"type": "SampleBatch", "s": [' + b",".join([b"[]"] * 10**6) + b"]}\n"
+    for value in (
+        None,
+        [],
+        {},
+        [[]],
+        "x",
+        "",
+        0.5,
+        -1,
+        2**63,
+        2**70,
+        True,
+        [0, 1],
+        {"a": 0},
+        "NaN",
+        float("nan"),
+        float("inf"),
+    ):
+        yield f"s = {value!r:.20}", line + json.dumps(row | {"s": value}).encode()
+        yield f"terminated = {value!r:.20}", line + json.dumps(row | {"terminated": value}).encode()
+    for text in (
+        b"null",
+        b"[]",
+        b"3",
+        b'"s"',
+        b"{}",
+        b"\xff\xfe",
+        b"\0",
+        b"{" + line,
+        b'{"type": "SampleBatch"}',
+        b'{"type": []}',
+    ):
+        yield f"a line {text[:20]!r}", line + text + b"\n"
+    for batches in (None, [], {}, {"a": 3}, {"a": {}, "b": {}}, {"a": {"s": [0]}}):
+        yield (
+            f"policies {batches!r:.20}",
+            json.dumps({"type": "MultiAgentBatch", "policy_batches": batches}).encode(),
+        )
+    for columns in (
+        {"s": "packed"},
+        {"s": [0, 1]},
+        {"s": 3},
+        {"s": [None]},
+        {"s": [[0], [1, 2]]},
+        {"s": [{}]},
+    ):
+        batch = {"type": "SampleBatch", **{name: [value] for name, value in row.items()}}
+        yield f"a batch with {columns!r:.30}", json.dumps(batch | columns).encode()
+    yield "half a letter", line + b'{"s": "\\ud800"}'
+    yield "blank lines", b"\n\n" + line + b"  \n" + line
+    yield "nothing", b""
+
+
+def arrow_files(folder: Path, whole: dict[str, np.ndarray]) -> Iterator[tuple[str, bytes]]:
+    """Yields Arrow files whose columns, batches or footers are not what a table of steps has."""
+    import struct
+
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    def written(table: Any, **settings: Any) -> bytes:
+        sink = pa.BufferOutputStream()
+        with ipc.new_file(sink, table.schema, options=ipc.IpcWriteOptions(**settings)) as writer:
+            writer.write_table(table)
+        return sink.getvalue().to_pybytes()
+
+    num = len(next(iter(whole.values())))
+    zeros = pa.table({name: np.zeros(2 * 10**7, values.dtype) for name, values in whole.items()})
+    yield "10^7 zeros, packed", written(zeros.slice(0, 10**6), compression="zstd")
+    yield (
+        "a batch of 10^9 bytes",
+        written(
+            pa.table({name: np.zeros(6 * 10**7, np.int64) for name in ("s", "a", "s_next")}),
+            compression="zstd",
+        ),
+    )
+    views = pa.array(["9" * 10**5] + ["1"] * (num - 1), pa.string_view())
+    columns = {
+        "views": views, "nulls": pa.array([None] * num, pa.int64()), "no type": pa.nulls(num), "ragged": pa.array([[1]] + [[1, 2]] * (num - 1)),
+        "text": pa.array(["x"] * num), "structs": pa.array([{"a": 1}] * num), "floats": pa.array([0.5] * num),
+        "categories": pa.array(["a"] * num).dictionary_encode(), "long category": pa.array(["9" * 10**6] * num).dictionary_encode(),
+        "no category": pa.DictionaryArray.from_arrays(pa.array([0] * num), pa.array([None], pa.string())), "bytes": pa.array([b"\xff"] * num),
+        "dates": pa.array([0] * num, pa.timestamp("ns")), "runs": pa.RunEndEncodedArray.from_arrays([num], [1]),
+        "list views": pa.array([[0]] * num, pa.list_view(pa.int64())), "maps": pa.array([[("a", 1)]] * num, pa.map_(pa.string(), pa.int64())),
+    }  # fmt: skip
+    for name, column in columns.items():
+        yield f"s: {name}", written(pa.table(whole | {"s": column}))
+    yield (
+        "names twice",
+        written(
+            pa.Table.from_arrays([pa.array(v) for v in (*whole.values(), whole["s"])], names=[*whole, "s"])
+        ),
+    )
+    yield "no rows", written(pa.table({name: values[:0] for name, values in whole.items()}))
+    good = written(pa.table(whole))
+    for length in (-1, 0, 2**31 - 1, len(good)):
+        yield f"a footer of {length} bytes", good[:-10] + struct.pack("<i", length) + good[-6:]
+    yield "two files", good + good
+    yield "the old format", b"FEA1" + good[4:]
+
+
+def flat_hdf5_files(folder: Path, whole: dict[str, np.ndarray]) -> Iterator[tuple[str, bytes]]:
+    """Yields HDF5 files with a column that is elsewhere, or not what it says."""
+    import h5py
+
+    num = len(next(iter(whole.values())))
+
+    def made(change: Any) -> bytes:
+        path = folder / "hostile.hdf5"
+        with h5py.File(path, "w") as file:
+            for name, values in whole.items():
+                file[name] = values
+            del file["s"]
+            change(file)
+        payload = path.read_bytes()
+        path.unlink()
+        return payload
+
+    layout = h5py.VirtualLayout((num,), "i8")
+    layout[:] = h5py.VirtualSource("/etc/passwd", "x", (num,))
+    changes = {
+        "a link outside": lambda file: file.__setitem__("s", h5py.ExternalLink("/etc/passwd", "/x")),
+        "a link inside": lambda file: file.__setitem__("s", h5py.SoftLink("/a")),
+        "bytes elsewhere": lambda file: file.create_dataset("s", (num,), "i8", external=[("/etc/passwd", 0, 8 * num)]),
+        "put together": lambda file: file.create_virtual_dataset("s", layout),
+        "rows of nothing": lambda file: file.create_dataset("s", (2**40,), "i8", chunks=(1024,)),
+        "as many rows of nothing": lambda file: file.create_dataset("s", (num, 10**9), "i8", chunks=(1, 1024)),
+        "a large chunk": lambda file: file.create_dataset("s", (num, 2**20), "i8", chunks=(num, 2**20), compression="gzip"),
+        "texts": lambda file: file.create_dataset("s", data=["1"] * num),
+        "names": lambda file: file.create_dataset("s", data=np.array(["x"] * num, "S")),
+        "wide texts": lambda file: file.create_dataset("s", data=np.array(["1" * 2000] * num, "S")),
+        "no text": lambda file: file.create_dataset("s", data=np.array([b"\xff"] * num)),
+        "a group": lambda file: file.create_group("s"),
+        "a group in itself": lambda file: file.create_group("s").__setitem__("s", file["s"]),
+        "a type": lambda file: file.__setitem__("s", np.dtype("i8")),
+        "one number": lambda file: file.__setitem__("s", 3),
+        "nothing": lambda file: file.__setitem__("s", h5py.Empty("i8")),
+        "complex": lambda file: file.__setitem__("s", np.zeros(num, complex)),
+        "fewer": lambda file: file.__setitem__("s", np.zeros(num - 1, int)),
+        "many groups": lambda file: [file.create_group(f"g{k}/h") for k in range(300)],
+        "compound": lambda file: file.__setitem__("s", np.zeros(num, [("x", "i8")])),
+        "two columns": lambda file: file.__setitem__("s", np.zeros((num, 2), int)),
+    }  # fmt: skip
+    for name, change in changes.items():
+        yield name, made(change)

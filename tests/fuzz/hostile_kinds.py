@@ -24,6 +24,7 @@ from typing import Any
 
 import hostile_sealed
 import numpy as np
+from hostile_forms import FORMS
 from hostile_sets import SETS, whole_set
 from hostile_tables import TABLES, Make, steps
 
@@ -52,7 +53,7 @@ def read_all(path: Path) -> int:
 
 
 KINDS: dict[str, Kind] = {
-    **{name: Kind(make, rc.audit) for name, make in (TABLES | SETS).items()},
+    **{name: Kind(make, rc.audit) for name, make in (TABLES | SETS | FORMS).items()},
     "hdf5_jpeg": Kind(SETS["hdf5_jpeg"], read_all),
     **{name: Kind(make, rc.MDP.load) for name, make in hostile_sealed.SEALED.items()},
     "run_in_its_place": Kind(hostile_sealed.run_in_its_place, lambda path: rc.resume(path)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -29,12 +30,28 @@ def counted(tally: Any) -> Counter:
 
 def counted_table(path: Path) -> Counter:
     """Returns the same of a file of steps."""
-    columns = READERS[path.suffix](path)
-    chosen = {str(name).strip().lower(): values for name, values in columns.items()}
-    rows = zip(*(chosen[name] for name in NAMES), strict=True)
-    return Counter(
-        (_whole(s), _whole(a), None if _is_true(end) else _whole(after)) for s, a, after, end in rows
+    return _counted(READERS["".join(path.suffixes)](path))
+
+
+def _counted(columns: Mapping[str, Iterable[Any]]) -> Counter:
+    chosen = {str(name).strip().lower(): list(values) for name, values in columns.items()}
+    s, a, ended = (
+        [read(value) for value in chosen[name]]
+        for read, name in ((_whole, "s"), (_whole, "a"), (_is_true, "terminated"))
     )
+    after = (
+        [_whole(value) for value in chosen["s_next"]]
+        if "s_next" in chosen
+        else _following(s, ended, chosen["truncated"])
+    )
+    rows = zip(s, a, after, ended, strict=True)
+    return Counter((s, a, None if end else then) for s, a, then, end in rows if end or then is not None)
+
+
+def _following(states: list[int], ended: list[bool], truncated: list[Any]) -> list[int | None]:
+    """Returns the state after each row where there is no column of next states; None if it is not known."""
+    cut = [_is_true(value) for value in truncated]
+    return [None if stop else after for stop, after in zip(cut, [*states[1:], None], strict=True)]
 
 
 def _whole(value: Any) -> int:
@@ -54,11 +71,12 @@ def _is_true(value: Any) -> bool:
 
 
 def _item(value: Any) -> Any:
-    return np.asarray(value).item() if isinstance(value, np.ndarray) else value
+    return np.asarray(value).item() if isinstance(value, np.ndarray | list) else value
 
 
 def _csv(path: Path) -> Mapping[str, Iterable[Any]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
         first = file.readline()
         delimiter = max(",;\t", key=first.count)
         names = next(csv.reader([first], delimiter=delimiter))
@@ -78,7 +96,54 @@ def _parquet(path: Path) -> Mapping[str, Iterable[Any]]:
     return parquet.read_table(path).to_pydict()
 
 
-READERS = {".csv": _csv, ".tsv": _csv, ".npz": _npz, ".parquet": _parquet}
+def _json(path: Path) -> Mapping[str, Iterable[Any]]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig") as file:
+        rows = [json.loads(line) for line in file if line.strip()]
+    if all(row.get("type") == "SampleBatch" for row in rows):
+        return {name: [_number(value) for row in rows for value in row[name]] for name in _common(rows)}
+    return {name: [_number(row[name]) for row in rows] for name in _common(rows)}
+
+
+def _common(rows: list[dict[str, Any]]) -> list[str]:
+    """Returns the columns of steps of the first row, which all others must have."""
+    return [name for name in (*NAMES, "truncated") if name in rows[0]]
+
+
+def _number(value: Any) -> Any:
+    assert isinstance(value, int | float | str), value
+    return value
+
+
+def _arrow(path: Path) -> Mapping[str, Iterable[Any]]:
+    from pyarrow import ipc, memory_map
+
+    with memory_map(str(path)) as file:
+        is_file = file.read(6) == b"ARROW1"
+        file.seek(0)
+        table = (ipc.open_file(file) if is_file else ipc.open_stream(file)).read_all()
+        table.validate(full=True)
+        return table.to_pydict()
+
+
+def _hdf5(path: Path) -> Mapping[str, Iterable[Any]]:
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        return {name: file[name][()] for name in (*NAMES, "truncated") if name in file}
+
+
+def counted_set(folder: Path) -> Counter:
+    """Returns the same of a folder that `datasets` saved."""
+    state = json.loads((folder / "state.json").read_text())
+    parts = [_arrow(folder / entry["filename"]) for entry in state["_data_files"]]
+    return _counted({name: [value for part in parts for value in part[name]] for name in parts[0]})
+
+
+READERS = {
+    ".csv": _csv, ".tsv": _csv, ".csv.gz": _csv, ".npz": _npz, ".parquet": _parquet, ".jsonl": _json,
+    ".jsonl.gz": _json, ".json": _json, ".arrow": _arrow, ".feather": _arrow, ".hdf5": _hdf5,
+}  # fmt: skip
 
 
 def flat_columns(source: Any) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-GROUPS = ("sealed", "runs", "collections", "minari", "tables", "commands")
+GROUPS = ("sealed", "runs", "collections", "minari", "tables", "forms", "commands")
 
 
 def one_round(group: str, seed: int, rounds: float = 1.0, share: float = 1.0) -> list[dict[str, Any]]:

@@ -295,6 +295,26 @@ def tables(work: Path) -> Iterator[Target]:
                      hostile=tuple(hostile.npy_files()) if suffix == ".npy" else tuple(hostile.csv_files("1,2")))  # fmt: skip
 
 
+def forms(work: Path) -> Iterator[Target]:
+    """Yields the other forms of tables: packed text, JSON lines, Arrow, HDF5, and what `datasets` saves."""
+    made = {
+        "steps.jsonl": tuple(hostile.line_files(whole.steps())), "steps.hdf5": tuple(hostile.flat_hdf5_files(work, whole.steps())),
+        "file.arrow": tuple(hostile.arrow_files(work, whole.steps())), "steps.csv.gz": tuple(hostile.packed_files(whole.HEADER)),
+    }  # fmt: skip
+    for name, payload in whole.forms(work / "forms").items():
+        yield Target(name, {name: payload}, name, lambda folder, n=name: peers.counted(read_tally(folder / n)),
+                     is_text=Path(name).suffix in (".jsonl", ".json"), peer=lambda folder, n=name: peers.counted_table(folder / n),
+                     hostile=made.get(name, ()))  # fmt: skip
+    files = whole.saved_set(work / "saved")
+    for victim in files:
+        is_text = victim.endswith("json")
+        documents = (
+            tuple(hostile.json_files("_data_files", json.loads(files[victim])))[::3] if is_text else ()
+        )
+        yield Target(f"saved: {victim}", files, victim, lambda folder: peers.counted(read_tally(folder)), is_text=is_text,
+                     peer=peers.counted_set, hostile=documents)  # fmt: skip
+
+
 def _weights(path: Path) -> bytes:
     """Returns weights through another reader; they are numbers of 0 or more, not all 0."""
     if path.suffix == ".npy":
@@ -415,7 +435,8 @@ def _forced(folder: Path) -> Any:
 
 
 GROUPS: dict[str, Callable[[Path], Iterator[Target]]] = {
-    "sealed": sealed, "runs": runs, "collections": collections, "minari": minari_sets, "tables": tables, "commands": commands,
+    "sealed": sealed, "runs": runs, "collections": collections, "minari": minari_sets, "tables": tables, "forms": forms,
+    "commands": commands,
 }  # fmt: skip
 
 

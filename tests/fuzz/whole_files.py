@@ -117,6 +117,43 @@ def tables(folder: Path) -> Files:
     return contents(folder)
 
 
+def forms(folder: Path) -> Files:
+    """Returns the same steps in the other forms of files."""
+    import gzip
+
+    import h5py
+    import pyarrow as pa
+    from pyarrow import feather, ipc
+
+    folder.mkdir()
+    columns = steps()
+    table, rows = pa.table(columns), np.column_stack(list(columns.values())).astype(int)
+    text = HEADER + "\n" + "".join(",".join(map(str, row)) + "\n" for row in rows.tolist())
+    (folder / "steps.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    lines = "".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows.tolist())
+    (folder / "steps.jsonl").write_text(lines)
+    (folder / "steps.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
+    batch = {"type": "SampleBatch", **{name: values.astype(int).tolist() for name, values in columns.items()}}
+    (folder / "batches.json").write_text(json.dumps(batch) + "\n")
+    for name, kind in (("file.arrow", ipc.new_file), ("stream.arrow", ipc.new_stream)):
+        with pa.OSFile(str(folder / name), "wb") as file, kind(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=25)
+    feather.write_feather(table, str(folder / "packed.feather"), compression="zstd", chunksize=25)
+    with h5py.File(folder / "steps.hdf5", "w") as file:
+        for name, values in columns.items():
+            file.create_dataset(name, data=values, chunks=(16,), compression="gzip", fletcher32=True)
+    return contents(folder)
+
+
+def saved_set(folder: Path) -> Files:
+    """Returns the same steps as the package `datasets` saves them."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    datasets.Dataset.from_dict(steps()).save_to_disk(str(folder))
+    return contents(folder)
+
+
 def weights(folder: Path) -> Files:
     """Returns weights for the river as an array and as text."""
     folder.mkdir()

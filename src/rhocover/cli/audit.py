@@ -36,6 +36,7 @@ def audit(
     delta: o.CertificateDelta = 0.05,
     states: o.States = None,
     actions: o.Actions = None,
+    columns: o.ColumnNames = None,
     held_out: o.HeldOut = None,
     num_states: o.NumStates = None,
     num_actions: o.NumActions = None,
@@ -59,8 +60,16 @@ def audit(
     * `rhocover audit data/lake --rho inf --env FrozenLake-v1 --require-worst-ratio 12`
     * `rhocover audit steps.csv --rho 2 --num-actions 4 --json`
     * `rhocover audit steps.csv --mu transition_std --thin 3 --out results`
+    * `rhocover audit steps.csv --column s=s --column a=a --states net:1`
     """
-    from rhocover.cli.parsing import parse_actions, parse_data_mu, parse_states
+    from rhocover.cli.parsing import (
+        UNFITTED,
+        parse_actions,
+        parse_columns,
+        parse_data,
+        parse_data_mu,
+        parse_states,
+    )
     from rhocover.datasets.reading import find_data
 
     _check_demands(require_worst_ratio)
@@ -71,18 +80,19 @@ def audit(
     asked = {
         "rho": rho, "mu": parse_data_mu(mu), "delta": delta, "best": best, "certificate": certificate,
         "num_states": num_states, "num_actions": num_actions, "met_only": met_only,
-        "held_out": parse_states(held_out, None, option="--held-out"),
+        "held_out": parse_states(held_out, UNFITTED, option="--held-out"), "columns": parse_columns(columns),
     }  # fmt: skip
-    with waiting(f"counting {data}"):
-        where = find_data(data)
+    place_of_data = parse_data(data)
+    with waiting(f"counting {' '.join(data)}"):
+        where = find_data(place_of_data)
         codes = read_codes(
-            where, parse_states(states, None), parse_actions(actions), is_known=model is not None
+            where, parse_states(states, UNFITTED), parse_actions(actions), is_known=model is not None
         )
         found = _audit(where, asked | codes, model)
     demands = {"worst_ratio": require_worst_ratio, "complete": require_complete}
     words = {
-        "data": data, "environment": env, "set": {} if place is None else place.arguments, "states": states,
-        "actions": actions, **asked, "mu": mu, "held_out": held_out,
+        "data": place_of_data, "environment": env, "set": {} if place is None else place.arguments,
+        "states": states, "actions": actions, **asked, "mu": mu, "held_out": held_out,
     }  # fmt: skip
     document = _document(found, words, demands)
     if json:
@@ -122,7 +132,7 @@ def read_env(
     return None
 
 
-def read_codes(data: str, states: Any, actions: Any, *, is_known: bool) -> dict[str, Any]:
+def read_codes(data: Any, states: Any, actions: Any, *, is_known: bool) -> dict[str, Any]:
     """Returns the encoding of states and actions: as typed, or else from the datasheet in the data set."""
     from rhocover.datasets.reading import codes_of_data
 
@@ -132,7 +142,7 @@ def read_codes(data: str, states: Any, actions: Any, *, is_known: bool) -> dict[
     return {"states": states, "actions": actions}
 
 
-def _audit(data: str, asked: dict[str, Any], model: Any) -> Audit:
+def _audit(data: Any, asked: dict[str, Any], model: Any) -> Audit:
     from rhocover.datasets import audit as judge
 
     try:

@@ -425,11 +425,12 @@ Environment = Annotated[
     ),
 ]
 Data = Annotated[
-    str,
+    list[str],
     Argument(
-        metavar="DATA",
-        help="A Minari data set (id or folder), a folder written by `rhocover collect`, or a table with "
-        "columns s, a, s_next, done (FILE.parquet, FILE.npz or FILE.csv).",
+        metavar="DATA...",
+        help="A Minari data set (id or folder), a folder written by `rhocover collect` or by Hugging Face's "
+        "save_to_disk, or a table with columns s, a, s_next, done (FILE.parquet, .npz, .csv, .jsonl, .arrow, "
+        ".feather, .hdf5; text also as .gz). Several files, or a folder of them, are one data set.",
     ),
 ]
 
@@ -581,6 +582,16 @@ ForceCollection = Annotated[
         help="Start again: remove the collection in DIR, and nothing else from it. Also overwrite the other "
         "output files.",
         rich_help_panel=RESULT,
+    ),
+]
+ColumnNames = Annotated[
+    list[str] | None,
+    Option(
+        "--column",
+        metavar="ROLE=NAME",
+        help="Which column of a table has the s, a, s_next, done, terminated, truncated or episode, such as "
+        "s=pos; several for one role are put side by side: s=x,y. Repeatable.",
+        rich_help_panel=READ,
     ),
 ]
 NumStates = Annotated[

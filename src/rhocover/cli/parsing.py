@@ -412,6 +412,26 @@ def _fitted(code: Any, typed: str, make_env: Callable[[], Any] | None, seed: int
         close(env)
 
 
+def parse_data(places: Sequence[str]) -> Any:
+    """Returns the argument `data`: one place, or a list of them."""
+    return places[0] if len(places) == 1 else list(places)
+
+
+def parse_columns(texts: Sequence[str] | None) -> dict[str, Any] | None:
+    """Returns the argument `columns`: `s=pos` is `{"s": "pos"}`, and `s=x,y` is `{"s": ("x", "y")}`."""
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        role, is_given, names = text.partition("=")
+        if not is_given or not role or not all(names.split(",")):
+            raise InvalidArgumentError(
+                f"--column must be like s=pos, or s=x,y for several, got {text!r}.", argument="columns"
+            )
+        if role in found:
+            raise InvalidArgumentError(f"--column {role}=... is given twice.", argument="columns")
+        found[role] = _one_or_many(names.split(","))
+    return found or None
+
+
 def parse_actions(text: str | None) -> Any:
     """Returns the argument `actions`."""
     return None if text is None else _one_or_many(_whole_numbers(text, "--actions"))

@@ -315,6 +315,7 @@ def _below(
         f"{_capital(found.mixing.statement)}.",
         found.observed_note,
         *(() if found.codes is None else found.codes.notes),
+        *found.tally.remarks,
     ]
     texts = [Text(format_text(note, dialect)) for note in [*own, *notes] if note]
     return [*([_thin_table(found, num_thin)] if num_thin and found.thin else []), *texts]

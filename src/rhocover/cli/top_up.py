@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,7 @@ from rhocover.files import save_tensors, write_atomically
 from rhocover.folders import Location, is_called, locate, remove_left
 
 if TYPE_CHECKING:
+    from rhocover.datasets.read_options import ReadData
     from rhocover.report.pages import Page
 
 Knowledge = Annotated[
@@ -51,6 +53,7 @@ def top_up(
     settings: o.EnvSet = None,
     states: o.States = None,
     actions: o.Actions = None,
+    columns: o.ColumnNames = None,
     repeat: o.StoredRepeat = None,
     read: o.Read = None,
     level: o.Level = None,
@@ -80,7 +83,14 @@ def top_up(
     * `rhocover top-up data/lake --steps 5000 --rho inf --env FrozenLake-v1 --out data/more`
     * `rhocover top-up steps.csv --steps 5000 --env FrozenLake-v1 --json`
     """
-    from rhocover.cli.parsing import parse_actions, parse_data_mu, parse_states
+    from rhocover.cli.parsing import (
+        UNFITTED,
+        parse_actions,
+        parse_columns,
+        parse_data,
+        parse_data_mu,
+        parse_states,
+    )
     from rhocover.datasets.reading import find_data, stored_setting
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
@@ -91,13 +101,15 @@ def top_up(
         "num_steps": num_steps, "rho": rho, "mu": parse_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
         "model": model, "out": folder, "resume": resume, "step_timeout": step_timeout,
     }  # fmt: skip
-    with waiting(f"counting {data}"):
-        where = find_data(data)
-        coded = parse_states(states, place and place.make_one, seed)
+    place_of_data = parse_data(data)
+    with waiting(f"counting {' '.join(data)}"):
+        where = find_data(place_of_data)
+        coded = parse_states(states, UNFITTED if place is None else place.make_one, seed)
         asked |= read_codes(where, coded, parse_actions(actions), is_known=False)
         asked["repeat"] = repeat or stored_setting(where, "repeat") or 1
-        finite = None if asked["actions"] is not None else place
-        counted = _counted(where, asked, num_states, _num_actions(num_actions, finite))
+        sizes = {"num_states": num_states, "num_actions": num_actions, "columns": parse_columns(columns)}
+        old = _counted(where, place, asked, sizes)
+        counted, asked["states"] = old.tally, old.states  # a code is fitted to the data, or grows with them
     if place is None or folder is None:
         found = _planned(counted, place, asked)
     else:
@@ -105,13 +117,13 @@ def top_up(
             _open(place) as world,
             _cleared_folder(world, asked, folder, page, force=force) as held,
             hint_to_collect_on(context, held),
-            progress(f"adding to {data}") as bar,
+            progress(f"adding to {' '.join(data)}") as bar,
         ):
             found = _collected(counted, world, asked | {"out": held}, bar, repeated(context))
     words = {
-        "data": data, "environment": env, "set": {} if place is None else place.arguments, "mu": mu,
+        "data": place_of_data, "environment": env, "set": {} if place is None else place.arguments, "mu": mu,
         "states": states, "actions": actions, "read": read, "level": level,
-        "num_states": num_states, "num_actions": num_actions,
+        "num_states": num_states, "num_actions": num_actions, "columns": sizes["columns"],
         **{name: asked[name] for name in ("num_steps", "rho", "seed", "dataset_id", "model", "repeat")},
     }  # fmt: skip
     _finish(found, words, json, thin, table, force)
@@ -130,21 +142,20 @@ def _check_goal(out: Path | None, *, resume: bool, force: bool, dataset_id: str 
         raise InvalidArgumentError(f"{option} needs --out DIR: it is for new data.", argument=argument)
 
 
-def _counted(data: str, asked: dict[str, Any], num_states: int | None, num_actions: int | None) -> Any:
-    """Returns the tally of the data, with the given numbers of states and actions."""
-    from rhocover.datasets import read_tally
+def _counted(data: Any, place: Place | None, asked: dict[str, Any], sizes: dict[str, Any]) -> ReadData:
+    """Returns the tally of the data, with the given numbers of states and actions and chosen columns."""
+    from rhocover.datasets.read_options import ReadOptions
+    from rhocover.datasets.reading import read_data
 
-    return read_tally(
-        data, states=asked["states"], actions=asked["actions"], num_states=num_states, num_actions=num_actions
-    )
-
-
-def _num_actions(num_actions: int | None, place: Place | None) -> int | None:
-    """Returns the number of actions: as typed, or else that of a discrete action space, or None."""
-    if num_actions is not None or place is None:
-        return num_actions
+    how = ReadOptions(states=asked["states"], actions=asked["actions"], **sizes)
+    if place is None:
+        return read_data(data, how)
     with _open(place) as world:
-        return getattr(world.action_space, "n", None)
+        spaces = world.observation_space, world.action_space
+    number = getattr(spaces[1], "n", None) if how.actions is None else None
+    return read_data(
+        data, replace(how, num_actions=how.num_actions or number, action_labels=(), code_spaces=spaces)
+    )
 
 
 @contextmanager

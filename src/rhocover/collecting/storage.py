@@ -28,7 +28,7 @@ from rhocover.datasets.builder import Tallier
 from rhocover.datasets.empirical_model import KeyedModel
 from rhocover.datasets.minari.columns import FlatColumns, space_leaves
 from rhocover.datasets.minari.folders import remove_staged
-from rhocover.datasets.reading import check_version, count_episodes
+from rhocover.datasets.reading_minari import check_version, count_episodes
 from rhocover.datasets.result import Audit
 from rhocover.datasets.states import make_state_numbers
 from rhocover.datasets.tally import Tally

@@ -30,7 +30,8 @@ from rhocover.collecting.top_up_result import TopUp, predict_union
 from rhocover.datasets.audit import audit_tally
 from rhocover.datasets.empirical_model import read_model
 from rhocover.datasets.minari.folders import check_id
-from rhocover.datasets.reading import codes_of_data, find_data, read_tally, stored_setting
+from rhocover.datasets.read_options import ReadData, ReadOptions
+from rhocover.datasets.reading import codes_of_data, find_data, read_data, stored_setting
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import read_action_code
 from rhocover.environments.encoding.base import repr_of
@@ -96,15 +97,17 @@ def top_up(
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,
+    columns: Any = None,
 ) -> TopUp:
     """Returns the best addition of `num_steps` steps to a data set, and with an environment the new data.
 
-    `data` is anything that `audit` takes. Without `out` only the policy is planned: on the model estimated
-    from the data, or on `env`, an MDP or an environment with a table. With a Gymnasium environment and a new
-    folder `out` the steps are taken and stored there as a separate Minari data set; `model` is then "known"
-    (the environment's table, the default if there is one) or "learned". `resume=True` continues after an
-    interruption. `repeat` is for how many steps each action is held, by default as in the data, if they come
-    from `collect`. `step_timeout` is how many seconds one step or reset of the environment may take.
+    `data` and `columns` are anything that `audit` takes. Without `out` only the policy is planned: on the
+    model estimated from the data, or on `env`, an MDP or an environment with a table. With a Gymnasium
+    environment and a new folder `out` the steps are taken and stored there as a separate Minari data set;
+    `model` is then "known" (the environment's table, the default if there is one) or "learned".
+    `resume=True` continues after an interruption. `repeat` is for how many steps each action is held, by
+    default as in the data, if they come from `collect`. `step_timeout` is how many seconds one step or reset
+    of the environment may take.
     """
     num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
     out = None if out is None else locate(out)  # the environment may change the working directory
@@ -115,7 +118,8 @@ def top_up(
     if env is None or isinstance(env, MDP):
         _refuse_out(out)
     with progress("topping up", report) as told:
-        read = _read(data, env, states, actions)
+        given = _read(data, env, ReadOptions(states=states, actions=actions, columns=columns))
+        read, states = given.tally, given.states  # a code that was fitted to the data, or has grown with them
         if out is None:
             _check_table(env, held)
             with calling(model="env"):
@@ -154,15 +158,19 @@ def _repeat(data: Any) -> Any:
     return 1
 
 
-def _read(data: Any, env: Any, states: Any, actions: Any) -> Tally:
+def _read(data: Any, env: Any, asked: ReadOptions) -> ReadData:
     """Returns the tally of the old data; the number of actions comes from the environment or model."""
     if isinstance(getattr(data, "tally", data), Tally):
-        return read_tally(data)
+        return dataclasses.replace(read_data(data, ReadOptions(columns=asked.columns)), states=asked.states)
+    if isinstance(env, MDP):
+        labels = env.action_labels or ()
+        asked = dataclasses.replace(asked, num_actions=env.num_actions, action_labels=labels)
     space = getattr(env, "single_action_space", getattr(env, "action_space", None))
-    number = env.num_actions if isinstance(env, MDP) else None
     if space is not None:
-        number = read_action_code(actions, space).num_actions
-    return read_tally(data, states=states, actions=actions, num_actions=number)
+        seen = getattr(env, "single_observation_space", getattr(env, "observation_space", None))
+        number = read_action_code(asked.actions, space).num_actions
+        asked = dataclasses.replace(asked, num_actions=number, action_labels=(), code_spaces=(seen, space))
+    return read_data(data, asked)
 
 
 def _refuse_out(out: Any) -> None:

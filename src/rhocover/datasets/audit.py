@@ -23,7 +23,8 @@ from rhocover.checks import FloatArray, frozen
 from rhocover.coverage import Coverage, thinnest_first
 from rhocover.datasets.best import Best, Target, certify_data, find_best, find_mixing, read_target
 from rhocover.datasets.empirical_model import read_model
-from rhocover.datasets.reading import read_tally
+from rhocover.datasets.read_options import ReadOptions
+from rhocover.datasets.reading import read_data
 from rhocover.datasets.result import Audit, Extent, Met, ThinPair, sentence, suspicion, unmet_words
 from rhocover.datasets.states import declared_of, num_unmet, unmet_pairs
 from rhocover.datasets.tally import Tally, first_steps
@@ -33,6 +34,8 @@ from rhocover.learning.codes import Coded, CodeDiagnosis, diagnose, growth_of, s
 from rhocover.progress import progress
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rhocover.arguments import Actions, Data, Environment, States, WeightsOrRule
     from rhocover.mdp import MDP
 
@@ -54,11 +57,14 @@ def audit(
     best: bool | None = None,
     certificate: bool | None = None,
     held_out: States | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Audit:
     """Returns what a data set covers, compared with the best achievable.
 
-    `data` is a Minari data set (id, folder or opened), a Parquet, NPZ or CSV file of (s, a, s_next, done),
-    such columns themselves, or a `Tally`, such as the `visits` of `CountVisits`. `rho` in [0, inf] sets how
+    `data` is a Minari data set (id, folder or opened), a file of (s, a, s_next, done), several files or a
+    folder of them, such columns themselves, episodes, a replay buffer, or a `Tally`, such as the `visits` of
+    `CountVisits`; the table in "Environments and data sets" lists all forms. `columns` names the columns that
+    are not found by themselves: `{"s": "pos", "a": "act"}`. `rho` in [0, inf] sets how
     much the worst pair counts. `mu` are weights `[S, A]` by state number, or the name or function of a rule
     as in `explore`; None gives every pair of every state the weight 1.
 
@@ -78,11 +84,13 @@ def audit(
     known = read_model(model, actions)
     if num_actions is None and known is not None:
         num_actions = known.mdp.num_actions
+    how = ReadOptions(
+        states=states, actions=actions, num_states=num_states, num_actions=num_actions, held_out=held_out,
+        columns=columns, spaces=None if known is None else known.spaces,
+        action_labels=None if known is None else known.mdp.action_labels or (),
+    )  # fmt: skip
     with progress("auditing"):
-        tally = read_tally(
-            data, states=states, actions=actions, num_states=num_states, num_actions=num_actions,
-            spaces=None if known is None else known.spaces, held_out=held_out,
-        )  # fmt: skip
+        tally = read_data(data, how).tally
         asked = AuditOptions(met_only, delta, best, certificate)
         found = audit_tally(tally, rho, mu, model=known, options=asked)
     warn_of(found.codes, stacklevel=2)

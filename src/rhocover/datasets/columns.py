@@ -1,38 +1,42 @@
-"""The columns of a table of transitions: found by their usual names, checked, and turned into transitions.
+"""The columns of a table of transitions: found by their names, checked, and turned into transitions.
 
-States and actions are whole numbers; those stored as floats or text are accepted, and other values raise an
-error that names column and row. A flag is True/False or 0/1. `terminated` means that an episode ended,
-`truncated` (or `timeout`) that it was cut off; `done` may mean either, so a row that is marked `done` and
-`truncated` was cut off.
+States and actions are whole numbers, also if they are stored as floats or text, or they are names: a column
+of text in which no value is a number. Other values raise an error that names column and row. A flag is
+True/False or 0/1. `terminated` means that an episode ended, `truncated` (or `timeout`) that it was cut off;
+`done` may mean either, so a row that is marked `done` and `truncated` was cut off. If only the episodes are
+numbered and no column marks their ends, it is not known how they ended: all of them count as cut off.
 
-If a table has no column of next states but one that numbers its episodes, the next state is that of the next
-row of the same episode. The last row of an episode then has no next state: if the episode ended there it
-needs none, otherwise the row is left out, because its next state is unknown.
+If a table has no column of next states, the next state is that of the next row of the same episode; where
+episodes begin is known from a column that numbers them, or from marks of both kinds of ends. The last row of
+an episode then has no next state: if the episode ended there it needs none, otherwise the row is left out,
+because its next state is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rhocover.checks import BoolArray, IntArray
-from rhocover.errors import InvalidDataError, parse_text, shortened
+from rhocover.errors import Call, InvalidDataError, Text, parse_text, shortened, unknown_name
 
 SYNONYMS = {
-    "state": ("s", "state", "states", "obs", "observation", "observations"),
-    "action": ("a", "action", "actions", "act"),
+    "state": ("s", "state", "states", "obs", "observation", "observations", "observation.state"),
+    "action": ("a", "action", "actions", "act", "acts"),
     "next_state": (
         "s_next", "s'", "next_s", "next_state", "next_states", "next_obs", "next_observation",
-        "next_observations",
+        "next_observations", "new_obs",
     ),
-    "done": ("done", "dones"),
-    "terminated": ("terminated", "terminal", "terminals", "termination", "terminations"),
-    "truncated": ("truncated", "truncation", "truncations", "timeout", "timeouts"),
-    "episode": ("episode", "episodes", "episode_id"),
+    "done": ("done", "dones", "next.done"),
+    "terminated": ("terminated", "terminateds", "terminal", "terminals", "termination", "terminations"),
+    "truncated": ("truncated", "truncateds", "truncation", "truncations", "timeout", "timeouts"),
+    "episode": ("episode", "episodes", "episode_id", "episode_index", "eps_id"),
 }  # fmt: skip
+SHORT = {"state": "s", "action": "a", "next_state": "s_next"}  # how a role is written in `columns`
 TRUE, FALSE = ("true", "1", "1.0"), ("false", "0", "0.0")
 LARGEST_WHOLE_FLOAT = 2.0**53  # above it, floats cannot represent every integer
 
@@ -55,29 +59,129 @@ class Columns:
         return [name for name in vars(self).values() if name is not None]
 
 
-def find_columns(names: Iterable[str], source: str) -> Columns:
-    """Returns the column for each role; raises if a column is missing, naming those that there are."""
-    names = [str(name) for name in names]
-    found = {role: _find(role, names, source) for role in SYNONYMS}
-    missing = [role for role in ("state", "action") if found[role] is None]
-    if found["next_state"] is None and found["episode"] is None:
-        missing.append("next_state")
-    if found["done"] is None and found["terminated"] is None:
-        missing.append("done")
+def find_columns(names: Iterable[str], source: str, given: Mapping[str, str] | None = None) -> Columns:
+    """Returns the column for each role; raises if a column is missing, naming those that there are.
+
+    `given` are columns that the caller chose, by role (see `read_roles`).
+    """
+    given = given or {}
+    left = [str(name) for name in names]
+    for role, name in given.items():
+        if name not in left:
+            raise InvalidDataError.of(
+                "columns", f"names {name!r} as the {role}, but {source} has the columns {_listed(left)}"
+            )
+    free = [name for name in left if name not in given.values()]
+    found = {role: given.get(role) or _find(role, free, source) for role in SYNONYMS}
+    missing = missing_roles(found)
     if missing:
-        wanted = "; ".join(f"{role} (also {', '.join(SYNONYMS[role])})" for role in missing)
         raise InvalidDataError(
-            f"{source} lacks {_and(missing)}: its columns are {shortened(', '.join(names)) or 'none'}. "
-            f"Rename or add: {wanted}. In one endless run `done` is False everywhere; with a column "
-            "`episode`, next states are not needed."
+            f"{source} lacks {_and(missing)}: its columns are {_listed(left)}.",
+            remedy=how_to_name(missing, [name for name in free if name not in found.values()]),
         )
     return Columns(**found)  # type: ignore[arg-type]
+
+
+def missing_roles(found: Mapping[str, str | None]) -> list[str]:
+    """Returns the roles without a column that transitions cannot do without."""
+    missing = [role for role in ("state", "action") if found[role] is None]
+    is_marked = found["done"] is not None or found["terminated"] is not None
+    if found["episode"] is not None:
+        return missing
+    if found["next_state"] is None and not (is_marked and found["truncated"] is not None):
+        missing.append("next_state")
+    return missing if is_marked else [*missing, "done"]
+
+
+def how_to_name(missing: Sequence[str], free: Sequence[str]) -> Text:
+    """Returns what to write so that the missing columns are found."""
+    chosen = {SHORT.get(role, role): _nearest(role, free, len(missing)) for role in missing}
+    python = ", ".join(f'"{role}": "{name}"' for role, name in chosen.items())
+    typed = " ".join(f"--column {role}={name}" for role, name in chosen.items())
+    more = "; ".join(f"{role}: {_some(SYNONYMS[role])}" for role in missing)
+    text: tuple[Any, ...] = (
+        "Say which columns they are, for example ",
+        Call(f"columns={{{python}}}", typed),
+        f", or rename them ({more}).",
+    )
+    if "done" in missing:
+        text += (" In one endless run `done` is False everywhere.",)
+    if "next_state" in missing:
+        text += (
+            " With a column `episode`, or with `terminated` and `truncated`, next states are not needed.",
+        )
+    return text
+
+
+def _some(words: Sequence[str]) -> str:
+    return ", ".join([*words[:SHOWN], *(["..."] if len(words) > SHOWN else [])])
+
+
+def _nearest(role: str, free: Sequence[str], num_missing: int) -> str:
+    """Returns the free column whose name is most like that of a role; COLUMN if none is."""
+    likeness = {
+        name: max(difflib.SequenceMatcher(None, name.lower(), word).ratio() for word in SYNONYMS[role])
+        for name in free[:MOST_COMPARED]
+    }
+    best = max(likeness, key=likeness.__getitem__, default="")
+    if likeness and (likeness[best] >= LIKE or (len(free) == 1 and num_missing == 1)):
+        return shortened(best, 60)
+    return "COLUMN"
+
+
+MOST_COMPARED = 1000  # columns: comparing names takes a tenth of a millisecond each
+SHOWN = 4  # usual names in a message
+LIKE = 0.6  # share of letters in common, as in difflib
+
+
+def read_roles(columns: Any) -> dict[str, tuple[str, ...]]:
+    """Returns the argument `columns` by role: `{"s": "pos"}` is `{"state": ("pos",)}`.
+
+    Several columns for a role are put side by side: `{"s": ("x", "y")}`.
+    """
+    if columns is None:
+        return {}
+    if not isinstance(columns, Mapping):
+        raise InvalidDataError.of("columns", 'must be like {"s": "pos", "a": "act"}', type(columns).__name__)
+    found: dict[str, tuple[str, ...]] = {}
+    for key, names in columns.items():
+        role = _role(key)
+        several = (names,) if isinstance(names, str) else names
+        is_named = isinstance(several, tuple | list) and several and all(isinstance(n, str) for n in several)
+        if not is_named or (len(several) > 1 and role not in ("state", "action", "next_state")):
+            raise InvalidDataError.of(
+                "columns", f"must give the name of a column for {key!r}", shortened(repr(names))
+            )
+        if role in found:
+            raise InvalidDataError.of("columns", f"names the {role} twice")
+        found[role] = tuple(several)
+    return found
+
+
+def _role(key: Any) -> str:
+    for role, words in SYNONYMS.items():
+        if key == role or key in words:
+            return role
+    known = [SHORT.get(role, role) for role in SYNONYMS]
+    raise unknown_name(("role of a column in `columns`",), key, known, argument="columns")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return shortened(", ".join(names)) or "none"
 
 
 def _find(role: str, names: list[str], source: str) -> str | None:
     fits = [name for name in names if name.strip().lower() in SYNONYMS[role]]
     if len(fits) > 1:
-        raise InvalidDataError(f"{source} has several columns for {role}: {_and(fits)}. Keep one of them.")
+        short = SHORT.get(role, role)
+        raise InvalidDataError(
+            f"{source} has several columns for {role}: {_and(fits)}.",
+            remedy=(
+                "Keep one of them: ",
+                Call(f'columns={{"{short}": "{fits[0]}"}}', f"--column {short}={fits[0]}"),
+                ".",
+            ),
+        )
     return fits[0] if fits else None
 
 
@@ -85,11 +189,66 @@ def _and(words: list[str]) -> str:
     return " and ".join(f"`{word}`" for word in words)
 
 
+# Values of a column.
+
+
+def is_text(values: Any) -> bool:
+    """Returns whether a column holds text."""
+    return getattr(values, "dtype", np.dtype(float)).kind in "US"
+
+
+def are_names(values: Any, name: str, first_row: int = 0) -> bool:
+    """Returns whether a column of text holds names, and not numbers; raises if it holds both."""
+    if not is_text(values):
+        return False
+    texts = np.unique(np.asarray(values))
+    is_number = [_is_number(text) for text in texts.tolist()]
+    if any(is_number) and not all(is_number):
+        _refuse_mix(np.asarray(values), name, first_row)
+    return not all(is_number)
+
+
+def _refuse_mix(array: Any, name: str, first_row: int) -> None:
+    """Raises for a column in which some texts are numbers and others are not, naming a row of each."""
+    places = {_is_number(text): row for row, text in reversed(list(enumerate(array.ravel().tolist())))}
+    number, other = (
+        f"{shortened(repr(str(array.flat[places[k]])))} in row {first_row + places[k]}" for k in (True, False)
+    )
+    raise InvalidDataError.of(
+        name, "must hold whole numbers, or names that are no numbers", f"{other}, but {number}"
+    )
+
+
+def texts(values: Any, name: str, first_row: int = 0) -> Any:
+    """Returns a column of names as an array of text `[T]`; raises if one is empty or a number."""
+    array = one_per_row(values, name)
+    if array.dtype.kind == "S":
+        array = _decoded(array, name)
+    if array.dtype.kind != "U":
+        raise InvalidDataError.of(name, "must hold names, as in the rows before", _kinds(array))
+    _refuse(array, array == "", name, first_row, "a name in every row")
+    numbers = [text for text in np.unique(array).tolist() if _is_number(text)]
+    _refuse(array, np.isin(array, numbers), name, first_row, "names, as in the rows before")
+    return array
+
+
+def _decoded(array: Any, name: str) -> Any:
+    try:
+        return np.char.decode(array, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidDataError.of(name, "must hold text in UTF-8", shortened(error)) from error
+
+
+def real_numbers(values: Any, name: str, first_row: int = 0) -> Any:
+    """Returns a column of text as numbers, `[T, ...]`; other columns are returned as they are."""
+    return _parsed(np.asarray(values), name, first_row, "numbers") if is_text(values) else values
+
+
 def whole_numbers(values: Any, name: str, first_row: int = 0) -> IntArray:
     """Returns a column of whole numbers as int64 `[T]`; raises for anything else, naming the row."""
-    array = _column(values, name)
+    array = one_per_row(values, name)
     if array.dtype.kind in "US":
-        array = _parsed(array, name, first_row)
+        array = _parsed(array, name, first_row, "whole numbers")
     if array.dtype.kind == "f":
         array = array.astype(np.float64, copy=False)
         whole = np.isfinite(array) & (array == np.rint(array)) & (np.abs(array) <= LARGEST_WHOLE_FLOAT)
@@ -105,7 +264,7 @@ def whole_numbers(values: Any, name: str, first_row: int = 0) -> IntArray:
 
 def flags(values: Any, name: str, first_row: int = 0) -> BoolArray:
     """Returns a column of True/False or 0/1 as bool `[T]`; raises for anything else, naming the row."""
-    array = _column(values, name)
+    array = one_per_row(values, name)
     if array.dtype.kind == "b":
         return array
     if array.dtype.kind in "US":
@@ -119,7 +278,7 @@ def flags(values: Any, name: str, first_row: int = 0) -> BoolArray:
     return array == 1
 
 
-def _column(values: Any, name: str) -> Any:
+def one_per_row(values: Any, name: str) -> Any:
     """Returns the values `[T]`; a column of shape `[T, 1]` is accepted, too."""
     try:
         array = np.asarray(values)
@@ -132,22 +291,25 @@ def _column(values: Any, name: str) -> Any:
             name,
             "must be one value per row",
             f"an array of shape {array.shape}",
-            remedy=parse_text("Observations of several numbers need `states`, for example rc.Bins."),
+            remedy=parse_text(
+                "Observations of several numbers need `states`, for example rc.Net() or rc.Bins; actions "
+                "need `actions`."
+            ),
         )
     return array
 
 
-def _parsed(array: Any, name: str, first_row: int) -> Any:
+def _parsed(array: Any, name: str, first_row: int, expected: str) -> Any:
     """Returns text as integers, or as floats if some are not integers."""
     for kind in (np.int64, np.float64):
         try:
             return array.astype(kind)
         except (ValueError, OverflowError):
             continue
-    row = next(row for row, text in enumerate(array.tolist()) if not _is_number(text))
-    raise InvalidDataError.of(
-        name, "must hold whole numbers", f"{shortened(repr(str(array[row])))} in row {first_row + row}"
-    )
+    places = (place for place, text in enumerate(array.ravel().tolist()) if not _is_number(text))
+    row, _ = divmod(next(places), max(array[0].size, 1))
+    came = f"{shortened(repr(str(array[row])))} in row {first_row + row}"
+    raise InvalidDataError.of(name, f"must hold {expected}", came)
 
 
 def _is_number(text: Any) -> bool:
@@ -171,133 +333,3 @@ def _kinds(array: Any) -> str:
     if array.dtype.kind != "O":
         return f"dtype {array.dtype}"
     return "a mix of " + ", ".join(sorted({type(value).__name__ for value in array.tolist()}))
-
-
-# From pieces of a table to pieces of a stream of transitions.
-
-Numbers = Callable[[Any, str, int], IntArray]  # values, column name, number of the first row
-SIZE = 2**17  # rows of a piece: its columns fit into a processor's cache
-
-
-@dataclass(frozen=True, eq=False)
-class Chunk:
-    """Consecutive transitions, `[T]` each; `first` marks the first rows of episodes, None if unknown."""
-
-    states: IntArray
-    actions: IntArray
-    next_states: IntArray
-    terminated: BoolArray
-    truncated: BoolArray | None
-    first: BoolArray | None
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The columns of a piece of a table, `[T]` each, before next states are known."""
-
-    states: IntArray
-    actions: IntArray
-    ended: BoolArray
-    cut: BoolArray
-    episode: Any
-
-    def __getitem__(self, part: Any) -> _Rows:
-        return _Rows(*(getattr(self, field.name)[part] for field in fields(self)))
-
-    def after(self, before: _Rows | None) -> _Rows:
-        """Returns the rows `before` followed by these."""
-        if before is None:
-            return self
-        pairs = ((getattr(before, field.name), getattr(self, field.name)) for field in fields(self))
-        return _Rows(*(np.concatenate(pair) for pair in pairs))
-
-
-def chunks_of_table(
-    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers
-) -> Iterator[Chunk]:
-    """Returns the transitions of a table that is read in pieces."""
-    read = _with_next if columns.next_state is not None else _without_next
-    return read(pieces, columns, state_numbers, action_numbers)
-
-
-def _with_next(
-    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers
-) -> Iterator[Chunk]:
-    row, last = 0, None
-    for piece in pieces:
-        check_lengths({name: piece[name] for name in columns.needed})
-        states = state_numbers(piece[columns.state], columns.state, row)
-        assert columns.next_state is not None
-        nexts = state_numbers(piece[columns.next_state], columns.next_state, row)
-        actions = action_numbers(piece[columns.action], columns.action, row)
-        ended, cut = _ends(piece, columns, row)
-        first = None
-        if columns.episode is not None and states.size:
-            episode = np.asarray(piece[columns.episode])
-            first = _changes(episode, last)
-            last = episode[-1]
-        yield Chunk(states, actions, nexts, ended, cut, first)
-        row += states.size
-
-
-def _without_next(
-    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers
-) -> Iterator[Chunk]:
-    row, held, last = 0, None, None
-    for piece in pieces:
-        check_lengths({name: piece[name] for name in columns.needed})
-        states = state_numbers(piece[columns.state], columns.state, row)
-        if not states.size:
-            continue
-        actions = action_numbers(piece[columns.action], columns.action, row)
-        ended, cut = _ends(piece, columns, row)
-        cut = np.zeros(states.size, bool) if cut is None else cut
-        rows = _Rows(states, actions, ended, cut, np.asarray(piece[columns.episode or ""]))
-        row += states.size
-        rows = rows.after(held)
-        held = rows[-1:]
-        yield _linked(rows[:-1], rows[1:], last)
-        last = rows.episode[-2] if rows.states.size > 1 else last
-    if held is not None and held.ended[0]:
-        yield _linked(held, held, last)
-
-
-def _linked(rows: _Rows, following: _Rows, last: Any) -> Chunk:
-    """Returns rows with their next states, without those whose next state is unknown."""
-    first = _changes(rows.episode, last)
-    known = rows.ended | (rows.episode == following.episode)
-    return Chunk(
-        rows.states[known], rows.actions[known], following.states[known], rows.ended[known], rows.cut[known],
-        first[known],
-    )  # fmt: skip
-
-
-def _changes(episode: Any, last: Any) -> BoolArray:
-    """Returns which rows have another episode than the row before; `last` is the episode before the piece."""
-    first = np.ones(episode.size, bool)
-    first[1:] = episode[1:] != episode[:-1]
-    if first.size and last is not None:
-        first[0] = bool(episode[0] != last)
-    return first
-
-
-def _ends(piece: Mapping[str, Any], columns: Columns, row: int) -> tuple[BoolArray, BoolArray | None]:
-    """Returns which rows ended their episode, and which cut it off."""
-
-    def read(name: str | None) -> BoolArray | None:
-        return None if name is None else flags(piece[name], name, row)
-
-    done, terminated, truncated = read(columns.done), read(columns.terminated), read(columns.truncated)
-    if terminated is not None:
-        cuts = [column for column in (done, truncated) if column is not None]
-        return terminated, np.logical_or.reduce(cuts) if cuts else None
-    assert done is not None
-    return (done, None) if truncated is None else (done & ~truncated, truncated)
-
-
-def check_lengths(columns: Mapping[str, Any]) -> None:
-    """Raises if columns have different lengths."""
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"`{name}` {length}" for name, length in lengths.items())
-        raise InvalidDataError(f"columns must have one value per row, got lengths {listed}.")

@@ -254,6 +254,7 @@ class Audit(Shown):
             "thin": [dataclasses.asdict(pair) for pair in self.thin],
             "observed_note": self.observed_note,
             "codes": self.codes and self.codes.document(),
+            "remarks": list(tally.remarks),
         }
         return plain(numbers)
 
@@ -288,6 +289,7 @@ class Audit(Shown):
             lines.append(f"  {self.observed_note}")
         if self.codes is not None:
             lines += [f"  {note}" for note in self.codes.lines]
+        lines += [f"  {remark}" for remark in tally.remarks]
         return "\n".join([*lines, *(f"  thin        {pair}" for pair in self.thin[:3])])
 
     __repr__ = __str__

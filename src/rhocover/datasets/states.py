@@ -1,6 +1,7 @@
 """States of a data set: their numbers from 0 for counting, their keys and names, and the declared states.
 
-`Ids` are numbers already. `CodedStates` are observations that a code with known keys maps many at a time.
+`Ids` are numbers already. `NamedStates` are texts, which are the keys. `CodedStates` are observations that a
+code with known keys maps many at a time.
 `ListedStates` are the return values of a user's function, numbered in order of appearance.
 
 States can be declared, by their number or by a grid of bins. Then all of them count: declared states that are
@@ -22,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rhocover.checks import IntArray
-from rhocover.datasets.columns import whole_numbers
+from rhocover.datasets.columns import texts, whole_numbers
 from rhocover.datasets.tally import Tally
 from rhocover.learning.codes import Coded, is_lossy, noun_of
 
@@ -149,6 +150,27 @@ class Ids:
         """Returns the tally; if the number of states was given, all of them are declared."""
         declared = None if self.count is None else Declared(range(self.count), is_asked=True)
         return replace(tally, declared=declared)
+
+
+@dataclass(frozen=True)
+class NamedStates:
+    """States that are texts, which are numbered as they appear; the tally has them in sorted order."""
+
+    number_of: dict[str, int] = field(default_factory=dict)
+    count: int | None = None
+
+    def numbers(self, values: Any, name: str, first_row: int) -> IntArray:
+        """Returns the number of each text."""
+        found, place = np.unique(texts(values, name, first_row), return_inverse=True)
+        number_of = self.number_of
+        numbers = [number_of.setdefault(text, len(number_of)) for text in found.tolist()]
+        return np.array(numbers, np.int64)[place]
+
+    def named(self, tally: Tally) -> Tally:
+        """Returns the tally by the texts."""
+        keyed = _keyed(tally, list(self.number_of).__getitem__)
+        keyed = replace(keyed, end_keys=tuple(sorted(keyed.end_keys, key=str)))
+        return keyed.over(sorted(keyed.keys, key=str))
 
 
 @dataclass(frozen=True)

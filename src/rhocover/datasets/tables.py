@@ -1,4 +1,6 @@
-"""Tables of transitions, in memory or in CSV, NPZ and Parquet files: column names, and columns in pieces.
+"""Tables of transitions, in memory or in CSV and NPZ files: column names, and columns in pieces.
+
+Other forms of data are opened as such tables, too (`forms`).
 
 Files are data: nothing in them is ever unpickled or run. A file that is not of the kind that its name
 suggests, or that is truncated, raises an error with its name and the reason. What a file claims about its
@@ -8,20 +10,20 @@ size is checked before it is unpacked.
 from __future__ import annotations
 
 import csv
+import gzip
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from rhocover.datasets.columns import SIZE, check_lengths
-from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, naming, shortened
+from rhocover.datasets.chunks import SIZE, check_lengths
+from rhocover.errors import InvalidDataError, RhocoverError, naming, shortened
 from rhocover.files import check_plain
 
 # CSV: the rows, some at a time. Text takes much memory, so only the requested fields of a row are kept, and
@@ -244,107 +246,26 @@ def _check_letters(codes: Any, name: str) -> None:
         )
 
 
-# Parquet: a file keeps each distinct text of a column once, and runs of equal values as one, so a small file
-# may unpack to more than fits into memory. The footer is checked before columns are unpacked, and the length
-# of texts where they are stored once.
+# Tables.
 
-MOST_ROWS = 10**5  # per byte of the file; runs of equal values give about 500 with pages of the usual size
-MOST_COLUMN = 2**30  # bytes of a column of text or lists in one row group, which are unpacked together
+Piece = Mapping[str, Any]
+MOST_CSV_ROWS = 2**15  # of a piece, because text takes much memory
 LONGEST_TEXT = 1000  # characters: numbers, flags and names of episodes have fewer
 
 
-def open_parquet(path: Path, texts: Sequence[str] = ()) -> Any:
-    """Returns the open file; the columns in `texts` are read with each distinct value once."""
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise missing_extra("pyarrow", "parquet") from error
-    return parquet.ParquetFile(path, read_dictionary=list(texts))
+@dataclass(frozen=True)
+class DataTable:
+    """The names of the columns, and a function that reads some of them in pieces; `name` is for texts.
 
+    Pieces may be read only once. `remarks` are sentences about the data; reading may add to them.
+    """
 
-def text_columns(file: Any) -> list[str]:
-    """Returns the names of the columns of text or bytes."""
-    import pyarrow.types as types
-
-    tests = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    return [field.name for field in file.schema_arrow if any(test(field.type) for test in tests)]
-
-
-def check_footer(file: Any, wanted: Sequence[str], file_bytes: int) -> None:
-    """Raises if a file claims far more than its bytes can hold."""
-    about = file.metadata
-    if about.num_rows > MOST_ROWS * file_bytes:
-        raise InvalidDataError(
-            f"it claims {about.num_rows} rows in {file_bytes} bytes: it is damaged or malicious."
-        )
-    if not _has_text_or_lists(file, wanted):  # otherwise some damages below make Arrow end the process
-        return
-    for group in range(about.num_row_groups):
-        for number in range(about.num_columns):
-            _check_column(about.row_group(group).column(number), wanted)
-
-
-def _has_text_or_lists(file: Any, wanted: Sequence[str]) -> bool:
-    """Whether a wanted column may unpack to more than its rows times the width of a number."""
-    import pyarrow.types as types
-
-    return not all(types.is_primitive(field.type) for field in file.schema_arrow if field.name in wanted)
-
-
-def _check_column(column: Any, wanted: Sequence[str]) -> None:
-    name = column.path_in_schema.partition(".")[0]
-    is_plain = (
-        column.physical_type not in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY") and name == column.path_in_schema
-    )
-    size = max(column.total_uncompressed_size, 0 if is_plain else 8 * column.num_values)
-    if name in wanted and not is_plain and size > MOST_COLUMN:
-        raise InvalidDataError.of(
-            name,
-            f"has {size} bytes in one row group; the limit is {MOST_COLUMN}",
-            remedy="States and actions are numbers; write text and lists in smaller row groups.",
-        )
-
-
-def read_batches(file: Any, wanted: Sequence[str], size: int) -> Iterator[dict[str, Any]]:
-    """Yields the wanted columns, `size` rows at a time."""
-    row = 0
-    for batch in _ahead(file.iter_batches(size, columns=list(wanted))):
-        yield {name: _column(batch.column(name), name, row) for name in wanted}
-        row += batch.num_rows
-
-
-def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yields the batches; while one is used, the next is read."""
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
-            coming = reader.submit(next, batches, None)
-            yield batch
-
-
-def _column(column: Any, name: str, first_row: int) -> Any:
-    """Returns a column of an Arrow batch as an array, without a copy if possible."""
-    if column.null_count:
-        row = first_row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise InvalidDataError.of(name, "must have a value in every row", f"none in row {row}")
-    if hasattr(column, "dictionary"):
-        return _looked_up(column, name)
-    values = column.to_numpy(zero_copy_only=False)
-    if values.dtype.kind == "O" and all(isinstance(value, str) for value in values):
-        return text_array(values, name)
-    return values
-
-
-def _looked_up(column: Any, name: str) -> Any:
-    """Returns a dictionary-encoded column; long texts raise before they are repeated."""
-    import pyarrow.types as types
-
-    kept = column.dictionary
-    if types.is_string(kept.type) or types.is_large_string(kept.type):
-        return text_array(kept.to_pylist(), name)[column.indices.to_numpy(zero_copy_only=False)]
-    if types.is_binary(kept.type) or types.is_large_binary(kept.type):
-        raise InvalidDataError.of(name, "must hold whole numbers", "bytes")
-    return column.dictionary_decode().to_numpy(zero_copy_only=False)
+    names: tuple[str, ...]
+    pieces: Callable[[Sequence[str]], Iterator[Piece]]
+    name: str
+    num_rows: int = 0  # 0 if unknown
+    remarks: list[str] = field(default_factory=list)
+    has_roles: bool = False  # whether the columns that the caller chose for roles are found already
 
 
 def text_array(values: Sequence[str], name: str) -> Any:
@@ -355,28 +276,12 @@ def text_array(values: Sequence[str], name: str) -> Any:
     return np.array(values, str)
 
 
-# Tables.
-
-Piece = Mapping[str, Any]
-MOST_CSV_ROWS = 2**15  # of a piece, because text takes much memory
-
-
-@dataclass(frozen=True)
-class DataTable:
-    """The names of the columns, and a function that reads some of them in pieces; `name` is for texts."""
-
-    names: tuple[str, ...]
-    pieces: Callable[[Sequence[str]], Iterator[Piece]]
-    name: str
-    num_rows: int = 0  # 0 if unknown
-
-
 def table_of_columns(columns: Mapping[Any, Any], name: str) -> DataTable:
     """Returns columns in memory as a table."""
     arrays = {str(key): values for key, values in columns.items()}
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
-        held = {key: _array(arrays[key], key) for key in wanted}
+        held = {key: column_values(arrays[key], key) for key in wanted}
         check_lengths(held)
         num_rows = len(held[wanted[0]])
         for row in range(0, num_rows, SIZE):
@@ -385,24 +290,80 @@ def table_of_columns(columns: Mapping[Any, Any], name: str) -> DataTable:
     return DataTable(tuple(arrays), pieces, name)
 
 
-def _array(values: Any, name: str) -> Any:
+def joined_tables(parts: Sequence[Callable[[], DataTable]], name: str) -> DataTable:
+    """Returns tables with the same columns as one, in their order; each is opened when it is read."""
+    first = parts[0]()
+
+    def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
+        for number, opened in enumerate(parts):
+            part = first if number == 0 else opened()
+            lacking = [column for column in wanted if column not in part.names]
+            if lacking:
+                raise InvalidDataError(
+                    f"{part.name} lacks the column {lacking[0]!r} that {first.name} has: its columns are "
+                    f"{shortened(', '.join(part.names)) or 'none'}."
+                )
+            yield from part.pieces(wanted)
+
+    return DataTable(first.names, pieces, name, remarks=first.remarks)
+
+
+class NestedRows:
+    """A column of dictionaries, stored as one array for each key; a slice is a list of dictionaries."""
+
+    def __init__(self, parts: Mapping[Any, Any], name: str) -> None:
+        self._parts = {key: column_values(values, f"{name}/{key}") for key, values in parts.items()}
+        check_lengths({f"{name}/{key}": part for key, part in self._parts.items()})
+
+    def __len__(self) -> int:
+        return len(next(iter(self._parts.values()), ()))
+
+    def __getitem__(self, rows: slice) -> list[dict[Any, Any]]:
+        parts = {key: part[rows] for key, part in self._parts.items()}
+        length = len(next(iter(parts.values()), ()))
+        return [{key: part[t] for key, part in parts.items()} for t in range(length)]
+
+
+def column_values(values: Any, name: str) -> Any:
+    """Returns a column in memory as an array `[T, ...]`, or as nested rows."""
+    if isinstance(values, Mapping):
+        return NestedRows(values, name)
     try:
         array = np.asarray(values)
-    except (ValueError, MemoryError) as error:
+        array = _without_objects(array, name) if array.dtype.kind == "O" and array.ndim == 1 else array
+    except InvalidDataError:
+        raise
+    except (ValueError, TypeError, MemoryError) as error:
         raise InvalidDataError.of(name, "must be one value per row", "rows of different lengths") from error
     if array.ndim == 0:
-        raise InvalidDataError.of(name, "must be a column", f"one value: {values!r}")
+        raise InvalidDataError.of(name, "must be a column", f"one value: {shortened(repr(values))}")
     return array
+
+
+def _without_objects(array: Any, name: str) -> Any:
+    """Returns Python objects of one kind as an array of that kind; mixtures are returned as they are."""
+    values = array.tolist()
+    kinds = set(map(type, values))
+    if kinds == {dict}:
+        return array
+    if all(issubclass(kind, str) for kind in kinds):
+        return text_array(values, name)
+    if all(issubclass(kind, np.ndarray | list | tuple) for kind in kinds):
+        return np.stack([np.asarray(value) for value in values])
+    is_flag = [issubclass(kind, bool | np.bool_) for kind in kinds]
+    is_number = [issubclass(kind, int | float | np.number) for kind in kinds]
+    whole = np.array(values) if all(is_flag) or (all(is_number) and not any(is_flag)) else array
+    return array if whole.dtype.kind == "O" else whole
 
 
 def npz_table(path: Path) -> DataTable:
     """Returns the arrays of an NPZ file as a table; only the wanted columns are read, a piece at a time."""
     what = "an NPZ file (numpy.savez)"
-    with _reading(path, what), zipfile.ZipFile(path) as archive:
+    with reading_file(path, what), zipfile.ZipFile(path) as archive:
         names = column_names(archive)
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
-        with _reading(path, what), zipfile.ZipFile(path) as archive:
+        with reading_file(path, what), zipfile.ZipFile(path) as archive:
             yield from read_columns(archive, wanted, SIZE)
 
     return DataTable(names, pieces, str(path))
@@ -411,13 +372,13 @@ def npz_table(path: Path) -> DataTable:
 def csv_table(path: Path) -> DataTable:
     """Returns a CSV file with a header as a table; commas, semicolons or tabs."""
     what = "a CSV file with a header"
-    with _reading(path, what), _opened(path) as file:
+    with reading_file(path, what), open_text(path) as file:
         names, delimiter = read_header(file)
     if not names:
         raise InvalidDataError(f"{path} is empty, expected {what}.")
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
-        with _reading(path, what), _opened(path) as file:
+        with reading_file(path, what), open_text(path) as file:
             for rows in read_fields(file, names, wanted, delimiter, MOST_CSV_ROWS):
                 columns = zip(wanted, zip(*rows, strict=True), strict=True)
                 yield {name: text_array(fields, name) for name, fields in columns}
@@ -425,30 +386,19 @@ def csv_table(path: Path) -> DataTable:
     return DataTable(tuple(names), pieces, str(path))
 
 
-def parquet_table(path: Path) -> DataTable:
-    """Returns a Parquet file as a table; only the wanted columns are read, a piece at a time."""
-    what = "a Parquet file"
-    with _reading(path, what) as size, open_parquet(path) as file:
-        names, num_rows = tuple(file.schema_arrow.names), file.metadata.num_rows
-        check_footer(file, (), size)
-        texts = text_columns(file)
-
-    def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
-        with _reading(path, what) as size, open_parquet(path, texts) as file:
-            check_footer(file, wanted, size)
-            yield from read_batches(file, wanted, SIZE)
-
-    return DataTable(names, pieces, str(path), num_rows)
+@contextmanager
+def open_text(path: Path) -> Iterator[Any]:
+    """Yields a file of text, unpacked if its name ends in .gz."""
+    if path.suffix.lower() == ".gz":
+        with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
+            yield file
+    else:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield file
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        yield file
-
-
-@contextmanager
-def _reading(path: Path, what: str) -> Iterator[int]:
+def reading_file(path: Path, what: str) -> Iterator[int]:
     """Yields the size of a file; errors of its reader become an InvalidDataError that names the file."""
     try:
         with naming(path):
@@ -458,12 +408,3 @@ def _reading(path: Path, what: str) -> Iterator[int]:
     except Exception as error:  # the errors of NumPy, zlib, zipfile and Arrow have no common class
         reason = shortened(str(error).splitlines()[0] if str(error) else type(error).__name__)
         raise InvalidDataError(f"{path} is damaged, or not {what}: {reason}.") from error
-
-
-READERS: dict[str, Callable[[Path], DataTable]] = {
-    ".npz": npz_table,
-    ".csv": csv_table,
-    ".tsv": csv_table,
-    ".parquet": parquet_table,
-    ".pq": parquet_table,
-}

@@ -196,6 +196,7 @@ class Tally(Shown):
     source: str = "the data"  # its name in texts
     declared: Any = None  # a datasets.states.Declared: the possible states; None if unknown
     coded: Coded | None = None  # what is known of the code of its states; None if they are numbers already
+    remarks: tuple[str, ...] = ()  # what readers of its figures should know about how it was read
 
     @classmethod
     def from_counts(
@@ -317,6 +318,12 @@ class Tally(Shown):
             state_names=None if state_names is None else tuple(state_names),
         )  # fmt: skip
 
+    def with_actions(self, new: IntArray, names: Sequence[str]) -> Tally:
+        """Returns the same counts with action a renumbered to `new[a]`; `names` are those of all actions."""
+        kept = np.arange(self.num_states)
+        moved = _moved(self, kept, self.num_states, new, len(names))
+        return replace(self, num_actions=len(names), action_names=tuple(names), **moved)
+
     def __add__(self, other: Tally) -> Tally:
         """Returns the tally of both data sets, one after the other."""
         if not isinstance(other, Tally):
@@ -342,6 +349,7 @@ class Tally(Shown):
             end_keys=tuple(dict.fromkeys((*mine.end_keys, *theirs.end_keys))),
             declared=_larger(mine.declared, theirs.declared),
             coded=joined_codes(mine.coded, theirs.coded),
+            remarks=tuple(dict.fromkeys((*mine.remarks, *theirs.remarks))),
         )
 
 
@@ -396,17 +404,24 @@ def _larger(a: Any, b: Any) -> Any:
     return b if a is None or (b is not None and len(b.keys) > len(a.keys)) else a
 
 
-def _moved(tally: Tally, new: IntArray, num_states: int) -> dict[str, Any]:
-    """Returns the counts of a tally with state s renumbered to `new[s]` of `num_states`."""
-    A = tally.num_actions
-    pair = (new[:, None] * A + np.arange(A)).ravel()
+def _moved(
+    tally: Tally, new: IntArray, num_states: int, new_action: IntArray | None = None, num_actions: int = 0
+) -> dict[str, Any]:
+    """Returns the counts of a tally with state s renumbered to `new[s]` of `num_states`.
+
+    With `new_action`, actions are renumbered in the same way.
+    """
+    if new_action is None:
+        new_action, num_actions = np.arange(tally.num_actions), tally.num_actions
+    pair = (new[:, None] * num_actions + new_action).ravel()
+    num_pairs = num_states * num_actions
     moves, batches = tally.moves.tocoo(), tally.batches.tocoo()
     rows, columns = pair[moves.coords[0]], new[moves.coords[1]]
-    ends, starts = np.zeros(num_states * A, np.int64), np.zeros(num_states, np.int64)
+    ends, starts = np.zeros(num_pairs, np.int64), np.zeros(num_states, np.int64)
     ends[pair], starts[new] = tally.ends, tally.starts
-    moved = sp.csr_array((moves.data, (rows, columns)), shape=(num_states * A, num_states))
+    moved = sp.csr_array((moves.data, (rows, columns)), shape=(num_pairs, num_states))
     stretches = sp.csr_array((batches.data, (batches.coords[0], pair[batches.coords[1]])),
-                             shape=(batches.shape[0], num_states * A))  # fmt: skip
+                             shape=(batches.shape[0], num_pairs))  # fmt: skip
     return {
         "moves": frozen_matrix(moved),
         "ends": frozen(ends),

@@ -52,16 +52,38 @@ def open_stream(path: Any, names: list[str], most_bytes: int) -> tuple[Any, Any]
     return file, ipc.open_stream(file, options=options)
 
 
-def unpacked_bytes(table: bytes, body: memoryview) -> int:
-    """Returns how many bytes a record batch needs for unpacking: none if it is not compressed."""
+def unpacked_bytes(table: bytes, body: memoryview, *, is_dictionary: bool = False) -> int:
+    """Returns how many bytes a record batch needs for unpacking: none if it is not compressed.
+
+    A dictionary of text holds a record batch of its own.
+    """
     if OLD_PACKING in table:
         raise ValueError("it is compressed in a way that Arrow dropped with version 1.0")
     batch = _followed(table, _field(table, _followed(table, 0), 2))
+    if is_dictionary:
+        batch = _followed(table, _field(table, batch, 1))
     if _field(table, batch, 3) is None:
         return 0
     buffers = _followed(table, _field(table, batch, 2))
     places = struct.iter_unpack("<qq", table[buffers + 4 :][: 16 * _number(table, buffers)])
     return sum(_claimed(body[begin : begin + size]) for begin, size in places)
+
+
+def footer_blocks(data: memoryview) -> Iterator[tuple[int, int, int, bool]]:
+    """Yields where messages of an Arrow file are: begin, bytes of the table and of the body, is dictionary.
+
+    The footer is a table (a FlatBuffer) before the last ten bytes, which say how long it is.
+    """
+    length = struct.unpack("<i", data[-10:-6])[0]
+    if not 8 <= length <= len(data) - 10:
+        raise ValueError("its footer is damaged")
+    table = bytes(data[-10 - length : -10])
+    footer = _followed(table, 0)
+    for field, is_dictionary in ((2, True), (3, False)):
+        if (place := _field(table, footer, field)) is not None:
+            listed = _followed(table, place)
+            for entry in struct.iter_unpack("<qi4xq", table[listed + 4 :][: 24 * _number(table, listed)]):
+                yield *entry, is_dictionary
 
 
 def _claimed(buffer: memoryview) -> int:

@@ -89,6 +89,11 @@ def find_data(source: str | Path) -> Path:
     return by_id or by_path  # pyright: ignore[reportReturnType]
 
 
+def is_minari_folder(folder: Path) -> bool:
+    """Returns whether a folder holds a Minari data set."""
+    return _data_of(folder) is not None
+
+
 def _data_of(folder: Path) -> Path | None:
     for place in (folder / DATA, folder):
         if (place / METADATA).is_file():

@@ -205,6 +205,7 @@ def _certainty_section(audit: Audit) -> pages.Section:
         audit.observed_note,
         f"{jumps:,} rows do not start in the state that the previous row led to." if jumps else "",
         *(() if audit.codes is None else audit.codes.notes),
+        *audit.tally.remarks,
     )
 
 

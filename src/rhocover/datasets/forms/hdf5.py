@@ -1,0 +1,128 @@
+"""HDF5 files with a column per data set, as D4RL has them: observations, actions, terminals, timeouts.
+
+Columns inside groups (`infos/qpos`) are not looked at unless `columns` names them. The rules of Minari's
+files hold (`minari.hdf5_objects`): only objects inside the file are opened, by plain links, and what a column
+claims is checked before memory is taken. Columns are numbers, or texts of fixed length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover.datasets import tables
+from rhocover.datasets.chunks import check_lengths
+from rhocover.datasets.minari.columns import is_plain
+from rhocover.datasets.minari.hdf5_objects import check_inside, check_size, open_file, open_inside
+from rhocover.datasets.tables import MOST_ROW_BYTES, PIECE_BYTES, DataTable, Piece
+from rhocover.errors import InvalidDataError, naming
+
+MOST_NAMES = 10_000  # data sets that are listed
+MOST_GROUPS = 100  # groups that are looked into, one inside the other or side by side
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A data set of the file that was opened and checked but not read."""
+
+    name: str
+    dataset: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dtype.itemsize * math.prod(self.shape[1:])
+
+
+def hdf5_table(path: Path) -> DataTable:
+    """Returns the data sets of an HDF5 file as a table; only the wanted ones are read, a piece at a time."""
+    with naming(path), open_file(path) as file:
+        names = tuple(islice(_names(file.id, (), set()), MOST_NAMES))
+
+    def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
+        with naming(path), open_file(path) as file:
+            yield from _pieces(file, wanted)
+
+    return DataTable(names, pieces, str(path))
+
+
+def _names(group: Any, path: tuple[str, ...], seen: set[Any]) -> Iterator[str]:
+    """Yields the paths of the data sets below a group, each group once; other links are named, too."""
+    from h5py import h5d, h5g, h5l, h5o  # pyright: ignore
+
+    listed: list[tuple[bytes, bool]] = []
+
+    def note(name: bytes, info: Any) -> int | None:
+        listed.append((name, info.type == h5l.TYPE_HARD))
+        return 1 if len(listed) >= MOST_NAMES else None
+
+    group.links.iterate(note, info=True)
+    for name, is_plain_link in listed:
+        place = (*path, name.decode(errors="replace"))
+        found = h5o.open(group, name) if is_plain_link else None
+        if found is None or isinstance(found, h5d.DatasetID):
+            yield "/".join(place)
+        elif isinstance(found, h5g.GroupID) and len(seen) < MOST_GROUPS:
+            address = h5o.get_info(found).addr
+            if address not in seen:
+                seen.add(address)
+                yield from _names(found, place, seen)
+
+
+def _pieces(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
+    columns = [_opened(file, name) for name in wanted]
+    check_lengths({column.name: range(column.shape[0]) for column in columns})
+    num_rows = columns[0].shape[0]
+    widest = max(column.row_bytes for column in columns)
+    size = min(tables.SIZE, max(1, PIECE_BYTES // max(widest, 1)))
+    for row in range(0, num_rows, size):
+        yield {column.name: _read(column, row, min(size, num_rows - row)) for column in columns}
+
+
+def _opened(file: Any, name: str) -> _Column:
+    """Returns a column; raises if it is not inside the file, or claims more than the file can hold."""
+    from h5py import h5d  # pyright: ignore
+
+    dataset = open_inside(file.id, name.split("/"), f"`{name}`")
+    if not isinstance(dataset, h5d.DatasetID):
+        raise InvalidDataError.of(name, "is a group, expected a data set")
+    check_inside(dataset, f"`{name}`")
+    dtype, shape = dataset.dtype, dataset.shape or ()
+    if not shape:
+        raise InvalidDataError.of(name, "must be a column", "a single value or none")
+    if dtype.kind == "O":
+        raise InvalidDataError.of(
+            name,
+            "must hold numbers, or texts of fixed length",
+            "texts or arrays of any length",
+            remedy='Write them as numpy.array(names, "S").',
+        )
+    if not is_plain(dtype) and dtype.kind != "S":
+        raise InvalidDataError.of(name, "must hold numbers, or texts of fixed length", f"dtype {dtype}")
+    column = _Column(name, dataset, shape, dtype)
+    if dtype.kind == "S" and dtype.itemsize > tables.LONGEST_TEXT:
+        raise InvalidDataError.of(name, f"has texts of {dtype.itemsize} characters")
+    if column.row_bytes > MOST_ROW_BYTES:
+        raise InvalidDataError.of(
+            name, f"has {column.row_bytes} bytes per row; the limit is {MOST_ROW_BYTES}"
+        )
+    check_size(dataset, dtype.itemsize * math.prod(shape), file.id.get_filesize(), f"`{name}`")
+    return column
+
+
+def _read(column: _Column, row: int, count: int) -> Any:
+    """Returns some rows of a column."""
+    from h5py import h5s  # pyright: ignore
+
+    array = np.empty((count, *column.shape[1:]), column.dtype)
+    chosen = column.dataset.get_space()
+    chosen.select_hyperslab((row, *(0 for _ in column.shape[1:])), array.shape)
+    column.dataset.read(h5s.create_simple(array.shape), chosen, array)
+    return array

@@ -1,0 +1,230 @@
+"""Counts Minari data sets, with the encoding in their datasheet if `collect` wrote them.
+
+Observations are encoded by `states`, as in `collect`. Spaces that are finite already need no encoding, and
+neither does a data set that `collect` wrote, because its datasheet contains it. Only numbers are taken from a
+datasheet: edges of bins, levels of actions, lists of actions; a user's function cannot be stored. Episodes
+begin as in Minari; `terminations` are ends, `truncations` are not. The data are read and counted in pieces.
+No environment is made from the metadata of a data set.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rhocover.checks import IntArray
+from rhocover.datasets.actions import needs_quantiles, quantile_actions
+from rhocover.datasets.builder import Tallier
+from rhocover.datasets.minari.columns import windows
+from rhocover.datasets.read_options import (
+    FITTED,
+    MOST_FITTED,
+    ReadData,
+    ReadOptions,
+    fit_remarks,
+    fit_states,
+    grown_code,
+    num_kept,
+    watched_states,
+    with_markov_test,
+)
+from rhocover.datasets.states import StateNumbers, WatchedStates
+from rhocover.documents import from_document
+from rhocover.environments.encoding import (
+    ACTION_CODE,
+    ACTIONS,
+    read_action_code,
+    read_state_code,
+    state_code_from_document,
+)
+from rhocover.errors import Argument, FileFormatError, InvalidArgumentError, InvalidDataError, parse_text
+from rhocover.files import check_format
+
+# The datasheet of a data set.
+
+
+def stored(source: Any, name: str) -> Any:
+    """Returns the setting `name` from the datasheet of an opened data set; None without a datasheet."""
+    sheet = source.metadata.get("rhocover")
+    settings = sheet.get("settings") if isinstance(sheet, dict) else None
+    if not isinstance(sheet, dict) or not isinstance(settings, dict):
+        return None
+    check_version(f"the datasheet of {source.dataset_id}", sheet)
+    return settings.get(name)
+
+
+def stored_actions(source: Any) -> Any:
+    """Returns the number of levels of each component, or the listed actions; None for all of a space."""
+    document = stored(source, "actions")
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if kind not in ACTIONS:
+        return None
+    try:
+        found = from_document(ACTION_CODE, document, "the action code")
+    except FileFormatError as error:
+        damaged = (
+            f": the actions of {source.dataset_id} are damaged, or not those of its action space: {error}"
+        )
+        raise InvalidDataError.of("data", damaged.removesuffix(".")) from error
+    if kind == "levels":
+        return [len(levels) for levels in found.levels]
+    if kind == "chosen" and not source.action_space.shape:
+        return [action[0] for action in found.actions]
+    return found.actions
+
+
+def check_version(place: Path | str, document: dict[str, Any]) -> None:
+    """Raises if a later rhocover wrote the settings or datasheet, naming the version that can read them."""
+    versions = document.get("versions")
+    writer = versions.get("rhocover") if isinstance(versions, dict) else None
+    check_format(place, document.get("format", 1), writer)  # the first format was not numbered
+
+
+# Minari data sets.
+
+AT_ONCE = 1 << 22  # numbers of observations that are encoded together: 32 MB as float64
+
+
+@dataclass(frozen=True)
+class _Binned:
+    """Bins of real actions, with what counting needs of an action code."""
+
+    numbers: Any
+    names: tuple[str, ...]
+    remark: str
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """As many as there are actions."""
+        return self.names
+
+
+def read_minari(data: Any, asked: ReadOptions) -> ReadData:
+    """Returns the counts of a Minari data set, given as its id, its folder, or opened."""
+    from rhocover.datasets.minari.files import MinariSource, open_minari
+
+    source = data if isinstance(data, MinariSource) else open_minari(data)
+    if asked.spaces is not None:
+        _check_space(source.observation_space, asked.spaces[0], "observation space", source.dataset_id)
+        _check_space(source.action_space, asked.spaces[1], "action space", source.dataset_id)
+    states, held_out, num_fitted = _fitted_codes(source, asked)
+    code = watched_states(_state_code(states, source), held_out, source.observation_space)
+    action_code = _action_code(asked.actions, source)
+    tallier = Tallier(len(action_code.values), code.count, num_kept=num_kept(code))
+    goes_on = False
+    for columns in source.pieces():
+        count_episodes(tallier, columns, code, action_code, source.dataset_id, goes_on)
+        goes_on = columns.has_more
+    if not tallier.num_steps:
+        raise InvalidDataError.of("data", f": {source.dataset_id} has zero steps: there is nothing to count")
+    remark = getattr(action_code, "remark", "")
+    remarks = (*fit_remarks(asked, num_fitted), *((remark,) if remark else ()))
+    tally = tallier.tally(source=str(source.dataset_id), action_names=action_code.names, remarks=remarks)
+    return ReadData(with_markov_test(code.named(tally), tallier), grown_code(code, asked))
+
+
+def count_episodes(
+    tallier: Tallier, columns: Any, code: StateNumbers, action_code: Any, source: str, goes_on: bool = False
+) -> None:
+    """Counts a piece: E episodes with N steps in all have N + E observations, one more than steps each.
+
+    If the piece before ended within an episode, this one `goes_on` with it.
+    """
+    if isinstance(code, WatchedStates):
+        code.watch.is_next_known = goes_on  # the last observation of the piece before
+    try:
+        seen = _minari_state_numbers(columns.observations, code, tallier.num_steps)
+        actions = action_code.numbers(columns.actions)
+    except InvalidArgumentError as error:
+        where = f": {source} cannot be read after step {tallier.num_steps}: "
+        raise InvalidDataError((Argument("data"), where, *error.text), argument="data") from error
+    lengths = np.asarray(columns.lengths, np.int64)
+    is_state, is_next = _within_episodes(lengths)
+    first = np.zeros(actions.size, bool)
+    first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
+    first[0] &= not goes_on
+    tallier.add(seen[is_state], actions, seen[is_next], columns.terminations, columns.truncations, first)
+
+
+def _minari_state_numbers(observations: Any, code: StateNumbers, first_row: int) -> IntArray:
+    """Returns the number of each observation, in parts, because codes convert observations to float64."""
+    parts = [code.numbers(_rows(some), "observations", first_row) for some in windows(observations, AT_ONCE)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _fitted_codes(source: Any, asked: ReadOptions) -> tuple[Any, Any, int]:
+    """Returns `states` and `held_out`, fitted to the first steps if they must be, and to how many."""
+    if not any(isinstance(code, FITTED) for code in asked.codes):
+        return *asked.codes, 0
+    first = next(source.pieces(), None)
+    if first is None:
+        return *asked.codes, 0
+    is_state, is_next = _within_episodes(np.asarray(first.lengths, np.int64))
+    shown = list(_rows(first.observations))
+    seen, then = ([shown[t] for t in np.flatnonzero(which)[:MOST_FITTED]] for which in (is_state, is_next))
+    return fit_states(asked.states, seen, then), fit_states(asked.held_out, seen, then), len(seen)
+
+
+def _state_code(states: Any, source: Any) -> Any:
+    """Returns the given state code, else the one in the datasheet of a collection."""
+    document = stored(source, "states")
+    if states is None and document is not None:
+        return state_code_from_document(document, source.observation_space)
+    return read_state_code(states, source.observation_space)
+
+
+def _within_episodes(lengths: IntArray) -> tuple[Any, Any]:
+    """Returns which observations are followed by a step, and which follow one, `[N + E]` each."""
+    begin = np.cumsum(lengths) - lengths + np.arange(lengths.size)  # of each episode, among observations
+    is_state, is_next = np.ones((2, int(lengths.sum()) + lengths.size), bool)
+    is_state[begin + lengths] = False
+    is_next[begin] = False
+    return is_state, is_next
+
+
+def _action_code(actions: Any, source: Any) -> Any:
+    """Returns the given action code, else that of the levels or the list of actions in a datasheet."""
+    found = stored_actions(source) if actions is None else None
+    if actions is not None and needs_quantiles(actions, source.action_space):
+        first = next(source.pieces(), None)
+        if first is not None:
+            bins = quantile_actions(actions, first.actions[:MOST_FITTED])
+            return _Binned(bins.code, bins.names, bins.remark)
+    if found is None:
+        return read_action_code(actions, source.action_space)
+    try:
+        code = read_action_code(found, source.action_space)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidDataError.of(
+            "data", f": the actions of {source.dataset_id} are damaged: {error}"
+        ) from error
+    if code.document() != dict(stored(source, "actions")):
+        raise InvalidDataError.of(
+            "data", f": the actions of {source.dataset_id} are not those of its action space"
+        )
+    return code
+
+
+def _check_space(came: Any, expected: Any, name: str, source: str) -> None:
+    if came != expected:
+        raise InvalidDataError.of(
+            "data",
+            parse_text(
+                f": {source} has the {name} {came}, but `model` has {expected}: it belongs to another "
+                "environment"
+            ),
+        )
+
+
+def _rows(observations: Any) -> Any:
+    """Returns observations with one entry per step: nested columns become a list of values."""
+    if isinstance(observations, dict):
+        parts = {key: _rows(value) for key, value in observations.items()}
+        length = len(next(iter(parts.values())))
+        return [{key: part[t] for key, part in parts.items()} for t in range(length)]
+    if isinstance(observations, tuple):
+        return list(zip(*(_rows(part) for part in observations), strict=True))
+    return observations

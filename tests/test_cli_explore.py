@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shlex
@@ -16,9 +15,10 @@ import pytest
 
 import rhocover as rc
 from patience import PATIENCE
-from rhocover.cli import explore, output, result_tables
+from rhocover.cli import explore, output
 from rhocover.exploring import explorer_names
 from rhocover.exploring.explorers.registry import CLASSES, VARIANTS
+from rhocover.exploring.runs import result
 from rhocover.exploring.runs.spec import MODELS
 from rhocover.exploring.runs.stopping import CertifiedGap, EveryPair, SmallModelError
 from test_cli import is_picture, names_in
@@ -165,7 +165,7 @@ def test_weights_of_a_rule_are_said_to_be_estimates(rhocover):
 
 @pytest.mark.thorough
 def test_a_certificate_that_takes_minutes_is_made_only_where_it_was_asked_for(rhocover, monkeypatch):
-    monkeypatch.setattr(result_tables, "LARGEST", 12 * 6 - 1)  # one less than RiverSwim's pairs times states
+    monkeypatch.setattr(result, "LARGEST", 12 * 6 - 1)  # one less than RiverSwim's pairs times states
     line = "explore river_swim --rho 2 --steps 600 --model learned"
     assert read(rhocover(f"{line} --json").out)["certificate"] is None
     shown = rhocover(line).out
@@ -176,7 +176,7 @@ def test_a_certificate_that_takes_minutes_is_made_only_where_it_was_asked_for(rh
     assert known["certificate"] is not None
     few = " ".join(rhocover(line.replace("600", "10")).out.split())
     assert "there is nothing to certify yet" in few  # which takes no plan to see
-    monkeypatch.setattr(result_tables, "LARGEST", 12 * 6)
+    monkeypatch.setattr(result, "LARGEST", 12 * 6)
     assert read(rhocover(f"{line} --json").out)["certificate"]["gap"] > 0
 
 
@@ -488,30 +488,6 @@ def test_pairs_that_cannot_be_covered_are_refused_with_the_option_that_drops_the
 
 
 # --- progress and help ------------------------------------------------------------------------------
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-def test_the_bar_waits_a_second_and_shows_what_is_done(monkeypatch):
-    from rich.console import Console
-
-    clock = Clock()
-    monkeypatch.setattr(output, "time", clock)
-    console = Console(force_terminal=True, width=80, record=True, file=io.StringIO())
-    bar = output.Bar(console, "runs")
-    bar.report(1, 40)
-    assert bar._shown is None
-    clock.now = 1.5
-    bar.report(7, 40)
-    bar._shown.refresh()
-    bar.stop()
-    assert "7/40" in console.export_text()
 
 
 def test_there_is_no_bar_where_nobody_looks():

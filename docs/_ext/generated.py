@@ -18,6 +18,7 @@ from dataflow import dataflow
 from headline import headline
 from landing import landing
 from names_page import names
+from views_page import views
 
 PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
@@ -25,6 +26,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "headline": headline,
     "landing": landing,
     "names": names,
+    "views": views,
 }
 MARK = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 

@@ -24,6 +24,7 @@ from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.layout import Layout, Ruler
 from rhocover.plugins import ADAPTERS, load
 from rhocover.printing import printed
+from rhocover.showing import Shown
 from rhocover.transitions import (
     check_each_state_once,
     check_fits_in_memory,
@@ -49,7 +50,7 @@ class StoredModel:
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class MDP:
+class MDP(Shown):
     """A finite Markov decision process without rewards.
 
     `MDP(P)` takes a dense `P[s, a, s_next]`; `MDP(P, num_actions=A)` takes a sparse `[S*A, S]` whose

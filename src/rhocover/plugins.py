@@ -1,8 +1,8 @@
-"""Entry points: explorers and worlds that other packages register.
+"""Entry points: explorers, worlds and views of results that other packages register.
 
 A package of this library imports only the packages before it in the order of `tests/test_project.py`. Where
-it needs something of a later package (an explorer by name, an environment instead of a model), it loads it
-here, by the names of a group and of an entry point.
+it needs something of a later package (an explorer by name, an environment instead of a model, a picture of a
+result), it loads it here, by the names of a group and of an entry point.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from rhocover.errors import unknown_name
 
 EXPLORERS, ADAPTERS, WORLDS = "rhocover.explorers", "rhocover.environments", "rhocover.worlds"
+VIEWS = "rhocover.views"
 
 
 @cache

@@ -8,10 +8,8 @@ never loses a result.
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -67,10 +65,14 @@ def is_watched(stream: Any) -> bool:
     if not can_write(stream):
         return False
     try:
-        is_terminal = bool(getattr(stream, "isatty", bool)())
+        return bool(getattr(stream, "isatty", bool)()) or is_notebook(stream)
     except (ValueError, OSError):
         return False
-    return is_terminal or type(stream).__module__.startswith("ipykernel.")
+
+
+def is_notebook(stream: Any) -> bool:
+    """Whether a stream is the output of a cell of a notebook."""
+    return type(stream).__module__.startswith("ipykernel.")
 
 
 def put(stream: Any, text: str) -> None:
@@ -82,22 +84,3 @@ def put(stream: Any, text: str) -> None:
     except UnicodeEncodeError as error:
         stream.write(text.encode(error.encoding, "replace").decode(error.encoding))
     stream.flush()
-
-
-class ProgressLine:
-    """A line on stderr that is overwritten, in a terminal or a notebook; silent elsewhere."""
-
-    def __init__(self) -> None:
-        self._is_watched, self._width = is_watched(sys.stderr), 0
-
-    def write(self, text: str) -> None:
-        """Overwrites the line; spaces clear it, because notebooks do not support escape codes."""
-        if self._is_watched:
-            with suppress(OSError, ValueError):  # a closed terminal must not stop the work
-                put(sys.stderr, f"\r{text}{' ' * (self._width - len(text))}\r{text}")
-            self._width = len(text)
-
-    def close(self) -> None:
-        """Clears the line."""
-        if self._width:
-            self.write("")

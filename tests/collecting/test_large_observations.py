@@ -19,8 +19,11 @@ from patience import PATIENCE
 from rhocover.collecting import episodes, log, stepping
 from rhocover.datasets.minari import columns, hdf5_reading
 from rhocover.datasets.minari.columns import Spool, stretches
+from rhocover.environments.encoding import FunctionCode
+from rhocover.environments.encoding.watching import Watch
 from rhocover.errors import EnvironmentFailedError, OutOfMemoryError
 from rhocover.files import load_tensors, tensor_bytes
+from rhocover.learning.codes import dimension_of, share_within
 from tiers import tiered
 
 LEARNED = {"model": "learned"}
@@ -258,6 +261,34 @@ def test_memory_that_ends_while_steps_are_stored_is_said_with_what_is_kept(tmp_p
     monkeypatch.setattr(log, "save_tensors", real)
     collect(Ring(), tmp_path / "out", resume=True)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_memory_that_ends_while_an_observation_is_kept_is_no_failure_of_the_environment(
+    copies, tmp_path, monkeypatch
+):
+    real, count = Watch.see, []
+
+    def scarce(watch, observation):
+        count.append(observation)
+        if len(count) > 20:
+            raise MemoryError("Unable to allocate 98.4 KiB")
+        real(watch, observation)
+
+    monkeypatch.setattr(Watch, "see", scarce)
+    env = Ring() if copies == 1 else SyncVectorEnv([Ring, Ring])
+    with pytest.raises(OutOfMemoryError, match=r"Unable to allocate 98.4 KiB.*continue with resume=True"):
+        collect(env, tmp_path / "out", states=int)
+
+
+def test_a_sample_of_pictures_has_at_most_4_million_numbers():
+    watch = Watch(FunctionCode(lambda picture: int(picture[0])))
+    for k in range(300):
+        watch.see(np.full(100_000, k % 5, np.uint8))
+    found = watch.coded().sample
+    assert 2 << 20 <= found.points.size <= 4 << 20
+    assert share_within(found) == 0.0
+    assert dimension_of(found.points).num_points == 5
 
 
 def test_tensors_become_the_bytes_that_safetensors_gives():

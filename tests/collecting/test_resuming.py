@@ -495,7 +495,7 @@ def test_observations_finer_than_their_space_are_the_same_after_an_interruption(
 
         return Ring(shown, gym.spaces.Box(0.0, 1.0, (1,), np.float32))
 
-    settings = {"states": FINE} | LEARNED
+    settings = {"states": FINE, "held_out": FINE} | LEARNED
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = rc.collect(Failing(fine()), 2.0, 260, out=tmp_path / "whole", **settings)

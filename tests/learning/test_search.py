@@ -7,7 +7,7 @@ from collections import deque
 import numpy as np
 import pytest
 
-from rhocover.learning import search as kernels
+from rhocover.learning import search_graph as kernels
 from rhocover.learning.search import Search
 from tiers import tiered
 
@@ -54,22 +54,25 @@ def walk(grid: Grid, search: Search, num_steps: int) -> list[tuple[int, int]]:
     return steps
 
 
-def fewest_steps(steps: list[tuple[int, int]], start: int) -> float:
-    """Returns the steps from a state to a pair that was never tried, where every pair leads to one state."""
+def fewest_steps(steps: list[tuple[int, int]], start: int, costs: np.ndarray) -> float:
+    """Returns the steps from a state to a pair that was never tried, where every pair leads to one state.
+
+    An untried pair counts as many steps as its action costs.
+    """
     visits, after = np.zeros(4 * 10_000, int), {}
     for pair, state in steps:
         visits[pair] += 1
         after[pair] = state
-    far, queue = {start: 0}, deque([start])
+    far, queue, fewest = {start: 0}, deque([start]), np.inf
     while queue:
         s = queue.popleft()
-        if (visits[4 * s : 4 * s + 4] == 0).any():
-            return far[s] + 1
-        for t in (after[pair] for pair in range(4 * s, 4 * s + 4)):
+        untried = visits[4 * s : 4 * s + 4] == 0
+        fewest = min([fewest, *(far[s] + costs[untried])])
+        for t in (after[pair] for pair in range(4 * s, 4 * s + 4) if pair in after):
             if t not in far:
                 far[t] = far[s] + 1
                 queue.append(t)
-    return np.inf
+    return fewest
 
 
 @pytest.mark.parametrize("seed", tiered(range(6)))
@@ -78,7 +81,7 @@ def test_the_expected_steps_are_those_of_a_breadth_first_search(seed):
     for _ in range(60):
         steps += walk(grid, search, 11)
         state = grid.numbers[grid.cell]
-        expected = fewest_steps(steps, state)
+        expected = fewest_steps(steps, state, search.costs)
         if expected < kernels.RETRY:
             assert search.expected_steps(state) == pytest.approx(expected, rel=kernels.TOLERANCE)
 
@@ -165,8 +168,62 @@ def test_transitions_of_the_past_count_as_if_they_had_been_observed():
     steps = walk(grid, search, 300)
     again = Search(4)
     again.observe_all(*np.array(steps).T)
-    wanted = [fewest_steps(steps, s) for s in range(len(grid.numbers))]
-    assert min(wanted) == 1
+    wanted = [fewest_steps(steps, s, again.costs) for s in range(len(grid.numbers))]
+    assert min(wanted) < kernels.DULL
     for s, expected in enumerate(wanted):
         if expected < np.inf:
             assert again.expected_steps(s) == pytest.approx(expected, rel=kernels.TOLERANCE)
+
+
+def test_actions_that_never_do_anything_are_tried_last():
+    """A corridor of 60 states with two moves, and eight actions that do nothing: the end is found before those."""
+    search, x, first = Search(10), 0, None
+    idle_before = 0
+    for step in range(2_000):
+        pair = search.choose(x)
+        action = pair % 10
+        idle_before += action > 1 and x > 20 and first is None
+        after = min(x + 1, 59) if action == 0 else max(x - 1, 0) if action == 1 else x
+        search.observe(pair, after)
+        x = after
+        if x == 59 and first is None:
+            first = step
+    assert first is not None
+    assert idle_before == 0
+    assert search.costs[2:].min() > 1
+
+
+def test_what_did_nothing_before_is_tried_again_where_a_way_was_lost():
+    """A corridor of 31 states that is known but for an action of state 20 and one at its end; the first leads back to 0.
+
+    Action 0 goes on, 1 goes back, and 2 goes on beyond state 20 and does nothing before it. From 0 the end is far,
+    so before the walk begins what did nothing in 0 is tried again.
+    """
+    search = Search(3)
+    rows = [(3 * s + 2, s + 1) for s in range(21, 30)] + [(3 * s, s + 1) for s in range(30)]
+    rows += [(3 * s + 1, max(s - 1, 0)) for s in range(31)] + [(3 * s + 2, s) for s in (*range(20), 30)]
+    search.observe_all(*np.array(rows).T)
+    assert search.choose(20) == 62
+    search.observe(62, 0)
+    again = []
+    while (pair := search.choose(0)) != 0:
+        search.observe(pair, 0)
+        again.append(pair)
+    assert set(again) == {1, 2}
+    assert len(again) <= 8
+
+
+def test_what_failed_is_tried_again_in_the_next_episode():
+    """A door that opens once an episode: a search that is told of the new one goes through it again at once."""
+    search, found = Search(2), []
+    for _ in range(30):
+        is_open, state = True, 0
+        for _ in range(40):
+            pair = search.choose(state)
+            after = 1 if state == 0 and pair % 2 == 0 and is_open else 0
+            is_open = is_open and after == 0
+            search.observe(pair, after)
+            found.append(after)
+            state = after
+        search.begin_episode()
+    assert sum(found[-400:]) >= 10

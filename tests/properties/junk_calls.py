@@ -121,6 +121,14 @@ def _call(
     return Call(name, function, base, fixed or {})
 
 
+def _shown(name: str, result: Any, kind: str, rows: str, **which: Any) -> Iterator[Call]:
+    """Yields the calls by which a result shows itself."""
+    yield _call(name, result.plot, kind=kind, title="A title", **which)
+    yield _call(name, result.report, {"overwrite": True}, path="page.html")
+    yield _call(name, result.to_pandas, rows=rows)
+    yield _call(name, result.to_polars, rows=rows)
+
+
 def _models() -> Iterator[Call]:
     P, env = RIVER.dense(), gymnasium.make("CliffWalking-v1")
     yield _call("MDP", rc.MDP, P=P, num_actions=2, available=np.ones((6, 2), bool), start=0,
@@ -134,6 +142,7 @@ def _models() -> Iterator[Call]:
     yield _call("MDP", RIVER.subset, pairs=np.ones(12, bool))
     yield _call("MDP", rc.MDP.load, path="missing")
     yield _call("MDP", RIVER.save, {"overwrite": True}, path="model.rhocover")
+    yield from _shown("MDP", RIVER, "transitions", "transitions")
     yield _call("Layout", rc.Layout, positions=np.ones((6, 2)), directions=np.ones((2, 2)))
     yield _call("Layout", RIVER.layout.subset, states=[0, 2])
     for name, sizes in SMALL.items():
@@ -184,6 +193,7 @@ def _planning() -> Iterator[Call]:
     yield _call("plan", rc.plan, {"mdp": RIVER, "restrict": True}, rho=2.0, mu=UNIFORM, horizon=3, start=0)
     best = rc.plan(RIVER, 2.0)
     yield _call("Plan", best.save, {"overwrite": True}, path="plan.rhocover")
+    yield from _shown("Plan", best, "ratio", "pairs")
     yield _call("budget", rc.budget, mdp=RIVER, visits=10, policy=UNIFORM / 2, delta=0.05, start=0)
     yield _call("budget", rc.budget, {"mdp": RIVER}, model_error=0.3, delta=0.05)
     yield _call("theorem_constants", theorem_constants, {"gamma_min": 0.1}, mdp=RIVER, rho=2.0, mu=UNIFORM,
@@ -200,16 +210,21 @@ def _exploring() -> Iterator[Call]:
                 trace_points=1, report=None)  # fmt: skip
     yield _call("explore", rc.explore, {"world": RIVER, "rho": 2.0, "num_steps": 20, "explorer": "tracking"},
                 discount=0.9, horizon=None, out=None)  # fmt: skip
+    yield _call("explore", rc.explore, {"world": gymnasium.make("FrozenLake-v1"), "rho": 2.0, "num_steps": 20, "model": "learned"},
+                states=None, actions=None, repeat=1, held_out=None)  # fmt: skip
     yield _call("resume", rc.resume, {"out": STORED}, world=None, rho=None, seed=None, explorer=None, mu=None)
     yield _call("resume", rc.resume, out=STORED)
     yield _call("Run", RUN.certificate, delta=0.05)
     yield _call("Run", RUN.evidence, delta=0.05)
     yield _call("Run", RUN.planning_regret, num_rewards=2, seed=0)
     yield _call("Run", RUN.save, {"overwrite": True}, path="run.rhocover")
+    yield from _shown("Run", RUN, "visits", "trace")
     yield _call("compare", rc.compare, {"workers": 1}, envs="river_swim", explorers=["tracking"], rho=2.0, num_steps=20,
                 mu=None, model="known", seeds=1, schedule=None, start=None, num_chains=1, trace_points=1)  # fmt: skip
     yield _call("compare", rc.compare, {"envs": "river_swim", "explorers": "tracking", "num_steps": 20, "seeds": 1},
                 workers=1)  # fmt: skip
+    yield _call("compare", rc.compare, {"num_steps": 20, "seeds": 1, "workers": 1}, envs="FrozenLake-v1", explorers=["feedback"],
+                rho=2.0, mu=None, model=None, states=None, actions=None, held_out=None, schedule=None)  # fmt: skip
     found = rc.compare("river_swim", "tracking", num_steps=20, seeds=1, workers=1)
     yield _call(
         "Comparison", found.values, env="river_swim", rho=2.0, explorer="tracking", column="divergence"
@@ -220,6 +235,7 @@ def _exploring() -> Iterator[Call]:
     yield _call("Comparison", found.fact, env="river_swim", rho=2.0, name="sigma")
     yield _call("Comparison", found.save, {"overwrite": True}, path="comparison.rhocover")
     yield _call("Comparison", rc.Comparison.load, path="missing")
+    yield from _shown("Comparison", found, "regret", "runs", env="river_swim", rho=2.0)
     yield _call("reproduce", rc.reproduce, {"workers": 1}, name="nothing")
     yield from _explorers()
 
@@ -255,14 +271,15 @@ def _explorers() -> Iterator[Call]:
 
 def _data() -> Iterator[Call]:
     yield _call("audit", rc.audit, data=DATA, rho=2.0, mu=None, model=None, states=None, actions=None, num_states=None,
-                num_actions=None, delta=0.05, best=None)  # fmt: skip
+                num_actions=None, delta=0.05, best=None, held_out=None)  # fmt: skip
     for k, column in enumerate(("s", "a", "s_next", "done")):
         yield Call("audit", _audit_of_columns, {column: DATA[k]}, {"place": k}, rc.audit)
     yield _call("audit", read_tally, {"data": DATA}, num_states=2, num_actions=2)
     yield _call("Audit", rc.audit(DATA).meets, worst_ratio=2.0)
     yield _call("Audit", rc.audit(DATA).save, {"overwrite": True}, path="audit.rhocover")
+    yield from _shown("Audit", rc.audit(DATA), "visits", "pairs")
     yield _call("top_up", rc.top_up, data=DATA, env=None, num_steps=5, rho=2.0, mu=None, states=None, actions=None,
-                model=None)  # fmt: skip
+                repeat=None, model=None)  # fmt: skip
     lake = gymnasium.make("CliffWalking-v1")
     yield _call("collect", rc.collect, {"out": FULL, "env": lake}, rho=2.0, num_steps=5, mu=None, states=None, actions=None,
                 explorer="feedback", model="known", schedule=None, seed=0, until=None, dataset_id=None)  # fmt: skip

@@ -14,7 +14,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from rhocover import MDP, Layout, envs
+from rhocover import MDP, Layout, envs, plan
 from rhocover.environments.encoding import Bins, QuantileBins, read_state_code
 from rhocover.errors import InvalidArgumentError
 from rhocover.report.figures import (
@@ -28,6 +28,8 @@ from rhocover.report.figures import (
 )
 from rhocover.report.figures.drawing import cells_of
 from rhocover.report.figures.maps import occupancy_scale, ratio_scale
+from rhocover.report.pages import Picture
+from rhocover.report.pages.plan import page_of_plans
 from tiers import tiered
 
 DRAWN = ["river_swim", "noisy_river_swim", "wheel", "forked_river_swim", "four_rooms", "deep_sea", "garnet"]
@@ -433,16 +435,45 @@ def test_zero_and_infinity_are_points_of_the_axis():
 
 
 def test_the_frontier_shows_both_curves_and_the_minimax_optimum():
-    divergence, worst = np.array([0, 0.15, 0.29, 0.55, 0.653]), np.exp([1.2, 1.0, 0.8, 0.7, 0.653])
+    divergence, worst = np.array([0.4, 0.15, 0.29, 0.55, 0.653]), np.exp([1.2, 1.0, 0.8, 0.7, 0.653])
     figure = frontier_figure(RHO, divergence, worst, "Effect of rho")
-    upper, lower, reference = figure.axes[0].lines
-    np.testing.assert_array_equal(lower.get_ydata(), divergence)
+    upper, lower, at_zero, reference = figure.axes[0].lines
+    np.testing.assert_array_equal(lower.get_ydata(), divergence[1:])
+    np.testing.assert_array_equal(at_zero.get_xydata(), [[0.0, divergence[0]]])
     np.testing.assert_allclose(np.exp(upper.get_ydata()), worst, rtol=1e-14)  # one exp, one log
     assert np.exp(reference.get_ydata()[0]) == pytest.approx(worst[-1], rel=1e-14)
     assert figure.axes[0].get_ylabel()
     assert figure.axes[1].get_ylabel()
     assert {"0", "1", "∞"} <= {label.get_text() for label in figure.axes[0].get_xticklabels()}
     assert is_legible(figure)
+
+
+def test_the_divergence_at_zero_is_that_of_the_plan_and_no_point_of_the_line():
+    """The table beside the figure has the same number: KL(visits || weights), not the limit 0 of D_rho."""
+    plans = [plan(envs.river_swim(), rho) for rho in (0.0, 1.0, 2.0)]
+    figure = next(part.figure for part in page_of_plans(plans).sections[2].parts if isinstance(part, Picture))
+    (point,) = (line for line in figure.axes[0].lines if line.get_gid() == "at zero")
+    assert point.get_ydata()[0] == plans[0].divergence
+    words = "".join(text.get_text() for text in figure.axes[0].texts)
+    assert "KL(visits ‖ weights)" in words
+
+
+def test_a_strip_numbers_its_states_in_every_arrangement():
+    """Where labels do not fit, every second, fifth, ... state has its number; never a coordinate."""
+    mdp = envs.river_swim(num_states=40)
+    one, many = (
+        occupancy_figure(mdp, np.ones((40, 2)) / 80),
+        summary_figure(mdp, dict.fromkeys("abc", np.ones((40, 2)) / 80)),
+    )
+    for axes in (one.axes[0], many.axes[2]):
+        shown = {
+            label.get_text(): tick
+            for label, tick in zip(axes.get_xticklabels(), axes.get_xticks(), strict=True)
+        }
+        assert len(shown) > 3
+        assert all(mdp.layout.positions[int(name), 0] == tick for name, tick in shown.items())
+    assert is_legible(one)
+    assert is_legible(many)
 
 
 def test_the_right_axis_reads_the_worst_ratio_of_the_left_one():
@@ -456,7 +487,7 @@ def test_the_right_axis_reads_the_worst_ratio_of_the_left_one():
 @pytest.mark.parametrize("worst", tiered([1.0, 1.2, 50.0, 1e9]))
 def test_a_frontier_without_its_limit_has_no_reference(worst):
     figure = frontier_figure(RHO[:-1], np.zeros(4), np.full(4, worst), "No limit")
-    assert len(figure.axes[0].lines) == 2
+    assert len(figure.axes[0].lines) == 3
     assert is_legible(figure)
 
 

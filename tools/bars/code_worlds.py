@@ -253,6 +253,7 @@ def room(observation: Any) -> int:
 
 
 PPO = ("ppo_rnd", "ppo_apt", "ppo_counts")
+GRID_OTHERS = (*PPO, "counts", "uniform_random")  # a table can be learned there: also Q-learning with counts
 WORLDS = {
     "maze": maze_world(15), "embedded": maze_world(15, 32),
     "maze17": maze_world(17), "embedded17": maze_world(17, 32),
@@ -261,10 +262,10 @@ WORLDS = {
     "pointmaze_held": point_world(point_maze, Held.STEPS),
     "pointmaze_corner_held": point_world(point_maze_from_corner, Held.STEPS),
     "four_rooms": World(
-        four_rooms, as_tuple, as_tuple, lambda: grid_states(four_rooms), 100_000, (*PPO, "uniform_random")
+        four_rooms, as_tuple, as_tuple, lambda: grid_states(four_rooms), 100_000, GRID_OTHERS
     ),
     "door_key": World(
-        door_key, as_tuple, as_tuple, lambda: grid_states(door_key), 200_000, (*PPO, "uniform_random")
+        door_key, as_tuple, as_tuple, lambda: grid_states(door_key), 200_000, GRID_OTHERS
     ),
     "montezuma": World(montezuma, memory_code, room, lambda: None, 1_000_000, ("ppo_rnd",)),
 }  # fmt: skip

@@ -126,7 +126,7 @@ def spread(values: list[Any], digits: int = 0) -> str:
 
 def verdict(world: str, found: dict[str, list[dict[str, Any]]]) -> dict[str, bool]:
     """Returns the bar of a world, if it was run: ours against the best of the others."""
-    others = {x: found[x] for x in WORLDS[world].others if x in found and x not in BESIDE}
+    others = {x: found[x] for x in WORLDS[world].others if x in found}
     if OURS not in found or not others:
         return {}
     ours, seeds = found[OURS], len(found[OURS])

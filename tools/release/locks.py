@@ -17,7 +17,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = "rhocover"
 EXTRAS = {  # extra: the lock that pins it
-    "fast": "bench", "minari": "test", "parquet": "test", "deep": "sb3", "sb3": "sb3",
+    "fast": "bench", "minari": "test", "parquet": "test", "pandas": "test", "polars": "test",
+    "deep": "sb3", "sb3": "sb3",
 }  # fmt: skip
 ASKED = re.compile(r"^\s+#(?: via)? +(\S+)(.*)$")
 

@@ -12,8 +12,7 @@ import math
 import re
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +23,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from rhocover import progress as bars
 from rhocover.errors import Argument, Call, Part, Setting
 from rhocover.printing import LINES, can_write, encodable, printable, put
 
 if TYPE_CHECKING:
     from rhocover.envs import EnvInfo
     from rhocover.planning import Plan
+    from rhocover.progress import Report
 
 # All text reaches the terminal here, and is shown literally: markup and control sequences have no effect.
 
@@ -227,76 +228,32 @@ def one_line(words: Any) -> str:
     return printable(COLOURS.sub("", " ".join(COLOURS.sub("", str(words)).split())))
 
 
-# A progress bar on stderr, on a terminal, for what takes longer than a second.
+# A bar or a spinner on stderr, on a terminal, for what takes longer than a second.
 
-PATIENCE = 1.0  # seconds before there is a bar
-REFRESH = 0.1  # seconds between two updates
-
-
-class Bar:
-    """A bar that appears once `PATIENCE` is over."""
-
-    def __init__(self, console: Console, words: str) -> None:
-        self._console, self._words = console, words
-        self._next = time.monotonic() + PATIENCE
-        self._shown: Any = None
-
-    def report(self, done: int, total: int) -> None:
-        """Shows how much is done; called often, so it looks at the clock first."""
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + REFRESH
-        if self._shown is None:
-            self._shown = _make(self._console)
-            self._task = self._shown.add_task(printable(self._words), total=total, completed=done)
-            self._shown.start()
-        self._shown.update(self._task, completed=done)
-
-    def stop(self) -> None:
-        """Removes the bar."""
-        if self._shown is not None:
-            self._shown.stop()
-
-
-def _make(console: Console) -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    return Progress(*columns, console=console, transient=True)
+PATIENCE = 1.0  # seconds before there is one: a command is typed by somebody who waits
 
 
 @contextmanager
-def progress(words: str) -> Iterator[Callable[[int, int], None] | None]:
+def progress(words: str) -> Iterator[Report | None]:
     """Yields a function that takes (done, total); None if stderr is not a terminal."""
-    out = console(stderr=True)
-    if not out.is_terminal:
-        yield None
-        return
-    bar = Bar(out, words)
-    try:
-        yield bar.report
-    finally:
-        bar.stop()
+    with bars.progress(words, patience=PATIENCE) as shown:
+        yield shown if shown.is_shown else None
 
 
 @contextmanager
 def waiting(words: str) -> Iterator[None]:
     """Shows a spinner on a terminal, once `PATIENCE` is over, for work whose length is not known."""
     out = console(stderr=True)
-    if not out.is_terminal:
-        yield
-        return
-    status = out.status(Text(printable(words)))
-    timer = threading.Timer(PATIENCE, status.start)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-        status.stop()
+    with bars.silence():  # one thing turns, not two
+        if not out.is_terminal:
+            yield
+            return
+        status = out.status(Text(printable(words)))
+        timer = threading.Timer(PATIENCE, status.start)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+            status.stop()

@@ -100,7 +100,7 @@ class Place:
         import gymnasium as gym
 
         with _explained(self.name):
-            wrappers = [self._reading]
+            wrappers = [] if self.read is None else [self._reading]  # a spec with functions is no JSON
             return gym.make_vec(
                 self.name, num_envs, vectorization_mode="sync", wrappers=wrappers, **self._all()
             )

@@ -133,11 +133,8 @@ def ratio_picture(plans: Sequence[Plan], title: str, path: Path) -> None:
 
 
 def frontier_picture(plans: Sequence[Plan], title: str, path: Path) -> None:
-    """Writes divergence and worst ratio against rho; nothing if fewer than three plans are finite.
-
-    The curve starts at its limit D_0 = 0; the divergence that a plan at rho = 0 reports is the slope there.
-    """
-    points = sorted((plan.rho, plan.divergence if plan.rho > 0 else 0.0, plan.worst_ratio) for plan in plans)
+    """Writes divergence and worst ratio against rho; nothing if fewer than three plans are finite."""
+    points = sorted((plan.rho, plan.divergence, plan.worst_ratio) for plan in plans)
     points = [point for point in points if np.isfinite(point[1:]).all()]
     if len(points) >= LEAST_FRONTIER:
         rho, divergence, worst_ratio = np.array(points).T

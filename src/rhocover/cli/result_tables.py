@@ -25,7 +25,7 @@ from rhocover.errors import Dialect, Part, Setting, format_text
 from rhocover.exploring import Run
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.exploring.belief.learned import LearnedModel
-from rhocover.exploring.runs.result import regret_column
+from rhocover.exploring.runs.result import is_certificate_cheap, regret_column
 from rhocover.exploring.runs.spec import KNOWN
 from rhocover.learning.estimate import ModelError
 from rhocover.learning.evidence import Evidence
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 # What is known about a run: the certificate, what was never reached, the model error.
 
-LARGEST = 100_000  # pairs times states up to which a learned model's certificate is made by default
 RULE = "The plug-in gap and the certificate use weights estimated from the observed transitions."
 LEFT_OUT = (
     "The certificate is left out, because it takes minutes for a model of this size. Pass --until-gap to get "
@@ -97,18 +96,9 @@ class Knowledge:
 
 def knowledge_of(run: Run, delta: float, *, whatever_it_takes: bool = False) -> Knowledge:
     """Returns what is known about a run, with probability 1 - delta if the model was not known."""
-    certificate = run.certificate(delta) if whatever_it_takes or _is_cheap(run) else None
+    certificate = run.certificate(delta) if whatever_it_takes or is_certificate_cheap(run) else None
     is_known = not isinstance(run, EnvironmentRun)
     return Knowledge(certificate, run.evidence(delta), run.model_error() if is_known else None)
-
-
-def _is_cheap(run: Run) -> bool:
-    """Whether a certificate needs no plans on a large estimate, also because pairs are missing anyway."""
-    mdp, belief = run.problem.mdp, run.belief
-    if not isinstance(belief, LearnedModel) or mdp.num_pairs * mdp.num_states <= LARGEST:
-        return True
-    knows_states = belief.settings.know_states or isinstance(run, EnvironmentRun)
-    return knows_states and run.num_missing > 0
 
 
 def is_lacking(evidence: Evidence) -> bool:

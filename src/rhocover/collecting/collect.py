@@ -11,9 +11,8 @@ datasheet.json, .html    what the data set covers
 from __future__ import annotations
 
 import json
-import os
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,13 +31,27 @@ from rhocover.environments.encoding.nets import NetCode
 from rhocover.errors import Call, InvalidArgumentError
 from rhocover.exploring.explorers.registry import make_explorer
 from rhocover.exploring.runs.result import Run
-from rhocover.exploring.runs.runner import Report, Storage, run
+from rhocover.exploring.runs.runner import Storage, run
 from rhocover.exploring.runs.spec import Encoding, RunSpec
 from rhocover.files import tensor_digest
 from rhocover.folders import locate
 from rhocover.learning.codes import warn_of
 from rhocover.planning.problem import Criterion, Objective
+from rhocover.progress import Report, progress
 from rhocover.report.pages.rendering import write_page
+
+if TYPE_CHECKING:
+    from rhocover.arguments import (
+        Actions,
+        Environment,
+        Knowledge,
+        Location,
+        NamedExplorer,
+        States,
+        WeightsOrRule,
+    )  # fmt: skip
+    from rhocover.exploring.explorers.algorithm1 import Schedule
+    from rhocover.exploring.runs.stopping import Stop
 
 
 def explore_environment(
@@ -48,7 +61,8 @@ def explore_environment(
     """Returns the run of an explorer in a Gymnasium environment; see `rhocover.explore`."""
     _refuse_what_is_the_environments(spec.criterion, num_chains, out)
     asked = read_env_run(env, spec, encoding, step_timeout)
-    found = run(open_environment(asked), asked.spec, Storage(report))
+    with progress(f"exploring {asked.name}", report) as told:
+        found = run(open_environment(asked), asked.spec, Storage(told))
     warn_of(getattr(found, "codes", None), stacklevel=3)
     return found
 
@@ -74,23 +88,23 @@ def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out:
 
 
 def collect(
-    env: Any,
+    env: Environment,
     rho: float,
     num_steps: int,
-    mu: Any = None,
+    mu: WeightsOrRule | None = None,
     *,
-    out: os.PathLike[str] | str,
+    out: Location,
     dataset_id: str | None = None,
-    states: Any = None,
-    actions: Any = None,
+    states: States | None = None,
+    actions: Actions | None = None,
     repeat: int = 1,
-    explorer: Any = "feedback",
-    model: Any = "known",
-    schedule: Any = None,
+    explorer: NamedExplorer = "feedback",
+    model: Knowledge = "known",
+    schedule: Schedule | None = None,
     seed: int = 0,
-    until: Any = None,
+    until: Stop | None = None,
     step_timeout: float | None = None,
-    held_out: Any = None,
+    held_out: States | None = None,
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,
@@ -117,8 +131,11 @@ def collect(
     check_id(name)
     document = {"dataset_id": name, **settings_of(asked), **provenance(), "until": repr(until)}
     document["arrays"] = tensor_digest(given_arrays(asked))
-    with CollectionFolder(out, document, resume=resume) as folder:
-        found = make_collection(asked, folder, encoding, report, command)
+    with (
+        CollectionFolder(out, document, resume=resume) as folder,
+        progress(f"collecting in {asked.name}", report) as told,
+    ):
+        found = make_collection(asked, folder, encoding, told, command)
     warn_of(found.audit.codes, stacklevel=2)
     return found
 

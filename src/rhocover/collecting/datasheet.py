@@ -37,11 +37,12 @@ from rhocover.learning.rules import rule_document
 from rhocover.occupancy import Occupancies
 from rhocover.printing import printed
 from rhocover.report.pages import Page, Section, ratio_words, section, terms
-from rhocover.report.pages.audit import page_of_audit
+from rhocover.report.pages.audit import head_of_audit, page_of_audit
+from rhocover.showing import Shown
 
 
 @dataclass(frozen=True, eq=False)
-class Collection:
+class Collection(Shown):
     """A data set on disk: `path` is the folder of the Minari data set `dataset_id`.
 
     `audit` is its coverage; `datasheet` is the document in its metadata, and `page` the same as HTML.
@@ -284,7 +285,13 @@ def page_of_collection(found: Collection) -> Page:
     """Returns the datasheet of a collection as a page: the audit of its data, and how it was collected."""
     page = page_of_audit(found.audit, command=found.datasheet["repeat"])
     page = page.with_sections(*_remarks(found), _origin(found))
-    return replace(page, kind="Datasheet of a data set", title=f"{found.dataset_id}: {page.title}")
+    return replace(head_of_collection(found), sections=page.sections)
+
+
+def head_of_collection(found: Collection) -> Page:
+    """Returns the page of a collection without its sections: the verdict and the most important numbers."""
+    head = head_of_audit(found.audit)
+    return replace(head, kind="Datasheet of a data set", title=f"{found.dataset_id}: {head.title}")
 
 
 def _remarks(found: Collection) -> list[Section]:

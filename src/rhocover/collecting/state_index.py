@@ -297,6 +297,7 @@ class StateReader:
     def __init__(self, space: Any, states: StateCode, index: StateIndex) -> None:
         self.space, self.states, self.index = space, states, index
         self.key = states.key
+        self.as_stored: Callable[[Any], Any] = lambda observation: observation
         self.is_plain = False  # whether observations are numbers, which need not be copied
         self.find = self._known  # returns the number of an observation's state; None if it has none yet
 
@@ -325,12 +326,15 @@ class StateReader:
                 return known
             self._check_inside(observation)
             return self.index.add(key)
+        except MemoryError:  # nothing is wrong with the observation
+            raise
         except Exception as error:  # reading an observation may raise anything
             raise refused(error, num_steps) from error
 
     def _read_arrays(self) -> None:
         """Makes `key` and `find` convert arrays that do not have the dtype and shape of the space."""
         key, cast, get = self.states.key, self._cast, self.index.numbers.get
+        self.as_stored = cast
         own, shape = self.space.dtype, self.space.shape
         self.key = lambda shown: key(cast(shown))
 

@@ -105,6 +105,7 @@ class Chooser:
         self._refreshed = -1
         self.room = 0  # pairs
         self.learn: Callable[[int, int], None] | None = None  # what to call with every pair and next state
+        self.begin: Callable[[int], None] | None = None  # and with every copy whose next episode begins
 
     def fit(self, seen: Visits, index: Index) -> None:
         """Makes room for twice the pairs known now, and makes the arrays of `seen` views of them."""
@@ -192,7 +193,7 @@ class Seeker(Chooser):
         """Makes room as `Chooser` does, and finds the search."""
         super().fit(seen, index)
         self._search: Search = self._find(seen)
-        self.learn = self._search.observe
+        self.learn, self.begin = self._search.observe, self._search.begin_episode
 
     def _bind(self, index: Index) -> None:
         self.take = self._take
@@ -267,11 +268,9 @@ class StepBatch:
         self.buffer: ObservationBuffer | None = None
         if is_kept:
             self.buffer = ObservationBuffer(reader.space, num_steps, is_plain=reader.is_plain)
-        puts = [*([self.buffer.put] if self.buffer else []), *([watch.see] if watch else [])]
-        self.put: Callable[[Any], object] | None = puts[0] if len(puts) == 1 else None
-        if len(puts) == 2:
-            keep, see = puts
-            self.put = lambda observation: (keep(observation), see(observation))
+        self.put: Callable[[Any], object] | None = self.buffer.put if self.buffer else None
+        if watch is not None:
+            self.put = _seeing(watch, reader, self.put)
 
     def settle(
         self, states: StateIndex, chooser: Chooser, seen: Visits, episodes: EpisodeCounts,
@@ -325,6 +324,17 @@ class StepBatch:
         envs = np.zeros(num, np.int64)
         envs[: len(self.envs)] = self.envs[:num]
         return envs
+
+
+def _seeing(watch: Watch, reader: StateReader, keep: Callable[[Any], object] | None) -> Callable[[Any], None]:
+    """Returns the function that keeps an observation, if they are kept, and shows it to the watch."""
+
+    def put(observation: Any) -> None:
+        if keep is not None:
+            keep(observation)
+        watch.see(reader.as_stored(observation))
+
+    return put
 
 
 def _numbers(rewards: list[Any]) -> Any:
@@ -488,6 +498,11 @@ class EnvironmentWorld(ABC):
                 return True
             frame = frame.f_back
         return False
+
+    def _see(self, observation: Any) -> None:
+        """Shows the first observation of an episode to the watch, if there is one."""
+        if self._watch is not None:
+            self._watch.see(self._reader.as_stored(observation))
 
     def _note_end(self, observation: Any) -> None:
         """Notes the key of an episode's final observation; one that cannot be encoded is ignored."""

@@ -42,9 +42,10 @@ from rhocover.errors import (
     shortened,
 )
 from rhocover.exploring.runs.result import Run
-from rhocover.exploring.runs.runner import Report, RunState, Storage, run
+from rhocover.exploring.runs.runner import RunState, Storage, run
 from rhocover.files import load_document, write_atomically
 from rhocover.folders import Hold, hold_folder, is_left, locate, make_folder, remove_left
+from rhocover.progress import Report
 
 FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # compared first: others may follow
 CALLED = {"environment": "env", "arrays": "mu"}

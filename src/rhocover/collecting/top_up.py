@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,11 +35,11 @@ from rhocover.datasets.reading import codes_of_data, find_data, read_data, store
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import read_action_code
 from rhocover.environments.encoding.base import repr_of
-from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, calling, parse_text
+from rhocover.environments.repeating import LONGEST
+from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, calling, inside, parse_text
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.problem import positive_shares
-from rhocover.exploring.runs.runner import Report
 from rhocover.exploring.runs.spec import Encoding, RunSpec
 from rhocover.exploring.worlds import LowestScore, Visits
 from rhocover.files import tensor_digest
@@ -47,6 +47,19 @@ from rhocover.folders import locate
 from rhocover.mdp import MDP
 from rhocover.planning.problem import Objective
 from rhocover.planning.union import best_addition
+from rhocover.progress import Report, progress
+
+if TYPE_CHECKING:
+    from rhocover.arguments import (
+        Actions,
+        Columns,
+        Data,
+        Environment,
+        Knowledge,
+        Location,
+        States,
+        WeightsOrRule,
+    )
 
 SHARE = 8  # one block takes this fraction of the remaining steps
 SHORTEST = 64  # least number of steps of a block
@@ -76,24 +89,24 @@ class TopUpExplorer:
 
 
 def top_up(
-    data: Any,
-    env: Any = None,
+    data: Data,
+    env: MDP | Environment | None = None,
     num_steps: int = 0,
     rho: float = 2.0,
-    mu: Any = None,
+    mu: WeightsOrRule | None = None,
     *,
-    out: os.PathLike[str] | str | None = None,
+    out: Location | None = None,
     dataset_id: str | None = None,
-    states: Any = None,
-    actions: Any = None,
+    states: States | None = None,
+    actions: Actions | None = None,
     repeat: int | None = None,
-    model: Any = None,
+    model: Knowledge | None = None,
     seed: int = 0,
     step_timeout: float | None = None,
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,
-    columns: Any = None,
+    columns: Columns | None = None,
 ) -> TopUp:
     """Returns the best addition of `num_steps` steps to a data set, and with an environment the new data.
 
@@ -108,28 +121,30 @@ def top_up(
     num_steps = checks.integer(num_steps, "num_steps", least=1, most=2**53)
     out = None if out is None else locate(out)  # the environment may change the working directory
     check_attributes(env)
-    states, actions = _codes(data, env, states, actions)
-    held = _repeat(data) if repeat is None else checks.integer(repeat, "repeat", least=1)
-    given = _read(data, env, ReadOptions(states=states, actions=actions, columns=columns))
-    read, states = given.tally, given.states  # a code that was fitted to the data, or has grown with them
+    with inside("data", "repeat"):
+        states, actions = _codes(data, env, states, actions)
+        held = _repeat(data) if repeat is None else checks.integer(repeat, "repeat", least=1, most=LONGEST)
     if env is None or isinstance(env, MDP):
         _refuse_out(out)
-    if out is None:
-        _check_table(env, held)
-        with calling(model="env"):
-            before = audit_tally(read, rho, mu, model=read_model(env, actions))
-        return TopUp(num_steps, before, predict_union(before, num_steps), None, None)
-    spec = RunSpec(Objective(rho, mu), num_steps, model=model or _knowledge(env, states, held), seed=seed)
-    encoding = Encoding(states, actions, held)
-    asked = read_env_run(env, spec, encoding, step_timeout)
-    _check_actions(read, asked)
-    before = audited(asked, read)
-    predicted = predict_union(before, num_steps)
-    asked = _after(asked, read)
-    with _folder(asked, out, dataset_id, resume) as folder:
-        words = command or repeat_call(asked, "top_up(data, ")
-        found = make_collection(asked, folder, encoding, _shifted(report, read.num_steps), words)
-    return TopUp(num_steps, before, predicted, audited(asked, read + found.tally), found)
+    with progress("topping up", report) as told:
+        given = _read(data, env, ReadOptions(states=states, actions=actions, columns=columns))
+        read, states = given.tally, given.states  # a code that was fitted to the data, or has grown with them
+        if out is None:
+            _check_table(env, held)
+            with calling(model="env"):
+                before = audit_tally(read, rho, mu, model=read_model(env, actions))
+            return TopUp(num_steps, before, predict_union(before, num_steps), None, None)
+        spec = RunSpec(Objective(rho, mu), num_steps, model=model or _knowledge(env, states, held), seed=seed)
+        encoding = Encoding(states, actions, held)
+        asked = read_env_run(env, spec, encoding, step_timeout)
+        _check_actions(read, asked)
+        before = audited(asked, read)
+        predicted = predict_union(before, num_steps)
+        asked = _after(asked, read)
+        with _folder(asked, out, dataset_id, resume) as folder:
+            words = command or repeat_call(asked, "top_up(data, ")
+            found = make_collection(asked, folder, encoding, _shifted(told, read.num_steps), words)
+        return TopUp(num_steps, before, predicted, audited(asked, read + found.tally), found)
 
 
 def _codes(data: Any, env: Any, states: Any, actions: Any) -> tuple[Any, Any]:
@@ -220,9 +235,9 @@ def _after(asked: EnvRun, old: Tally) -> EnvRun:
     return dataclasses.replace(asked, spec=dataclasses.replace(asked.spec, explorer=explorer), earlier=old)
 
 
-def _shifted(report: Report | None, num_before: int) -> Report | None:
+def _shifted(report: Report, num_before: int) -> Report:
     """Returns the progress report for the new steps only."""
-    return None if report is None else lambda done, total: report(done - num_before, total)
+    return lambda done, total: report(done - num_before, total)
 
 
 def _folder(asked: EnvRun, out: Any, dataset_id: str | None, resume: bool) -> CollectionFolder:

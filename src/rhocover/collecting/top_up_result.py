@@ -20,7 +20,8 @@ from rhocover.planning.problem import Criterion, Objective, PlanningProblem
 from rhocover.planning.union import Addition, best_addition
 from rhocover.printing import printed
 from rhocover.report.pages import Page, Table, Verdict, ratio_words, section, small_words
-from rhocover.report.pages.audit import page_of_audit
+from rhocover.report.pages.audit import head_of_audit, page_of_audit
+from rhocover.showing import Shown
 
 LOOSE = 0.01  # nats, a hundredth of every share: with a larger gap an addition is not called best
 TINY = 1e-6  # nats: a smaller gap makes no noticeable difference
@@ -47,7 +48,7 @@ class PredictedUnion:
 
 
 @dataclass(frozen=True, eq=False)
-class TopUp:
+class TopUp(Shown):
     """An addition of `num_steps` steps to a data set; with `after` and `collection` if it was collected."""
 
     num_steps: int
@@ -244,9 +245,15 @@ def _number(value: float) -> str:
 def page_of_top_up(found: TopUp, command: str) -> Page:
     """Returns the page of a top-up: that of the union, with the effect of the addition first."""
     page = page_of_audit(found.after or found.before, command=command)
-    head = section("What the addition brings", _what_it_brings(found), _how_sure(found))
-    verdict = Verdict(found.verdict, page.verdict.word, page.verdict.tone)
-    return replace(page, kind="A top-up of a data set", verdict=verdict, sections=(head, *page.sections))
+    first = section("What the addition brings", what_it_brings(found), _how_sure(found))
+    return replace(head_of_top_up(found), sections=(first, *page.sections))
+
+
+def head_of_top_up(found: TopUp) -> Page:
+    """Returns the page of a top-up without its sections: the effect of the addition, and some numbers."""
+    head = head_of_audit(found.after or found.before)
+    verdict = Verdict(found.verdict, head.verdict.word, head.verdict.tone)
+    return replace(head, kind="A top-up of a data set", verdict=verdict)
 
 
 def _how_sure(found: TopUp) -> str:
@@ -257,7 +264,7 @@ def _how_sure(found: TopUp) -> str:
 PREDICTED = "predicted in the long run"
 
 
-def _what_it_brings(found: TopUp) -> Table:
+def what_it_brings(found: TopUp) -> Table:
     """Returns the table of coverage before and after, each over its own pairs."""
     before, after, predicted = found.before, found.after, found.predicted
     total = before.num_steps + found.num_steps

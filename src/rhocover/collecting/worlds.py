@@ -91,6 +91,8 @@ class SingleWorld(EnvironmentWorld):
                         self._read_mask(state, info)
                 if learn is not None:
                     learn(pair, batch.nexts[-1])
+                    if len(batch.pairs) - 1 in batch.ends and act.begin is not None:
+                        act.begin(0)
                 if state >= room:
                     return
         except EnvironmentFailedError:
@@ -99,6 +101,8 @@ class SingleWorld(EnvironmentWorld):
             raise refused(error, earlier + len(batch.pairs)) from error
         except RAISED as error:
             if len(batch.rewards) == len(batch.pairs):  # the step returned; its observation is not a state
+                if isinstance(error, MemoryError):  # or there was no memory to keep it
+                    raise
                 raise refused(error, earlier + len(batch.pairs)) from error
             raise failed("raised while stepping", earlier + len(batch.pairs) - 1, error) from error
         finally:
@@ -137,9 +141,8 @@ class SingleWorld(EnvironmentWorld):
             raise failed("raised while being reset", self._num_steps, error) from error
         if is_first:
             self._reader.adapt_to(observation)
-        if self._watch is not None:
-            self._watch.see(observation)
         state = self._reader.number(observation, self._num_steps)
+        self._see(observation)
         if self._mask is not None or (is_first and self._has_masks(info)):
             self._read_mask(state, info)
         self._index.note_start(state)
@@ -233,9 +236,8 @@ class VectorWorld(EnvironmentWorld):
 
     def _begun(self, env: int, observation: Any, seed: int | None = None) -> int:
         """Returns the number of the state in which an episode of a copy begins."""
-        if self._watch is not None:
-            self._watch.see(observation)
         state = self._reader.number(observation, self._num_steps)
+        self._see(observation)
         self._index.note_start(state)
         if self._recorder is not None:
             self._recorder.begin(Reset(self._num_steps, observation, seed, env))
@@ -300,9 +302,8 @@ class VectorWorld(EnvironmentWorld):
         batch.pairs.append(event.pair)
         batch.rewards.append(event.reward)
         batch.envs.append(event.env)
-        if batch.put is not None:
-            batch.put(event.observation)
         self._num_steps += 1
+        self._put(event.observation, batch)
         name = self._reader.number
         cut = None if event.terminated else name(event.observation, self._num_steps)
         state = cut
@@ -316,6 +317,18 @@ class VectorWorld(EnvironmentWorld):
         position.states[event.env] = state
         if act.learn is not None:
             act.learn(event.pair, batch.nexts[-1])
+        if act.begin is not None and (event.terminated or event.truncated):
+            act.begin(event.env)
+
+    def _put(self, observation: Any, batch: StepBatch) -> None:
+        """Keeps an observation; raises if it is not one of its space."""
+        try:
+            if batch.put is not None:
+                batch.put(observation)
+        except MemoryError:
+            raise
+        except RAISED as error:
+            raise refused(error, self._num_steps) from error
 
     _callers = (begin.__code__, _round.__code__, _reset.__code__)
 

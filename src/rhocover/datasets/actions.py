@@ -165,7 +165,7 @@ def make_action_numbers(
 
 def _flat(values: Any, actions: Any) -> Any:
     """Returns a column `[T, 1]` of whole numbers as `[T]`, if the chosen actions are such numbers."""
-    array, listed = np.asarray(values), np.asarray(actions)
+    array, listed = np.asarray(values), checks.any_array(actions, "actions")
     is_column = array.ndim == 2 and array.shape[1] == 1 and array.dtype.kind in "iu"
     return array[:, 0] if is_column and listed.ndim == 1 and listed.dtype.kind in "iu" else values
 
@@ -174,7 +174,7 @@ def _space_of(example: Any, actions: Any) -> Any:
     """Returns the space of actions like these: finite if they and the listed ones are whole numbers."""
     from gymnasium import spaces
 
-    given, listed = np.asarray(example), np.asarray(actions)
+    given, listed = np.asarray(example), checks.any_array(actions, "actions")
     if given.dtype.kind not in "iu" or listed.dtype.kind not in "iu" or listed.ndim != given.ndim:
         return spaces.Box(-np.inf, np.inf, given.shape[1:], np.float64)
     if given.ndim == 1:
@@ -189,7 +189,7 @@ def _space_of(example: Any, actions: Any) -> Any:
 def needs_quantiles(actions: Any, space: Any) -> bool:
     """Returns whether a number of levels is asked for in a space that has no bounds."""
     is_open = hasattr(space, "low") and not (np.isfinite(space.low).all() and np.isfinite(space.high).all())
-    given = np.asarray(actions)
+    given = checks.any_array(actions, "actions")
     return is_open and given.ndim < 2 and given.dtype.kind in "iu"
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,26 +31,31 @@ from rhocover.datasets.tally import Tally, first_steps
 from rhocover.errors import Call, InvalidArgumentError, InvalidDataError, Note
 from rhocover.exploring.belief.certificates import IF_MARKOV, OF_CODES, OF_NOW, Certificate, on_condition
 from rhocover.learning.codes import Coded, CodeDiagnosis, diagnose, growth_of, share_of_stays, warn_of
+from rhocover.progress import progress
+
+if TYPE_CHECKING:
+    from rhocover.arguments import Actions, Columns, Data, Environment, States, WeightsOrRule
+    from rhocover.mdp import MDP
 
 NUM_THIN = 20
 
 
 def audit(
-    data: Any,
+    data: Data,
     rho: float = 2.0,
-    mu: Any = None,
+    mu: WeightsOrRule | None = None,
     *,
-    model: Any = None,
-    states: Any = None,
-    actions: Any = None,
+    model: MDP | Environment | None = None,
+    states: States | None = None,
+    actions: Actions | None = None,
     num_states: int | None = None,
     num_actions: int | None = None,
     met_only: bool = False,
     delta: float = 0.05,
     best: bool | None = None,
     certificate: bool | None = None,
-    held_out: Any = None,
-    columns: Any = None,
+    held_out: States | None = None,
+    columns: Columns | None = None,
 ) -> Audit:
     """Returns what a data set covers, compared with the best achievable.
 
@@ -82,9 +87,10 @@ def audit(
         columns=columns, spaces=None if known is None else known.spaces,
         action_labels=None if known is None else known.mdp.action_labels or (),
     )  # fmt: skip
-    tally = read_data(data, how).tally
-    asked = AuditOptions(met_only, delta, best, certificate)
-    found = audit_tally(tally, rho, mu, model=known, options=asked)
+    with progress("auditing"):
+        tally = read_data(data, how).tally
+        asked = AuditOptions(met_only, delta, best, certificate)
+        found = audit_tally(tally, rho, mu, model=known, options=asked)
     warn_of(found.codes, stacklevel=2)
     return found
 

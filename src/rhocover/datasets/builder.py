@@ -21,6 +21,7 @@ from rhocover.checks import BoolArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.datasets.tally import BatchCounts, SparseCounts, Tally, counted, sum_by_number
 from rhocover.errors import InvalidDataError
 from rhocover.learning.markov import MarkovTest, markov_test
+from rhocover.progress import note
 
 # The numbers of keys.
 
@@ -252,6 +253,7 @@ class Tallier:
         np.add.at(self._ends, pair[last], 1)
         self._is_end[s_next[last]] = True
         self.num_steps += s.size
+        note(f"{self.num_steps:,} steps read")
 
     def markov_test(self) -> MarkovTest | None:
         """Returns the test of whether the states of the first steps are Markov; None if none were kept."""

@@ -24,6 +24,7 @@ from rhocover.layout import Layout
 from rhocover.learning.codes import CodeDiagnosis
 from rhocover.planning import Plan
 from rhocover.printing import printed
+from rhocover.showing import Shown
 
 # The verdict: one sentence about a data set, for readers who know no paper.
 
@@ -156,7 +157,7 @@ def _ratios(worst: float, best: float, rho: float) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Shown):
     """The coverage of a data set; tables are `[S, A]` over `tally.keys`.
 
     While a weighted pair has no visit, `worst_ratio` is infinite and so is `divergence` for rho >= 1;

@@ -29,6 +29,7 @@ from rhocover.coverage import Coverage
 from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.layout import Layout
 from rhocover.learning.codes import Coded, joined_codes
+from rhocover.showing import Shown
 
 # Counts of consecutive batches of equal length, at most 63 of them however long the stream gets.
 
@@ -174,7 +175,7 @@ def _halved(batches: Matrix) -> Matrix:
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class Tally(Shown):
     """Counts of a data set over the states that were met; row `s*A + a` is action a in state s."""
 
     keys: tuple[Hashable, ...]  # the key of each state in the data [S]

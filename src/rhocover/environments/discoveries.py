@@ -20,6 +20,7 @@ import numpy as np
 
 from rhocover.checks import IntArray
 from rhocover.environments.encoding.base import StateCode
+from rhocover.environments.encoding.watching import held_out_key
 
 CODE = "rhocover_code"  # the entry of `info` with the code of the observation beside it
 
@@ -56,7 +57,7 @@ class Discoveries:
         """Notes an observation after the steps so far, and returns its code, None before there are codes."""
         step = self._num_steps - self.left
         if self._held_out is not None and self.left >= 0:
-            self._cells.setdefault(self._held_out.key(observation), step)
+            self._cells.setdefault(held_out_key(self._held_out, observation), step)
         if self.states is None:
             self.waiting.append((step, copy.deepcopy(observation)))  # which an environment may overwrite
             return None

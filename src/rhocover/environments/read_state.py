@@ -164,9 +164,9 @@ def _asked(env: Any, function: Callable[[Any], Any], level: int | None) -> tuple
     try:
         example = np.asarray(function(inner))
     except Exception as error:
-        raise InvalidArgumentError(
-            f"`{function_name(function)}` failed on {type(inner).__name__}: {type(error).__name__}: {error}",
-            argument="what",
+        name, said = function_name(function), f"{type(error).__name__}: {error}"
+        raise InvalidArgumentError.of(
+            "what", f": `{name}` failed on {type(inner).__name__}: {said}"
         ) from error
     if example.dtype.kind not in "biuf" or example.size == 0:
         raise InvalidArgumentError.of(

@@ -15,6 +15,8 @@ from gymnasium.utils import RecordConstructorArgs
 from rhocover import checks
 from rhocover.errors import InvalidArgumentError
 
+LONGEST = 10**6  # steps of a decision, longer than most episodes; a run only pauses between decisions
+
 
 class RepeatAction(RecordConstructorArgs, gym.Wrapper):
     """Holds every action for `repeat` steps, until the end of the episode at most."""
@@ -23,7 +25,7 @@ class RepeatAction(RecordConstructorArgs, gym.Wrapper):
         checks.check_instance(
             env, gym.Env, "env", "must be a gymnasium.Env", "Make one: gymnasium.make(...)."
         )
-        self.repeat = checks.integer(repeat, "repeat", least=1)
+        self.repeat = checks.integer(repeat, "repeat", least=1, most=LONGEST)
         RecordConstructorArgs.__init__(self, repeat=self.repeat)
         gym.Wrapper.__init__(self, env)
 
@@ -40,7 +42,7 @@ class RepeatAction(RecordConstructorArgs, gym.Wrapper):
 
 def repeated(env: Any, repeat: Any, *, is_vector: bool) -> tuple[Any, int]:
     """Returns the environment in which each action is held, and for how many steps."""
-    repeat = checks.integer(repeat, "repeat", least=1)
+    repeat = checks.integer(repeat, "repeat", least=1, most=LONGEST)
     if repeat == 1:
         return env, 1
     if is_vector:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -29,9 +29,21 @@ from rhocover.exploring.runs.spec import CRITERION, KNOWN, ModelRun
 from rhocover.folders import locate
 from rhocover.learning.rules import RULES, Rule, read_rule
 from rhocover.mdp import MDP
+from rhocover.progress import Report, progress
 
 if TYPE_CHECKING:
+    from rhocover.arguments import (
+        Actions,
+        Explorers,
+        Knowledge,
+        Location,
+        Places,
+        PlaceWeights,
+        Start,
+        States,
+    )
     from rhocover.experiments.env_comparison import EnvComparison
+    from rhocover.exploring.explorers.algorithm1 import Schedule
 
 # The runs of a question as a function of their position, for this process and for others.
 
@@ -211,27 +223,27 @@ EXPLORERS = ("feedback", "tracking", "stationary", "algorithm1")
 
 
 def compare(
-    envs: Any,
-    explorers: Any = None,
+    envs: Places,
+    explorers: Explorers | None = None,
     *,
-    states: Any = None,
-    actions: Any = None,
-    held_out: Any = None,
-    rho: Any = 2.0,
+    states: States | Mapping[str, States] | None = None,
+    actions: Actions | Mapping[str, Actions] | None = None,
+    held_out: States | Mapping[str, States] | None = None,
+    rho: float | Iterable[float] = 2.0,
     num_steps: int = 30_000,
-    mu: Any = None,
-    model: Any = None,
-    seeds: Any = 20,
-    schedule: Any = None,
-    start: Any = None,
+    mu: PlaceWeights | Mapping[str, PlaceWeights] | None = None,
+    model: Knowledge | None = None,
+    seeds: int | Iterable[int] = 20,
+    schedule: Schedule | None = None,
+    start: Start | None = None,
     discount: float | None = None,
     horizon: int | None = None,
     restrict: bool = False,
     num_chains: int = 1,
     trace_points: int = 5,
     workers: int | None = None,
-    out: os.PathLike[str] | str | None = None,
-    report: Callable[[int, int], None] | None = None,
+    out: Location | None = None,
+    report: Report | None = None,
 ) -> Comparison | EnvComparison:
     """Returns the runs of every explorer on every model at every rho, with the same seeds and budget.
 
@@ -270,7 +282,8 @@ def compare(
     workers = _read_workers(workers, question, out)
     finished = FinishedRuns(question, out)
     try:
-        _run(question, finished, workers, report)
+        with progress("comparing", report) as told:
+            _run(question, finished, workers, told)
     finally:
         finished.close()  # also after an error: finished runs are kept
     if isinstance(question, CompareSpec):
@@ -301,7 +314,7 @@ def check_question(
 def are_environments(given: Any) -> bool:
     """Whether something among `envs` is an environment and no model: an id, an object or a function."""
     several = given.values() if isinstance(given, Mapping) else given
-    if isinstance(given, str | MDP) or not isinstance(several, Iterable):
+    if isinstance(given, str | MDP) or not isinstance(several, Iterable) or getattr(given, "ndim", 1) == 0:
         several = [given]
     elif not isinstance(several, Sized):
         return False  # an iterator can be read only once
@@ -314,7 +327,7 @@ def _is_environment(env: Any) -> bool:
     return not isinstance(env, MDP) and (callable(env) or hasattr(env, "step") or hasattr(env, "entry_point"))
 
 
-def _run(question: Any, finished: FinishedRuns, workers: int, report: Any) -> None:
+def _run(question: Any, finished: FinishedRuns, workers: int, report: Report) -> None:
     """Runs everything that is not done yet."""
     places = [place for place in question.places if not finished.done[place]]
     total, workers = finished.done.size, min(workers, len(places))
@@ -323,8 +336,7 @@ def _run(question: Any, finished: FinishedRuns, workers: int, report: Any) -> No
             if isinstance(outcome, Failure):
                 raise error_of(outcome, question.describe(places[k]))
             finished.fill(places[k], outcome)
-            if report is not None:
-                report(int(finished.done.sum()), total)
+            report(int(finished.done.sum()), total)
 
 
 def _read_workers(workers: int | None, question: Any, out: Any) -> int:

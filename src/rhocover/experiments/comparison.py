@@ -42,6 +42,7 @@ from rhocover.printing import printed
 from rhocover.report.figures.drawing import as_text
 from rhocover.report.figures.lines import Curve, curve_of, standard_error
 from rhocover.report.figures.over_time import Part, regret_figure, worst_ratio_figure
+from rhocover.showing import Shown
 from rhocover.theory import measured_exponent
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def exponent(steps: Any, regret: FloatArray) -> MeanEstimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Shown):
     """Runs of several explorers with the same seeds and budgets.
 
     `columns` are those of a run's trace, `[envs, orders, explorers, seeds, times]`, nan while coverage is
@@ -229,6 +230,15 @@ class Comparison:
             for rho in self.orders
             for explorer in self.explorers
         ]
+
+    def plot(
+        self, kind: str | None = None, *, env: str | None = None, rho: float | None = None, title: str = ""
+    ) -> Figure:
+        """Returns regret (the usual kind), worst ratio or Bregman part over time, as a matplotlib figure.
+
+        `env` and `rho` are one of the comparison; None is the first.
+        """
+        return self._drawn(kind, title, env=env, rho=rho)
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Writes everything to one file (see `rhocover.files`)."""

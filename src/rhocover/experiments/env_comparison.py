@@ -43,6 +43,7 @@ from rhocover.report.figures.lines import (
     time_axis,
     write_endings,
 )
+from rhocover.showing import Shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,7 +100,7 @@ class FoundRow:
 
 
 @dataclass(frozen=True, eq=False)
-class EnvComparison:
+class EnvComparison(Shown):
     """Runs of several explorers in environments, with the same seeds and budgets.
 
     `first` holds the steps at which something new was seen, by kind ("codes" or "cells") and position
@@ -156,6 +157,10 @@ class EnvComparison:
             env, explorer, len(self.seeds), range_of(codes), range_of(cells) if self.has_cells else None,
             range_of(times), int(np.isfinite(times).sum()),
         )  # fmt: skip
+
+    def plot(self, kind: str | None = None, *, env: str | None = None, title: str = "") -> Figure:
+        """Returns what was found over time in one environment (None is the first), as a matplotlib figure."""
+        return self._drawn(kind, title, env=env)
 
     def figure(self, env: str, *, title: str = "") -> Figure:
         """Returns held-out cells (codes without them) against steps: one line per explorer, range shaded."""

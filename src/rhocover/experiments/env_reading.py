@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,12 @@ def read_env_question(
 ) -> EnvQuestion:
     """Returns the question, checked: every environment is made once, and its codes are read."""
     for name, default in FOR_MODELS.items():
-        if arguments[name] is not default and arguments[name] != default:
+        value = arguments[name]
+        if value is not default and not (isinstance(value, int) and value == default):
             raise InvalidArgumentError.of(name, "is only for models", remedy="Leave it out.")
     sources, rho = read_sources(envs), arguments["rho"]
-    order = checks.number(rho, "rho") if np.ndim(rho) == 0 else _one_order(rho)
+    is_list = isinstance(rho, Iterable) and getattr(rho, "ndim", 1) > 0
+    order = _one_order(rho) if is_list else checks.number(rho, "rho")
     Coverage(order, np.ones(1))
     question = EnvQuestion(
         envs=sources,

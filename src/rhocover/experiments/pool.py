@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rhocover.errors import RhocoverError, WorkerWarning, parse_text
+from rhocover.progress import silence_process
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -114,6 +115,7 @@ def _in_one_pool(
 def _begin(function: Callable[[Any], Any], begun: Any) -> None:
     """Prepares a worker: stores the function, and exits the process when its parent is gone."""
     begun.set()
+    silence_process()
     threading.Thread(target=_follow_parent, daemon=True).start()
     _held["function"] = function
 

@@ -45,6 +45,7 @@ NUM_BATCHES = 16  # of the last half of the steps, for the error of the number o
 NEIGHBOURS = 12  # of the dimension; fewer are noisier, more see walls and corners
 LEAST_POINTS = 200  # distinct observations from which a dimension is estimated
 LEAST_STEPS = 1_000  # before which no code is called too fine or too coarse
+COLUMNS = 1 << 10  # of observations at a time: pictures have 100,000, and a few copies exist for a moment
 STILL_GROWING = 0.4  # exponent; a finished code has about 0, a maze that is still being entered up to 0.8
 MOSTLY_STAYS = 0.9  # share of the steps; nets of 2.5 steps have 0.6 to 0.8
 HIDES_MUCH = 0.5  # of the variance of the observations is within codes; grids of 5 by 5 hide 0.04 to 0.3
@@ -172,7 +173,7 @@ def dimension_of(points: FloatArray) -> Dimension:
 
     The error counts one neighbourhood per k points as independent.
     """
-    distinct = np.unique(points, axis=0)
+    distinct = _distinct(points)
     if len(distinct) < LEAST_POINTS:
         return Dimension(points.shape[1], math.nan, math.nan, len(distinct))
     distances = _distances(distinct, distinct, NEIGHBOURS + 1)[:, 1:]
@@ -182,6 +183,12 @@ def dimension_of(points: FloatArray) -> Dimension:
         return Dimension(points.shape[1], math.nan, math.nan, len(distinct))
     error = float(logs.std()) / mean**2 / math.sqrt(len(distinct) / NEIGHBOURS)
     return Dimension(points.shape[1], 1 / mean, error, len(distinct))
+
+
+def _distinct(points: FloatArray) -> FloatArray:
+    """Returns the points that differ; np.unique makes several copies of them, and a type per column."""
+    own = {row.tobytes(): place for place, row in enumerate(points + 0.0)}  # -0.0 is 0.0
+    return points[list(own.values())]
 
 
 def _distances(of: FloatArray, to: FloatArray, k: int) -> FloatArray:
@@ -233,15 +240,16 @@ def share_within(sample: Sample) -> float:
 
     nan if no coordinate varies.
     """
-    total = sample.points.var(axis=0)
-    points = sample.points[:, total > 0]
-    if not points.size:
-        return math.nan
     _, number, counts = np.unique(sample.codes, return_inverse=True, return_counts=True)
-    sums = np.zeros((counts.size, points.shape[1]))
-    np.add.at(sums, number, points)
-    left = points - (sums / counts[:, None])[number]
-    return float(((left**2).mean(axis=0) / total[total > 0]).mean())
+    shares = [np.zeros(0)]
+    for first in range(0, sample.points.shape[1], COLUMNS):
+        points = sample.points[:, first : first + COLUMNS]
+        sums = np.zeros((counts.size, points.shape[1]))
+        np.add.at(sums, number, points)
+        left, total = points - (sums / counts[:, None])[number], points.var(axis=0)
+        shares.append((left**2).mean(axis=0)[total > 0] / total[total > 0])
+    found = np.concatenate(shares)
+    return float(found.mean()) if found.size else math.nan
 
 
 @dataclass(frozen=True)

@@ -1,57 +1,72 @@
-"""The way to what was tried least, kept up to date while transitions come in one by one.
+"""A search that leads a run to what was tried least, also where states are coarse or hide something.
 
-A run that discovers a world wants every pair tried once, then every pair tried again, and so on (`level`).
-The expected steps g(s) from a state to a wanted pair solve a shortest-path problem over the transitions seen
-so far (`shortest_paths` solves one from nothing). Between two steps of a run one row of that problem changes,
-so `Search` keeps the values and repairs what a new transition makes wrong; most often that is nothing that
-matters where the agent is.
-
-**Repair.** Each state has its value g, which other states use, and the look-ahead
-
-    h(s) = 1       if a pair of s was never tried,
-    h(s) = RETRY   if a pair of s was tried less than `level` times and nothing better follows from
-    h(s) = min over pairs i of s of  (N_i + sum_t N(t|i) g(t)) / sum_t N(t|i),     t != s, g(t) finite,
-
-N_i the visits of the pair and N(t|i) how often t followed it: insisting on pair i until it leaves s. States
-where g and h differ by more than a tolerance wait in a queue, the lowest min(g, h) first. A g that is too
-high becomes h. A g that is much too low first becomes infinite (once in a repair), so that a region whose
-nearest wanted pair is gone does not count its values up step by step. The queue is served until the agent's
-state agrees with its look-ahead and nothing waits below it: what lies farther away than the next wanted pair
-stays as it is (Lifelong Planning A*: Koenig, Likhachev and Furcy 2004; prioritised sweeping: Moore and
-Atkeson 1993). Each step costs 1, so the tolerance is a relative error of the steps.
-
-The level rises when no wanted pair can be reached within the steps that it usually takes to leave as
-many states as there are, or none was reached in so many choices. A repair that takes long goes on at the next
-step, so that a step costs a bounded number of services on average.
+`Search` is told every transition and chooses every action: an untried pair, or the first step of the way to
+one, by values that `search_graph` keeps right. The level rises when no wanted pair can be reached within the
+steps that it usually takes to leave as many states as there are, or none was reached in so many choices.
 
 **Holding an action.** Where one state stands for several steps of the environment (a code of observations),
 trying its actions in turn cancels their moves, and a run can stay in one code for good. So an action is held
 while the state does not change, and counts as one try: an action that has never left its state for as long as
 those that leave take on average (and at least `level` steps), an action that has left it for three times as
 long as it took. Where nothing leaves a state, actions are held for random times, longer and longer: it may
-take a long push, or the right rhythm.
+take a long push, or the right rhythm. Where actions that leave do so at once, none is held.
 
 **Aliases.** A code can cover two places, such as both sides of a wall. An action that has led from one of
 them to another state fails in the other, however often it is tried. When an action that used to leave was
 held in vain, the search does without it for some steps, and for twice as many when it fails again. Then it
 acts at random for a moment: the same actions from the same place inside a code would fail in the same way.
+When an episode begins, the world is as it was, and every action is taken back.
+
+**Lost ways.** A step can lead to a state from where the way to what is wanted is much longer than it was: a
+key was put down. If the state does not show all there is, an action that did nothing there before may undo
+it, so those are tried again first, about as often as the logarithm of the visits.
 
 Compiled; memory in proportion to what was seen; the same transitions give the same choices.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from rhocover.checks import FloatArray, IntArray
+from rhocover.checks import FloatArray
 from rhocover.compiling import compiled
+from rhocover.learning.search_graph import (
+    ACTIONS,
+    AGAIN,
+    BRISK,
+    CLOCK,
+    COST,
+    CREDIT,
+    EXITS,
+    HOLDS,
+    LATE,
+    LEAVING_STEPS,
+    LEVEL,
+    NEXT_END,
+    NUM_COUNTERS,
+    NUM_YIELDS,
+    RETRIED,
+    RETRY,
+    SAVED,
+    SERVED,
+    STATES,
+    STRANDED,
+    TRANSITIONS,
+    WAITING,
+    WALKED,
+    Graph,
+    begin_anew,
+    effort,
+    observe,
+    observe_all,
+    repair,
+    replay,
+    update,
+    weigh,
+)
 
-TOLERANCE = 0.05  # steps: values closer than this are equal
-JUMP = 1.0  # steps: a value that rises by more begins anew, at infinity
-SERVICES = 32  # states served per step, on average and at most
-SAVED = 16  # states that one repair serves at most, over the states there are
 LONGEST_HOLD = 64  # steps of an action that has never left a state that others leave
 STUCK_HOLD = 4096  # steps of an action in a state that nothing has left, at most
 STUCK = 2  # times the usual hold of every action in a state that nothing has left: then holds are random
@@ -60,253 +75,19 @@ FIRST_PAUSE = 64  # steps without an action that failed, doubled each time
 DOUBLINGS = 20  # of holds and pauses, at most
 RARELY = 64  # the level rises at most once in this share of the states: it is work for all of them
 MOST_WAITING = 4096  # pauses whose end is noticed at once; others end when their state is looked at
-RETRY = 128.0  # steps: an untried pair within this distance comes before another try of a pair
+SELDOM = 64  # if less than one in so many leaves later than at once, no action is held
+LEAST_HOLDS = 256  # before that is judged; then at every doubling
 LEAST_ROOM = 64  # states
 NEVER = 1 << 62
-FORBIDDEN = 1 << 61  # tries of a pair that cannot be played: it is never the least tried, nor wanted
-
-# What `counters` count.
-ACTIONS, STATES, TRANSITIONS, QUEUED, LEVEL, CLOCK, REPAIR, SERVED, STRANDED, WAITING, NEXT_END = range(11)
-LEAVING_STEPS, EXITS, CREDIT, UNFINISHED, WALKED, NUM_COUNTERS = range(11, 17)
-
-
-class Graph(NamedTuple):
-    """The transitions and values, in arrays with room for more; pair i is action i % A of state i // A."""
-
-    counters: IntArray
-    value: FloatArray  # g, [S]
-    ahead: FloatArray  # h, [S]
-    best: IntArray  # the pair that attains h, [S]
-    queue: IntArray  # a heap of states
-    place: IntArray  # of each state in it, -1 outside, [S]
-    reset_in: IntArray  # the repair that last set g to infinity, [S]
-    into: IntArray  # the newest transition into each state, -1 for none, [S]
-    out_of: IntArray  # the newest transition of each pair, [n]
-    visits: IntArray  # N_i, [n]
-    tries: IntArray  # how often it was chosen: held for several steps is one try, [n]
-    left: IntArray  # how often the pair left its state, [n]
-    leaving: IntArray  # steps of the attempts in which it did, [n]
-    paused: IntArray  # until when the search does without it, [n]
-    pauses: IntArray  # how often that was necessary, [n]
-    source: IntArray  # the pair of each transition, [k]
-    target: IntArray  # the state it led to, [k]
-    times: IntArray  # how often, [k]
-    next_out: IntArray  # the transition of the same pair before it, [k]
-    next_into: IntArray  # the transition into the same state before it, [k]
-    held: IntArray  # the pair that each chain holds, for how many steps so far and at most, [3, chains]
-    waiting: IntArray  # paused pairs
-
-
-# The queue: a binary heap by min(g, h), with the place of each state.
+FORBIDDEN = 1 << 50  # tries of a pair that cannot be played: it is never the least tried, nor wanted
 
 
 @compiled
-def _key(graph, s):
-    return min(graph.value[s], graph.ahead[s])
-
-
-@compiled
-def _rise(graph, at):
-    """Moves an entry of the queue up until none above it is larger."""
-    queue, place = graph.queue, graph.place
-    s = queue[at]
-    key = _key(graph, s)
-    while at > 0 and _key(graph, queue[(at - 1) // 2]) > key:
-        queue[at] = queue[(at - 1) // 2]
-        place[queue[at]] = at
-        at = (at - 1) // 2
-    queue[at] = s
-    place[s] = at
-
-
-@compiled
-def _sink(graph, at):
-    """Moves an entry of the queue down until none below it is smaller."""
-    queue, place, size = graph.queue, graph.place, graph.counters[QUEUED]
-    s = queue[at]
-    key = _key(graph, s)
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and _key(graph, queue[child + 1]) < _key(graph, queue[child]):
-            child += 1
-        if _key(graph, queue[child]) >= key:
-            break
-        queue[at] = queue[child]
-        place[queue[at]] = at
-        at = child
-    queue[at] = s
-    place[s] = at
-
-
-@compiled
-def _enter(graph, s):
-    """Puts a state into the queue."""
-    graph.queue[graph.counters[QUEUED]] = s
-    graph.counters[QUEUED] += 1
-    _rise(graph, graph.counters[QUEUED] - 1)
-
-
-@compiled
-def _leave(graph, s):
-    """Takes a state out of the queue."""
-    at = graph.place[s]
-    graph.counters[QUEUED] -= 1
-    last = graph.queue[graph.counters[QUEUED]]
-    graph.place[s] = -1
-    if last != s:
-        graph.queue[at] = last
-        graph.place[last] = at
-        _sink(graph, at)
-        _rise(graph, graph.place[last])
-
-
-# Values.
-
-
-@compiled
-def _look_ahead(graph, s):
-    """Returns h of a state and the pair that attains it, -1 if no wanted pair can be reached."""
-    A = graph.counters[ACTIONS]
-    lowest, chosen = np.inf, -1
-    for i in range(s * A, s * A + A):
-        if graph.tries[i] == 0:
-            return 1.0, i
-        if graph.tries[i] < graph.counters[LEVEL] and lowest > RETRY:
-            lowest, chosen = RETRY, i
-        if graph.paused[i] > graph.counters[CLOCK]:
-            continue
-        total, leaves = float(graph.visits[i]), 0
-        k = graph.out_of[i]
-        while k >= 0:
-            t = graph.target[k]
-            if t != s and graph.value[t] < np.inf:
-                total += graph.times[k] * graph.value[t]
-                leaves += graph.times[k]
-            k = graph.next_out[k]
-        if leaves > 0 and total / leaves < lowest:
-            lowest, chosen = total / leaves, i
-    return lowest, chosen
-
-
-@compiled
-def _update(graph, s):
-    """Looks ahead from a state; it waits in the queue as long as its value is another one."""
-    ahead, graph.best[s] = _look_ahead(graph, s)
-    if graph.place[s] >= 0:
-        _leave(graph, s)
-    graph.ahead[s] = ahead
-    if graph.value[s] != ahead and not abs(graph.value[s] - ahead) <= TOLERANCE:
-        _enter(graph, s)
-
-
-@compiled
-def _update_sources(graph, s):
-    """Looks ahead again from every state that has led to s."""
-    A, last = graph.counters[ACTIONS], -1
-    k = graph.into[s]
-    while k >= 0:
-        t = graph.source[k] // A
-        if t != s and t != last:
-            _update(graph, t)
-            last = t
-        k = graph.next_into[k]
-
-
-@compiled
-def _repair(graph, agent):
-    """Serves the queue until the agent's state is right and nothing below it waits, or goes on next time."""
+def _judge(graph):
+    """Notes whether actions that leave a state do so at once; judged when the holds have doubled."""
     counters = graph.counters
-    counters[REPAIR] += 1 - counters[UNFINISHED]
-    counters[CREDIT] = min(counters[CREDIT] + SERVICES, SAVED * (4 + counters[STATES]))
-    while counters[QUEUED] > 0 and counters[CREDIT] > 0:
-        s = graph.queue[0]
-        if graph.place[agent] < 0 and _key(graph, s) >= graph.value[agent]:
-            break
-        counters[SERVED] += 1
-        counters[CREDIT] -= 1
-        _leave(graph, s)
-        rise = graph.ahead[s] - graph.value[s]
-        if rise <= JUMP or graph.reset_in[s] == counters[REPAIR]:
-            graph.value[s] = graph.ahead[s]
-        else:
-            graph.reset_in[s] = counters[REPAIR]
-            graph.value[s] = np.inf
-            _update(graph, s)
-        _update_sources(graph, s)
-    counters[UNFINISHED] = 1 if counters[CREDIT] == 0 else 0
-
-
-@compiled
-def _begin_anew(graph):
-    """Sets every value to infinity and looks ahead from every state."""
-    S = graph.counters[STATES]
-    graph.counters[QUEUED] = 0
-    graph.value[:S] = np.inf
-    graph.ahead[:S] = np.inf
-    graph.place[:S] = -1
-    for s in range(S):
-        _update(graph, s)
-
-
-# Observing.
-
-
-@compiled
-def _transition(graph, i, t):
-    """Returns the number of the transition from pair i to state t, a new one at the first time."""
-    k = graph.out_of[i]
-    while k >= 0 and graph.target[k] != t:
-        k = graph.next_out[k]
-    if k < 0:
-        k = graph.counters[TRANSITIONS]
-        graph.counters[TRANSITIONS] += 1
-        graph.source[k], graph.target[k], graph.times[k] = i, t, 0
-        graph.next_out[k], graph.out_of[i] = graph.out_of[i], k
-        graph.next_into[k], graph.into[t] = graph.into[t], k
-    return k
-
-
-@compiled
-def _observe(graph, i, t, count):
-    """Counts that state t followed pair i so often."""
-    A = graph.counters[ACTIONS]
-    graph.times[_transition(graph, i, t)] += count
-    graph.counters[CLOCK] += count
-    graph.visits[i] += count
-    is_first = t != i // A and graph.left[i] == 0
-    if t != i // A:
-        graph.left[i] += count
-        graph.counters[EXITS] += count
-    if graph.left[i] > 0:
-        graph.counters[LEAVING_STEPS] += graph.visits[i] if is_first else count
-    _update(graph, i // A)
-
-
-@compiled
-def _observe_all(graph, pairs, states, counts):
-    """Counts many transitions, one after the other."""
-    for row in range(pairs.size):
-        graph.tries[pairs[row]] += counts[row]
-        _observe(graph, pairs[row], states[row], counts[row])
-
-
-@compiled
-def _replay(graph, pairs, states):
-    """Counts the steps of a run in their order: the same pair several times in a row is one try."""
-    A, length = graph.counters[ACTIONS], 0
-    for row in range(pairs.size):
-        i = pairs[row]
-        if length == 0 or pairs[row - 1] != i:
-            graph.tries[i] += 1
-            length = 0
-        length += 1
-        if states[row] != i // A:
-            graph.leaving[i] += length
-            length = 0
-        _observe(graph, i, states[row], 1)
-
-
-# Choosing.
+    if counters[HOLDS] >= LEAST_HOLDS and counters[HOLDS] & (counters[HOLDS] - 1) == 0:
+        counters[BRISK] = 1 if SELDOM * counters[LATE] < counters[HOLDS] else 0
 
 
 @compiled
@@ -316,17 +97,25 @@ def _random(number, seed):
 
 
 @compiled
+def _usual(graph):
+    """Returns how many steps it usually takes to leave a state, rounded up."""
+    return -(-graph.counters[LEAVING_STEPS] // max(graph.counters[EXITS], 1))
+
+
+@compiled
 def _limit(graph, i, seed):
     """Returns for how many steps pair i is held while its state does not change."""
     if graph.left[i] > 0:
+        if graph.counters[BRISK] == 1:
+            return max(2 * -(-graph.leaving[i] // graph.left[i]), 1)
         usual = 2 + PATIENCE * -(-graph.leaving[i] // graph.left[i])
         return max(usual, min(usual << min(graph.pauses[i], DOUBLINGS), LONGEST_HOLD))
     A, total, exits = graph.counters[ACTIONS], 0, 0
     for j in range(i // A * A, i // A * A + A):
         total += graph.visits[j]
         exits += graph.left[j]
-    usual = -(-graph.counters[LEAVING_STEPS] // max(graph.counters[EXITS], 1))
-    hold = min(max(usual, graph.counters[LEVEL]), LONGEST_HOLD)
+    usual = _usual(graph)
+    hold = 1 if graph.counters[BRISK] == 1 else min(max(usual, graph.counters[LEVEL]), LONGEST_HOLD)
     if exits > 0 or total < STUCK * A * usual:
         return hold
     return 1 + _random(graph.counters[CLOCK], seed) % max(hold, min(total // A, STUCK_HOLD))
@@ -342,7 +131,7 @@ def _pause(graph, i):
         graph.waiting[counters[WAITING]] = i
         counters[WAITING] += 1
         counters[NEXT_END] = min(counters[NEXT_END], graph.paused[i])
-    _update(graph, i // counters[ACTIONS])
+    update(graph, i // counters[ACTIONS])
 
 
 @compiled
@@ -357,18 +146,18 @@ def _end_pauses(graph):
             kept += 1
             counters[NEXT_END] = min(counters[NEXT_END], graph.paused[i])
         else:
-            _update(graph, i // counters[ACTIONS])
+            update(graph, i // counters[ACTIONS])
     counters[WAITING] = kept
 
 
 @compiled
 def _least_tried(graph, s, seed):
     """Returns the pair of the state that was tried least; equals in an order that looks random."""
-    A, found, least = graph.counters[ACTIONS], -1, 0
+    A, found, least = graph.counters[ACTIONS], -1, 0.0
     for i in range(s * A, s * A + A):
-        rank = _random(i + 7919 * graph.tries[i], seed)
-        is_less = found < 0 or graph.tries[i] < graph.tries[found]
-        if is_less or (graph.tries[i] == graph.tries[found] and rank < least):
+        rank = _random(i + 7919 * graph.tries[i], seed) * graph.yields[COST, i % A]
+        own, fewest = effort(graph, i), effort(graph, max(found, 0))
+        if found < 0 or own < fewest or (own == fewest and rank < least):
             found, least = i, rank
     return found
 
@@ -377,17 +166,16 @@ def _least_tried(graph, s, seed):
 def _way(graph, s, seed):
     """Returns the pair that leads to what is wanted; raises the level if that is out of reach."""
     counters = graph.counters
-    _repair(graph, s)
-    usual = -(-counters[LEAVING_STEPS] // max(counters[EXITS], 1))
-    far = RETRY + usual * counters[STATES]
+    repair(graph, s)
+    far = RETRY + _usual(graph) * counters[STATES]
     if graph.ahead[s] > far or counters[WALKED] > far:
         counters[STRANDED] += 1
         if counters[STRANDED] * RARELY < counters[STATES]:
             return _least_tried(graph, s, seed)
         counters[STRANDED] = counters[WALKED] = 0
         counters[LEVEL] += 1
-        _begin_anew(graph)
-        _repair(graph, s)
+        begin_anew(graph)
+        repair(graph, s)
     is_on_the_way = graph.ahead[s] < np.inf and graph.ahead[s] != RETRY
     return graph.best[s] if is_on_the_way else _least_tried(graph, s, seed)
 
@@ -405,7 +193,26 @@ def _next(graph, s, seed):
     if graph.counters[CLOCK] >= graph.counters[NEXT_END]:
         _end_pauses(graph)
     i = _least_tried(graph, s, seed)
-    return i if graph.tries[i] == 0 else _way(graph, s, seed)
+    is_now = graph.tries[i] == 0 and graph.yields[COST, i % graph.counters[ACTIONS]] == 1
+    return i if is_now else _way(graph, s, seed)
+
+
+@compiled
+def _idle(graph, s):
+    """Returns the least tried of the pairs that have never left a state, -1 if all were often tried."""
+    A, found, total = graph.counters[ACTIONS], -1, 0
+    for i in range(s * A, s * A + A):
+        total += graph.visits[i]
+        if graph.left[i] == 0 and (found < 0 or effort(graph, i) < effort(graph, found)):
+            found = i
+    return found if found >= 0 and 2.0 ** effort(graph, found) <= 2 * total else -1
+
+
+@compiled
+def _is_lost(graph, i, s):
+    """Whether pair i led to a state from where the way to what is wanted is much longer than it was."""
+    A = graph.counters[ACTIONS]
+    return graph.ahead[s] > graph.ahead[i // A] + A
 
 
 @compiled
@@ -422,14 +229,36 @@ def _choose(graph, chain, s, seed):
             _pause(graph, i)
     elif i >= 0:
         graph.leaving[i] += held[1, chain]
+        counters[LATE] += held[1, chain] > 1
+        counters[HOLDS] += 1
+        _judge(graph)
         graph.pauses[i] = max(graph.pauses[i] - 1, 0)
+    before = i
     i = _shake(graph, s, seed) if in_vain else _next(graph, s, seed)
-    counters[WALKED] = 0 if graph.tries[i] < counters[LEVEL] else counters[WALKED] + 1
+    if before >= 0 and before // counters[ACTIONS] != s:
+        held[3, chain] = 1 if _is_lost(graph, before, s) else 0
+    if held[3, chain] == 1 and not in_vain:
+        idle = _idle(graph, s)
+        if idle >= 0:
+            i = idle
+    counters[WALKED] = 0 if effort(graph, i) < counters[LEVEL] else counters[WALKED] + 1
+    if graph.tries[i] > 0 and graph.left[i] == 0:
+        graph.yields[RETRIED, i % counters[ACTIONS]] += 1
+        weigh(graph, RETRIED)
     limit = _limit(graph, i, seed)
     held[0, chain], held[1, chain] = i, 1
     held[2, chain] = 1 + _random(counters[CLOCK] + 1, seed) % limit if in_vain else limit
     graph.tries[i] += 1
     return i
+
+
+@compiled
+def _begin_episode(graph, chain):
+    """Forgets what is held and takes every paused pair back: the world is as it was at the start."""
+    graph.held[:, chain] = -1
+    for k in range(graph.counters[WAITING]):
+        graph.paused[graph.waiting[k]] = graph.counters[CLOCK]
+    _end_pauses(graph)
 
 
 class Search:
@@ -443,9 +272,11 @@ class Search:
         self._seed = int(np.random.SeedSequence(seed).generate_state(1)[0]) % 2147483647
         counters = np.zeros(NUM_COUNTERS, np.int64)
         counters[[ACTIONS, LEVEL, NEXT_END]] = num_actions, 1, NEVER
-        held, waiting = np.full((3, num_chains), -1, np.int64), np.zeros(MOST_WAITING, np.int64)
+        yields = np.zeros((NUM_YIELDS, num_actions))
+        yields[[COST, AGAIN]] = 1
+        held, waiting = np.full((4, num_chains), -1, np.int64), np.zeros(MOST_WAITING, np.int64)
         states, pairs, transitions = _columns(LEAST_ROOM, num_actions, LEAST_ROOM)
-        self._graph = Graph._make([counters, *states, *pairs, *transitions, held, waiting])
+        self._graph = Graph._make([counters, *states, *pairs, *transitions, yields, held, waiting])
 
     @property
     def num_states(self) -> int:
@@ -456,6 +287,11 @@ class Search:
     def level(self) -> int:
         """How often each pair is to be tried by now."""
         return int(self._graph.counters[LEVEL])
+
+    @property
+    def costs(self) -> FloatArray:
+        """The steps that an untried pair of each action counts, `[A]`."""
+        return self._graph.yields[COST].copy()
 
     @property
     def num_served(self) -> int:
@@ -470,9 +306,9 @@ class Search:
             return
         S, K = S if num_states <= S else 2 * num_states, K if num_transitions <= K else 2 * num_transitions
         states, pairs, transitions = _columns(S, int(g.counters[ACTIONS]), K)
-        for old, new in zip(g[1:-2], (*states, *pairs, *transitions), strict=True):
+        for old, new in zip(g[1:-3], (*states, *pairs, *transitions), strict=True):
             new[: old.size] = old
-        self._graph = Graph._make([g.counters, *states, *pairs, *transitions, g.held, g.waiting])
+        self._graph = Graph._make([g.counters, *states, *pairs, *transitions, g.yields, g.held, g.waiting])
 
     def add_states(self, number: int) -> None:
         """Makes the states with numbers below `number` known."""
@@ -482,7 +318,7 @@ class Search:
             self._graph.counters[STATES] = number
             self._graph.counters[CREDIT] += SAVED * (number - before)
             for s in range(before, number):
-                _update(self._graph, s)
+                update(self._graph, s)
 
     def observe(self, pair: int, state: int) -> None:
         """Counts that a state followed a pair."""
@@ -490,7 +326,7 @@ class Search:
             self.add_states(state + 1)
         if self._graph.counters[TRANSITIONS] == self._graph.source.size:
             self._make_room(0, self._graph.source.size + 1)
-        _observe(self._graph, pair, state, 1)
+        observe(self._graph, pair, state, 1)
 
     def observe_all(self, pairs: Any, states: Any, counts: Any = None) -> None:
         """Counts that each of `states` followed its pair, `counts` times each (once by default)."""
@@ -501,7 +337,7 @@ class Search:
                 1 + max(int(states.max()), int(pairs.max()) // int(self._graph.counters[ACTIONS]))
             )
             self._make_room(0, int(self._graph.counters[TRANSITIONS]) + pairs.size)
-            _observe_all(self._graph, pairs, states, counts)
+            observe_all(self._graph, pairs, states, counts)
 
     def allow(self, pair: int, *, is_allowed: bool) -> None:
         """Takes a pair that cannot be played out of the search, or into it again."""
@@ -509,7 +345,7 @@ class Search:
         self.add_states(state + 1)
         if is_allowed != (self._graph.tries[pair] < FORBIDDEN):
             self._graph.tries[pair] = 0 if is_allowed else FORBIDDEN
-            _update(self._graph, state)
+            update(self._graph, state)
 
     def replay(self, pairs: Any, states: Any) -> None:
         """Counts the steps of one chain in their order: which pairs were played, and where each led.
@@ -521,7 +357,7 @@ class Search:
             num_actions, room = int(self._graph.counters[ACTIONS]), int(self._graph.counters[TRANSITIONS])
             self.add_states(1 + max(int(states.max()), int(pairs.max()) // num_actions))
             self._make_room(0, room + np.unique(np.stack([pairs, states]), axis=1).shape[1])
-            _replay(self._graph, pairs, states)
+            replay(self._graph, pairs, states)
 
     def choose(self, state: int, chain: int = 0) -> int:
         """Returns the pair to play in a state."""
@@ -529,9 +365,13 @@ class Search:
             self.add_states(state + 1)
         return int(_choose(self._graph, chain, state, self._seed))
 
+    def begin_episode(self, chain: int = 0) -> None:
+        """Notes that the world of a chain begins anew: actions that failed in it may work again."""
+        _begin_episode(self._graph, chain)
+
     def expected_steps(self, state: int) -> float:
         """Returns the expected steps from a state to a wanted pair, infinite if none can be reached."""
-        _repair(self._graph, state)
+        repair(self._graph, state)
         return float(self._graph.value[state])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -31,7 +31,14 @@ from rhocover.occupancy import Membership, Occupancies
 from rhocover.planning.interior_point import interior_point
 from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
 from rhocover.planning.program import Multipliers, dual_bound, rounding_of_point, slack_of_point
-from rhocover.printing import ProgressLine, printed
+from rhocover.printing import printed
+from rhocover.progress import progress
+from rhocover.showing import Shown
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from rhocover.arguments import Method, Start, Weights
 
 # The result of planning.
 
@@ -60,7 +67,7 @@ class PlanStatus(enum.Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Shown):
     """An occupancy close to the best coverage, and the proof of how close.
 
     `divergence - gap` is a lower bound on what any policy can reach: no occupancy of the set has a
@@ -170,7 +177,6 @@ DEFAULT_STEPS = {"interior_point": 200, "leximin": 0}
 FRANK_WOLFE_STEPS = 20_000
 DEFAULT_TOLERANCE = 1e-8
 ACCEPTABLE = 1e-6  # without an explicit tol, a plan is returned up to this gap
-PATIENCE = 2.0  # seconds before progress is shown
 AIM = 0.5  # of tol: the solver aims below it, because the check afterwards adds rounding
 LARGEST_WARM = 1e6  # a larger potential is not from a plan of this model
 MEMBERSHIP_TOLERANCE = 1e-9
@@ -193,19 +199,19 @@ class _Found:
 def plan(
     mdp: MDP,
     rho: float,
-    mu: Any = None,
+    mu: Weights | None = None,
     *,
     discount: float | None = None,
     horizon: int | None = None,
-    start: Any = None,
+    start: Start | None = None,
     eta: float = 0.0,
     restrict: bool = False,
-    method: str = "interior_point",
+    method: Method = "interior_point",
     tol: float | None = None,
     max_steps: int | None = None,
     time_limit: float | None = None,
     throw: bool = True,
-    warm: Any = None,
+    warm: ArrayLike | None = None,
 ) -> Plan:
     """Returns the occupancy and policy with the best coverage, with a certified gap.
 
@@ -225,8 +231,7 @@ def plan(
     `tol` is not reached, `NotConvergedError` is raised (below rho = 1 the tolerance is `tol * rho`, because
     D_rho is of that order there). Without `tol` the aim is 1e-8; with a gap above it, up to 1e-6, the plan is
     returned with a `GapWarning`, and only a larger one raises. `throw=False` returns the plan in any case.
-    `time_limit` in seconds is checked after each step; the best plan found until then is used. Planning that
-    takes longer than two seconds shows a line of progress on a terminal or in a notebook.
+    `time_limit` in seconds is checked after each step; the best plan found until then is used.
     Causes of a large gap and remedies: exact ties among the weights at rho = inf (use a large finite
     rho), a floor almost as large as possible (lower eta), too few steps for a Frank-Wolfe method (raise
     max_steps).
@@ -324,8 +329,8 @@ def _read_warm(problem: PlanningProblem, warm: Any) -> FloatArray | None:
 def _solve(problem: PlanningProblem, method: str, limits: _Limits, warm: FloatArray | None) -> _Found:
     if method == "leximin":
         return _solve_leximin(problem)
-    report, close = progress_line(problem.program.rho)
-    try:
+    with progress(f"planning rho = {problem.program.rho:g}") as told:
+        report = _reporting(told.note)
         if method in FRANK_WOLFE:
             return _solve_frank_wolfe(problem, FRANK_WOLFE[method], limits, report)
         with one_blas_thread():
@@ -333,30 +338,13 @@ def _solve(problem: PlanningProblem, method: str, limits: _Limits, warm: FloatAr
                 problem.program, tol=AIM * limits.tol, max_steps=limits.max_steps, report=report, warm=warm,
                 deadline=limits.deadline,
             )  # fmt: skip
-    finally:
-        close()
     is_out = end.taken >= limits.max_steps
     return _Found(end.d, end.lower_bound, end.multipliers, end.taken, is_out, end.stages)
 
 
-def progress_line(rho: float) -> tuple[Callable[[SolverProgress], None], Callable[[], None]]:
-    """Returns (report, close), to be called after each step and at the end; silent for PATIENCE."""
-    lines: list[ProgressLine] = []
-
-    def report(state: SolverProgress) -> None:
-        if state.seconds > PATIENCE:
-            if not lines:
-                lines.append(ProgressLine())
-            done = (
-                f"step {state.steps}, gap {abs(state.gap):.1e}, flow {state.flow:.1e}, {state.seconds:.0f} s"
-            )
-            lines[0].write(f"planning rho = {rho:g}: {done}")
-
-    def close() -> None:
-        for line in lines:
-            line.close()
-
-    return report, close
+def _reporting(note: Callable[[str], None]) -> Callable[[SolverProgress], None]:
+    """Returns a function that is called after each step and notes how close the solver is."""
+    return lambda state: note(f"step {state.steps}, gap {abs(state.gap):.1e}, flow {state.flow:.1e}")
 
 
 def _solve_frank_wolfe(problem: PlanningProblem, variant: str, limits: _Limits, report: Any) -> _Found:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,7 +51,13 @@ from rhocover.mdp import MDP, check_mdp
 from rhocover.planning import Plan, plan
 from rhocover.planning.problem import average_structure
 from rhocover.printing import printed
+from rhocover.showing import Shown
 from rhocover.theory.certainty import first_time, long_run_frequencies, reached_states, sure_steps
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from rhocover.arguments import Start
 
 # One policy.
 
@@ -162,7 +168,7 @@ MOST_VISITS = 2**53  # whole numbers that float64 holds
 
 
 @dataclass(frozen=True, eq=False)
-class Budget:
+class Budget(Shown):
     """How many steps a goal takes with the best policy, `best`, and with the caller's policy, `given`.
 
     `visits` `[S, A]` are the visits to reach (without those that `restrict` dropped), None for `model_error`.
@@ -252,11 +258,11 @@ class Budget:
 def budget(
     mdp: MDP,
     *,
-    visits: Any = None,
+    visits: ArrayLike | None = None,
     model_error: float | None = None,
-    policy: Any = None,
+    policy: ArrayLike | None = None,
     delta: float = 0.05,
-    start: Any = None,
+    start: Start | None = None,
     restrict: bool = False,
 ) -> Budget:
     """Returns how many steps it takes until every pair has its visits, or the model error is small.

@@ -256,7 +256,7 @@ class LearnedFeatures:
     def __post_init__(self) -> None:
         for name, least in (("size", 1), ("seed", 0), ("updates", 1)):
             object.__setattr__(self, name, checks.integer(getattr(self, name), name, least=least))
-        if self.by not in OBJECTIVES:
+        if not isinstance(self.by, str) or self.by not in OBJECTIVES:
             raise unknown_name("by", self.by, OBJECTIVES)
 
     def fit(self, observations: Any, actions: Any = None) -> Encoder:

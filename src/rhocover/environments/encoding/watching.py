@@ -24,7 +24,17 @@ from rhocover.learning.codes import Coded, Sample, growth_of, is_lossy, noun_of
 
 MOST = 4096  # observations of the sample, which has between half of them and all
 MOST_NUMBERS = 1 << 18  # of the sample, so that neighbours are found in a second
-LEAST = 256  # observations of the sample, however many numbers they have: enough for a dimension
+LEAST = 256  # observations of the sample if they have more numbers than that: enough for a dimension
+LARGEST = 1 << 22  # numbers of the sample, whatever they are: 32 MB, and a few copies exist for a moment
+NUMBERS = np.ndarray | np.number | np.bool_ | float | int  # what a log returns for an int is an np.int64
+
+
+def held_out_key(code: StateCode, observation: Any) -> Hashable:
+    """Returns the key of a held-out code; an error names the argument, because states have a code too."""
+    try:
+        return code.key(observation)
+    except RhocoverError as error:
+        raise InvalidArgumentError(f"`held_out`: {error}", argument="held_out") from error
 
 
 class Watch:
@@ -42,7 +52,7 @@ class Watch:
     def see(self, observation: Any) -> None:
         """Sees the next observation."""
         if self.held_out is not None:
-            self._first.setdefault(self._held_out_key(observation), self.num_seen)
+            self._first.setdefault(held_out_key(self.held_out, observation), self.num_seen)
         if self._is_sampled and self.num_seen % self._stride == 0:
             self._keep(observation)
         self.num_seen += 1
@@ -63,18 +73,12 @@ class Watch:
                 t += -(begin + t) % self._stride
         self.num_seen += len(observations) if is_sampled else 0
 
-    def _held_out_key(self, observation: Any) -> Hashable:
-        assert self.held_out is not None
-        try:
-            return self.held_out.key(observation)
-        except RhocoverError as error:
-            raise InvalidArgumentError(f"`held_out`: {error}", argument="held_out") from error
-
     def _held_out_keys(self, observations: Any) -> tuple[list[int], list[Hashable]]:
         """Returns where keys first occur among many observations, and the keys."""
         code = self.held_out
-        if code is None or code.num_keys is None:
-            return list(range(len(observations))), [self._held_out_key(one) for one in observations]
+        assert code is not None
+        if code.num_keys is None:
+            return list(range(len(observations))), [held_out_key(code, one) for one in observations]
         try:
             keys, first = np.unique(code.keys(observations), return_index=True)
         except RhocoverError as error:
@@ -83,7 +87,7 @@ class Watch:
 
     def _keep(self, observation: Any) -> None:
         if not self._kept:
-            self._most = min(MOST, max(LEAST, MOST_NUMBERS // max(_size(observation), 1)))
+            self._most = _most(max(_size(observation), 1))
         self._kept.append(copy.deepcopy(observation))
         if len(self._kept) >= self._most:
             self._kept, self._stride = self._kept[::2], 2 * self._stride
@@ -113,6 +117,11 @@ class Watch:
         return Sample(points, codes)
 
 
+def _most(size: int) -> int:
+    """Returns how many observations of `size` numbers a full sample has."""
+    return max(2, min(MOST, max(LEAST, MOST_NUMBERS // size), LARGEST // size))
+
+
 def _size(observation: Any) -> int:
     """Returns how many numbers an observation has."""
     if isinstance(observation, dict):
@@ -124,7 +133,7 @@ def _vectors(code: Any, observations: list[Any]) -> Any:
     """Returns the numbers that a code looks at, `[m, D]`; for a function, all numbers."""
     if isinstance(code, BinCode):
         return np.asarray(code.features(observations), float)
-    if isinstance(code, FunctionCode) and not isinstance(observations[0], np.ndarray | float | int):
+    if isinstance(code, FunctionCode) and not isinstance(observations[0], NUMBERS):
         return np.zeros((0, 0))
     reader = getattr(code, "reader", None) or FeatureReader(getattr(code, "of", None))
     return reader.many(observations)

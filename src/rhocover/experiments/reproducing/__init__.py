@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from rhocover import checks
 from rhocover.errors import InvalidArgumentError, parse_text, unknown_name
 from rhocover.experiments.compare import read_seeds
 from rhocover.experiments.reproducing import paper_statements, peers, reference_values, tarbouriech2020
 from rhocover.experiments.reproducing.reproduction import ReproducedRow, Reproduction
+from rhocover.progress import Report, progress
 
 __all__ = ["NAMES", "ReproducedRow", "Reproduction", "reproduce"]
 
@@ -31,10 +31,10 @@ NAMES = tuple(_KNOWN)
 def reproduce(
     name: str,
     *,
-    seeds: Any = None,
+    seeds: int | Iterable[int] | None = None,
     num_steps: int | None = None,
     workers: int | None = None,
-    report: Callable[[int, int], None] | None = None,
+    report: Report | None = None,
 ) -> Reproduction:
     """Returns our numbers next to those that were published, proved or recorded.
 
@@ -66,7 +66,8 @@ def reproduce(
         checks.integer(workers, "workers", least=1)
     found = () if not default_steps else read_seeds(default_seeds if seeds is None else seeds)
     steps = default_steps if num_steps is None else checks.integer(num_steps, "num_steps", least=LEAST_STEPS)
-    return run(found, steps, workers, report)
+    with progress(f"reproducing {name}", report) as told:
+        return run(found, steps, workers, told)
 
 
 LEAST_STEPS = 1000  # with fewer, some pairs are never visited and most of the numbers are meaningless

@@ -26,7 +26,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,7 +37,6 @@ from rhocover.coverage import Coverage
 from rhocover.experiments.comparison import THEOREM, MeanEstimate, estimate, exponent
 from rhocover.experiments.reproducing.reproduction import (
     Job,
-    Report,
     ReproducedRow,
     Reproduction,
     exactly,
@@ -51,6 +50,10 @@ from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import best_response, make_oracle
 from rhocover.planning import Plan, plan
+from rhocover.progress import Report
+
+if TYPE_CHECKING:
+    from rhocover.arguments import Method
 
 # The models, weights and occupancies on which the statements are checked.
 
@@ -113,7 +116,7 @@ class Scene:
         """Returns the objective of this order."""
         return Coverage(rho, self.mu)
 
-    def best(self, rho: float, method: str = "interior_point") -> Plan:
+    def best(self, rho: float, method: Method = "interior_point") -> Plan:
         """Returns the best plan of this order."""
         tol = TOLERANCE if method == "interior_point" else 1e-6
         return plan(self.mdp, rho, self.mdp.table(self.mu), tol=tol, method=method)

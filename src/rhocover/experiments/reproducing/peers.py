@@ -20,7 +20,6 @@ from rhocover.baselines.rf_ucrl import RFUCRL
 from rhocover.baselines.uniform_random import UniformRandom
 from rhocover.experiments.reproducing.reproduction import (
     Job,
-    Report,
     ReproducedRow,
     Reproduction,
     estimate_cells,
@@ -28,6 +27,7 @@ from rhocover.experiments.reproducing.reproduction import (
 from rhocover.exploring.explorers.algorithm1 import Algorithm1, Constant, Quadratic
 from rhocover.exploring.explorers.feedback import Feedback
 from rhocover.planning import plan
+from rhocover.progress import Report
 
 NAME, NUM_STEPS, SEEDS = "peers-worst-ratio", 50_000, 10
 ENVS = {"noisy_river_swim": "NoisyRiverSwim(12)", "wheel": "Wheel(5)"}

@@ -16,10 +16,11 @@ import numpy as np
 
 from rhocover import envs
 from rhocover.coverage import Coverage
-from rhocover.experiments.reproducing.reproduction import Report, ReproducedRow, Reproduction, exactly
+from rhocover.experiments.reproducing.reproduction import ReproducedRow, Reproduction, exactly
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning import plan
+from rhocover.progress import Report
 
 NAME = "reference-values"
 TOLERANCE, FINE = 1e-11, 1e-12  # of plans; an entry of d is off by about the root of the gap, times d

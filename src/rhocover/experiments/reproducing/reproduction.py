@@ -35,6 +35,7 @@ from rhocover.experiments.comparison import MeanEstimate, estimate
 from rhocover.experiments.pool import run_items
 from rhocover.experiments.question import Failure, error_of, failure_of
 from rhocover.exploring import Run, explore
+from rhocover.progress import Report
 
 PAGE = 100  # characters in a line of prose
 MEASURED = 4  # digits of a mean with a standard error
@@ -180,8 +181,6 @@ def exactly(value: float) -> MeanEstimate:
 
 
 # The runs of a reproduction.
-
-Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

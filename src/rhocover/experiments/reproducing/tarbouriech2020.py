@@ -37,7 +37,6 @@ from rhocover.errors import SolverError
 from rhocover.experiments.comparison import MeanEstimate
 from rhocover.experiments.reproducing.reproduction import (
     Job,
-    Report,
     ReproducedRow,
     Reproduction,
     estimate_cells,
@@ -47,6 +46,7 @@ from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import best_response
 from rhocover.planning import plan
+from rhocover.progress import Report
 
 # The maximum of the weighted entropy.
 

@@ -45,7 +45,7 @@ from rhocover.exploring.belief import KnownModel
 from rhocover.exploring.explorers import State
 from rhocover.exploring.explorers.registry import explorer_document, explorer_from_document
 from rhocover.exploring.runs.result import COLUMNS, WHOLE, Run
-from rhocover.exploring.runs.runner import NOTHING, Episode, Report, RunState, Storage
+from rhocover.exploring.runs.runner import NOTHING, Episode, RunState, Storage
 from rhocover.exploring.runs.spec import (
     CRITERION,
     Model,
@@ -61,6 +61,7 @@ from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.folders import Hold, hold_folder, is_left, locate, make_folder, remove_left
 from rhocover.learning.rules import rule_document, rule_from_document
 from rhocover.mdp import MDP
+from rhocover.progress import Report
 
 Tensors = dict[str, np.ndarray]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rhocover import checks
 from rhocover.checks import IntArray
@@ -12,7 +11,7 @@ from rhocover.errors import FileFormatError, InvalidArgumentError, naming, parse
 from rhocover.exploring.explorers.registry import explorer_document, make_explorer
 from rhocover.exploring.runs.checkpoint import MODEL, SETTINGS, Folder, settings_from_file
 from rhocover.exploring.runs.result import Run, grid_of_steps, measure
-from rhocover.exploring.runs.runner import Report, Runner, RunState, Storage, begin, run, run_fields
+from rhocover.exploring.runs.runner import Runner, RunState, Storage, begin, run, run_fields
 from rhocover.exploring.runs.spec import Encoding, ModelRun, RunSpec, make_belief, read_model_run
 from rhocover.exploring.worlds import Visits
 from rhocover.exploring.worlds.simulator import Simulator
@@ -22,31 +21,47 @@ from rhocover.learning.rules import rule_document
 from rhocover.mdp import MDP
 from rhocover.planning.problem import Criterion, Objective
 from rhocover.plugins import WORLDS, load, members
+from rhocover.progress import Report, progress
+
+if TYPE_CHECKING:
+    from rhocover.arguments import (
+        Actions,
+        Environment,
+        Knowledge,
+        Location,
+        NamedExplorer,
+        Start,
+        States,
+        WeightsOrRule,
+    )  # fmt: skip
+    from rhocover.exploring.explorers.algorithm1 import Schedule
+    from rhocover.exploring.runs.stopping import Stop
+    from rhocover.learning.rules import Rule
 
 
 def explore(
-    world: Any,
+    world: MDP | Environment,
     rho: float,
     num_steps: int,
-    mu: Any = None,
+    mu: WeightsOrRule | None = None,
     *,
-    states: Any = None,
-    actions: Any = None,
+    states: States | None = None,
+    actions: Actions | None = None,
     repeat: int = 1,
-    explorer: Any = "feedback",
-    model: Any = "known",
-    schedule: Any = None,
+    explorer: NamedExplorer = "feedback",
+    model: Knowledge = "known",
+    schedule: Schedule | None = None,
     seed: int = 0,
-    start: Any = None,
+    start: Start | None = None,
     discount: float | None = None,
     horizon: int | None = None,
     restrict: bool = False,
     num_chains: int = 1,
-    until: Any = None,
+    until: Stop | None = None,
     trace_points: int = 10,
-    out: os.PathLike[str] | str | None = None,
+    out: Location | None = None,
     step_timeout: float | None = None,
-    held_out: Any = None,
+    held_out: States | None = None,
     report: Report | None = None,
 ) -> Run:
     """Returns the run of an explorer in a world for `num_steps` steps.
@@ -78,7 +93,6 @@ def explore(
     >>> run.coverage_text, run.regret < 1e-5
     ('complete', True)
     """
-    checks.function_or_none(report, "report")
     out = None if out is None else locate(out)  # code that is called below may change the working directory
     spec = RunSpec(
         objective=Objective(rho, mu), num_steps=num_steps,
@@ -103,10 +117,12 @@ def explore(
             "step_timeout", "is for environments: a model never hangs", remedy="Leave it out."
         )
     asked = read_model_run(world, spec, num_chains)
-    _ = asked.problem  # raises if it is invalid
-    asked.check_budget()
-    asked.problem.check_plan()
-    return run(ModelWorld(asked), asked.spec, Storage(report) if out is None else Folder(out, asked, report))
+    with progress(f"exploring {asked.mdp.name or 'the model'}", report) as told:
+        _ = asked.problem  # raises if it is invalid
+        asked.check_budget()
+        asked.problem.check_plan()
+        storage = Storage(told) if out is None else Folder(out, asked, told)
+        return run(ModelWorld(asked), asked.spec, storage)
 
 
 def _other_world(world: Any) -> Any:
@@ -147,13 +163,13 @@ class ModelWorld(Simulator):
 
 
 def resume(
-    out: os.PathLike[str] | str,
+    out: Location,
     world: MDP | None = None,
     *,
     rho: float | None = None,
     seed: int | None = None,
-    explorer: Any = None,
-    mu: Any = None,
+    explorer: NamedExplorer | None = None,
+    mu: Rule | None = None,
     report: Report | None = None,
 ) -> Run:
     """Returns the run of the folder `out`, continued from its newest checkpoint to its end.
@@ -169,9 +185,10 @@ def resume(
     _check_same(asked, world, rho, seed, explorer)
     with naming(out.path / SETTINGS):
         model = ModelWorld(asked)
-    folder = Folder(out, asked, report, is_resumed=True)
-    last = folder.last_of_finished()
-    return run(model, asked.spec, folder if last is None else Storage(report, last))
+    with progress(f"resuming {asked.mdp.name or 'the model'}", report) as told:
+        folder = Folder(out, asked, told, is_resumed=True)
+        last = folder.last_of_finished()
+        return run(model, asked.spec, folder if last is None else Storage(told, last))
 
 
 def read_folder(out: Any, explorer: Any = None, mu: Any = None) -> ModelRun:

@@ -50,6 +50,7 @@ from rhocover.oracles import make_oracle
 from rhocover.planning import Plan
 from rhocover.planning.frank_wolfe import certified_gap, gradient_reward
 from rhocover.printing import printed
+from rhocover.showing import Shown
 
 COLUMNS = (
     "steps", "visited", "divergence", "gap", "oracle_gap", "excess", "pathwise_excess", "pathwise_gap",
@@ -58,6 +59,7 @@ COLUMNS = (
 WHOLE = ("steps", "visited", "least_pair", "least_count")
 PATHWISE_TOLERANCE = 1e-10
 LARGEST_READABLE = 8.0  # up to this order, values of U have a readable size
+LARGEST = 100_000  # pairs times states up to which the certificate of a learned model is made by default
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +197,7 @@ class Episode:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Shown):
     """The result of a run. Tables are `[S, A]`, or `[H, S, A]` for episodes of H steps.
 
     Coverage is finite once every pair with a weight was visited. Before that `gap` and `worst_ratio` are
@@ -463,3 +465,11 @@ class Run:
         )
 
     __repr__ = __str__
+
+
+def is_certificate_cheap(run: Run) -> bool:
+    """Whether a certificate needs no plans on a large estimate, also because pairs are missing anyway."""
+    mdp, belief = run.problem.mdp, run.belief
+    if not isinstance(belief, LearnedModel) or mdp.num_pairs * mdp.num_states <= LARGEST:
+        return True
+    return (belief.settings.know_states or not run.has_truth) and run.num_missing > 0

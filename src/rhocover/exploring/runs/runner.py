@@ -41,6 +41,7 @@ from rhocover.exploring.runs.stopping import RunSoFar, Stop, next_look
 from rhocover.exploring.worlds import Behaviour, Position, SeekNew, Visits, World
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
+from rhocover.progress import Report
 
 INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
 DEAF = 1.0  # seconds within which Python code handles a signal, even on a busy machine
@@ -138,7 +139,6 @@ class _Watch:
 KEPT = 1 << 22  # numbers stored for directions; later episodes are recorded without them
 NOTHING = np.zeros(0)
 
-Report = Callable[[int, int], None]  # takes the steps so far, and the number of all steps
 Measure = Callable[[IntArray, int], list[float]]  # a row of the trace from counts and steps
 
 

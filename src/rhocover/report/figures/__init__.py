@@ -129,13 +129,16 @@ def _short(name: str) -> str:
 
 
 # The frontier, from matching on average to protecting the worst pair. D_rho of the optimum rises with rho and
-# its worst ratio falls; since the worst ratio is exp(D_inf), both end in the minimax optimum at rho = inf.
+# its worst ratio falls; since the worst ratio is exp(D_inf), both end in the minimax optimum at rho = inf. At
+# rho = 0 the divergence is KL(visits || weights), as in every table: the slope of D_rho there, whose own
+# limit is 0. So it is a point of its own, with its name, and not connected to the others.
 
 TICKS = np.array([0, 0.25, 1, 2, 4, 8, 32, 128, np.inf])
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "0.35"  # Okabe and Ito: safe for colour-blind readers
 HEADROOM = 0.06
 ABOVE: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
 LOWEST = 0.1  # nats; a smaller range would show rounding errors as curves
+AT_ZERO = r"at $\rho$ = 0: KL(visits ‖ weights)"
 
 
 def place(rho: FloatArray) -> FloatArray:
@@ -154,13 +157,26 @@ def draw_frontier(rho: FloatArray, divergence: FloatArray, worst_ratio: FloatArr
     axes.annotate("\n".join(lines), (0, 1), (0, 28), fontsize=12, **ABOVE)
     log_worst = np.log(worst_ratio)
     axes.plot(place(rho), log_worst, "s-", color=ORANGE, label="worst ratio", markersize=4.5)
-    axes.plot(place(rho), divergence, "o-", color=BLUE, label=r"divergence $D_\rho$", markersize=4.5)
+    above = rho > 0
+    axes.plot(
+        place(rho[above]), divergence[above], "o-", color=BLUE, label=r"divergence $D_\rho$", markersize=4.5
+    )
+    if not above.all():
+        _draw_slope(axes, float(divergence[0]))
     if np.isinf(rho[-1]):
         label = f"minimax optimum, worst ratio {worst_ratio[-1]:.4g}"
         axes.axhline(log_worst[-1], color=GREY, linestyle="--", linewidth=1, label=label, zorder=1)
     axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 0.99), ncols=3, frameon=False, columnspacing=1.6)
     _scale_axes(axes, np.concatenate([divergence, log_worst]))
     return figure
+
+
+def _draw_slope(axes: Axes, divergence: float) -> None:
+    """Draws the divergence at rho = 0, which is not the limit of the others."""
+    axes.plot([0], [divergence], "o", color=BLUE, markerfacecolor="white", markersize=5.5, gid="at zero")
+    axes.annotate(
+        AT_ZERO, (0, divergence), (7, 0), textcoords="offset points", fontsize=8, color=BLUE, va="center"
+    )
 
 
 def _scale_axes(axes: Axes, heights: FloatArray) -> None:
@@ -224,7 +240,8 @@ def frontier_figure(rho: Any, divergence: Any, worst_ratio: Any, title: str = ""
     """Returns D_rho and the worst ratio of the optimum against rho, each `[k]`, rho from 0 to inf.
 
     The two curves share one axis: the worst ratio is exp(D_inf), so on the logarithmic scale on the right
-    they bracket the minimax optimum and meet it at rho = inf, if that point is given.
+    they bracket the minimax optimum and meet it at rho = inf, if that point is given. The divergence at
+    rho = 0 is that of a plan, KL(visits || weights), and drawn apart from the curve.
     """
     rho = _increasing(rho)
     divergence = checks.float_array(divergence, "divergence", rho.shape)

@@ -48,6 +48,7 @@ from rhocover.report.figures.drawing import (
 SMALLEST_SPREAD = 1.1  # with a smaller one, a perfect match would show its rounding errors
 LEAST_RANGE = 2.0  # of an occupancy scale: equal shares get one colour despite rounding errors
 MOST_RANGE = 1e6  # beyond it a colour would stand for more than a factor of ten
+FINEST = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)  # ticks within a factor of ten
 ROUNDING = 1e-9  # keeps the largest value inside its own scale despite the rounding of exp(log(x))
 STEPS = {2: "100 steps", 3: "1,000 steps", 4: "10,000 steps", 5: "100,000 steps"}
 
@@ -112,7 +113,7 @@ def ratio_scale(panels: Sequence[FloatArray], note: str = "") -> Scale:
 def ratios_above_one(largest: float) -> FloatArray:
     """Returns at most five round ratios in (1, largest], spread over a logarithmic axis."""
     if largest <= 4:
-        ticks = _round_numbers(1, largest, 3)
+        ticks = round_numbers(1, largest, 3)
     else:
         decades = 10.0 ** np.arange(math.floor(math.log10(largest)) + 1)
         mantissas = np.array([1.0, 2.0, 5.0]) if largest <= 50 else np.array([1.0])
@@ -123,7 +124,7 @@ def ratios_above_one(largest: float) -> FloatArray:
 def _log_ticks(low: float, high: float) -> FloatArray:
     """Returns at most six round numbers from `low` to `high`, spread over a logarithmic axis."""
     powers = np.arange(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1.0)
-    for mantissas in ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
+    for mantissas in (FINEST, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
         ticks = (10.0 ** powers[:, None] * np.array(mantissas)).ravel()
         ticks = ticks[(ticks >= low) & (ticks <= high * (1 + ROUNDING))]
         if len(ticks) <= 6:
@@ -136,7 +137,7 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:.4g}" if ratio < 10_000 else f"$10^{{{round(math.log10(ratio))}}}$"
 
 
-def _round_numbers(low: float, high: float, count: int) -> FloatArray:
+def round_numbers(low: float, high: float, count: int) -> FloatArray:
     """Returns about `count` round numbers from `low` to `high`, inclusive."""
     ticks = np.array(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high), float)
     return ticks[(ticks >= low) & (ticks <= high * (1 + ROUNDING))]
@@ -327,7 +328,9 @@ def _within(
 SPLIT_LIMIT = 20_000
 OUTLINE_LIMIT = 2_500  # with more states the outlines would cover the colours
 EXACT_LIMIT = 5_000  # a vector file stores more polygons than this as pixels
-LABEL_LIMIT = 28  # more labels than this do not fit below a strip
+LABEL_LIMIT = 28  # labels below cells that do not touch
+LETTER = 0.075  # inches that a character of a label takes, with its share of the space between labels
+CASING, BORDER = 3.0, 0.8  # points: a white line between states that are wide, and a grey one on top of it
 SEAM = 0.3  # points; antialiased polygons overlap this much, or pale lines appear between them
 
 
@@ -352,11 +355,11 @@ def map_figure(mdp: MDP, panels: Mapping[str, FloatArray], scale: Scale, title: 
         _frame(axes, cells, "" if sheet.is_single else subtitle)
         _paint(axes, mdp, cells, values, scale)
         _outline(axes, cells, scale.outline, sheet.panel[0])
+        is_last = number + sheet.columns >= len(panels)
         if cells.rulers:
-            is_last = number + sheet.columns >= len(panels)
             draw_rulers(axes, cells, across=is_last, upwards=number % sheet.columns == 0)
-        elif sheet.is_single:
-            _name_places(axes, mdp, cells)
+        elif sheet.is_single or (cells.is_strip and is_last):
+            _name_places(axes, mdp, cells, sheet.panel[0])
     draw_legend(figure, mdp, cells, scale, sheet)
     return figure
 
@@ -367,11 +370,11 @@ def _full_title(title: str, panels: Mapping[str, FloatArray]) -> str:
 
 
 def _needs_ticks(cells: Cells, num_panels: int) -> tuple[bool, bool]:
-    """Returns whether there are ticks below and beside: those of rulers, or of a single map."""
+    """Returns whether there are ticks below and beside: those of rulers, of a strip, or of a single map."""
     if cells.rulers:
         return True, len(cells.rulers) > 1
     is_single = num_panels == 1
-    return is_single, is_single and cells.is_lattice and not cells.is_strip
+    return is_single or cells.is_strip, is_single and cells.is_lattice and not cells.is_strip
 
 
 def _frame(axes: Axes, cells: Cells, subtitle: str) -> None:
@@ -434,31 +437,43 @@ def _hatched(squares: Any) -> PolyCollection:
 
 
 def _outline(axes: Axes, cells: Cells, colour: str, panel_width: float) -> None:
-    """Draws the borders of the cells, in lines of at most a twentieth of a cell."""
+    """Draws the borders of the cells, in lines of at most a twentieth of a cell.
+
+    The actions of a state touch, and a grey line between two dark colours is not seen: so it lies on white.
+    """
     if len(cells.positions) > OUTLINE_LIMIT:
         return
     squares: Any = cells.squares(np.arange(len(cells.positions)))
-    width = min(1.0, 72 / 20 * panel_width / float(cells.high[0] - cells.low[0]))  # in points
-    axes.add_collection(PolyCollection(squares, facecolor="none", edgecolor=colour, linewidth=width))
+    most = 72 / 20 * panel_width / float(cells.high[0] - cells.low[0])  # in points
+    for edge, width in (("white", min(CASING, most)), (colour, min(BORDER, most / 2))):
+        axes.add_collection(PolyCollection(squares, facecolor="none", edgecolor=edge, linewidth=width))
 
 
-def _name_places(axes: Axes, mdp: MDP, cells: Cells) -> None:
+def _name_places(axes: Axes, mdp: MDP, cells: Cells, width: float) -> None:
     if cells.is_strip:
-        _name_strip(axes, mdp, cells)
+        _name_strip(axes, mdp, cells, width)
     elif cells.is_lattice:
         _number(axes)
     elif mdp.num_states <= LABEL_LIMIT and cells.has_room_below:
         _write_labels(axes, mdp, cells)
 
 
-def _name_strip(axes: Axes, mdp: MDP, cells: Cells) -> None:
+def _name_strip(axes: Axes, mdp: MDP, cells: Cells, width: float) -> None:
+    """Writes the labels of the states below a strip of this width if all fit, else numbers of some states."""
     axes.set_xlabel("state", color=MUTED)
     axes.tick_params(length=0, colors=MUTED)
-    if mdp.num_states <= LABEL_LIMIT:
-        names = mdp.state_labels or [str(s) for s in range(mdp.num_states)]
-        axes.set_xticks(cells.positions[:, 0], labels=[as_text(name) for name in names])
-    else:
-        axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+    cell = width / float(cells.high[0] - cells.low[0])
+    numbers = [str(state) for state in range(mdp.num_states)]
+    names = [as_text(name) for name in mdp.state_labels or numbers]
+    names = names if LETTER * (max(map(len, names)) + 1) <= cell else numbers
+    every = _round_up(LETTER * (max(map(len, names)) + 1) / cell)
+    axes.set_xticks(cells.positions[::every, 0], labels=names[::every])
+
+
+def _round_up(number: float) -> int:
+    """Returns the next of 1, 2, 5, 10, 20, 50 and so on."""
+    steps = (digit * 10**power for power in range(10) for digit in (1, 2, 5))
+    return next(step for step in steps if step >= number)
 
 
 def _number(axes: Axes) -> None:

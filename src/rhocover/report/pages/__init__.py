@@ -169,6 +169,7 @@ def terms(entries: Sequence[tuple[str, str]]) -> Terms:
 # Numbers and terms in plain words.
 
 TINY = 1e-6  # nats; a smaller gap has no practical effect
+AT_ZERO = "At rho = 0 the divergence is KL(visits || weights)."
 GLOSSARY = {
     "pair": "A state together with one of the actions possible in it. Visits are counted per pair.",
     "mu": "The weights: the target share of the visits for each pair. Equal weights ask for equal visits.",
@@ -176,7 +177,7 @@ GLOSSARY = {
     "average; at infinity only the least covered pair counts.",
     "occupancy": "Each pair's share of all visits; the shares add up to 1.",
     "divergence": "The distance from the weights to the occupancy, in nats: 0 is a perfect match; 0.1 means "
-    "that pairs fall short by about ten percent, averaged in the sense of rho.",
+    f"that pairs fall short by about ten percent, averaged in the sense of rho. {AT_ZERO}",
     "worst ratio": "The factor by which the least covered pair falls short: at 2 it has half of its target "
     "share, and no pair has less.",
     "certified gap": "A proven bound on how far the divergence is from the best that any policy reaches: no "

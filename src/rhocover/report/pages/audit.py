@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +17,7 @@ import scipy.sparse as sp
 from rhocover.checks import BoolArray, FloatArray, IntArray
 from rhocover.datasets.result import Audit
 from rhocover.datasets.tally import Tally
+from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.layout import Layout
 from rhocover.mdp import MDP
@@ -26,6 +28,7 @@ from rhocover.report.pages.visits import PairShares, discovery_figure, least_sec
 
 NEAR = 1.1  # a worst ratio within this factor of the best plan's counts as good
 FEWEST = 3  # points that make a curve
+NO_ORDER = "has too few batches of visits to show them over time"
 WORST = (
     "The factor by which the least covered pair falls short, from the step where every pair had a visit. It "
     "should approach the dashed line, the best plan."
@@ -35,16 +38,10 @@ WORST = (
 def page_of_audit(audit: Audit, *, command: str = "") -> pages.Page:
     """Returns the page of an audit."""
     seen = visits_of_audit(audit)
-    shares = {"in the data": audit.occupancy}
-    if audit.best_occupancy is not None:
-        shares["best plan" if audit.is_best_of_all else "best of observed model"] = audit.best_occupancy
-    return pages.Page(
-        "An audit of a data set",
-        f"{audit.tally.source}, rho = {pages.order_words(audit.rho)}",
-        pages.Verdict(audit.verdict, *_word(audit)),
-        _numbers(audit),
-        pages.sections(
-            visits_section("Where the visits went, and where they should be", seen, shares),
+    return replace(
+        head_of_audit(audit),
+        sections=pages.sections(
+            visits_section("Where the visits went, and where they should be", seen, shares_of_audit(audit)),
             least_section(seen),
             _time_section(audit),
             _certainty_section(audit),
@@ -54,6 +51,21 @@ def page_of_audit(audit: Audit, *, command: str = "") -> pages.Page:
                              "plan"),
         ),
     )  # fmt: skip
+
+
+def head_of_audit(audit: Audit) -> pages.Page:
+    """Returns the page of an audit without its sections: the verdict and the most important numbers."""
+    title = f"{audit.tally.source}, rho = {pages.order_words(audit.rho)}"
+    verdict = pages.Verdict(audit.verdict, *_word(audit))
+    return pages.Page("An audit of a data set", title, verdict, _numbers(audit))
+
+
+def shares_of_audit(audit: Audit) -> dict[str, FloatArray]:
+    """Returns the shares of the visits by name: of the data and, if it is known, of the best plan."""
+    shares = {"in the data": audit.occupancy}
+    if audit.best_occupancy is not None:
+        shares["best plan" if audit.is_best_of_all else "best of observed model"] = audit.best_occupancy
+    return shares
 
 
 def visits_of_audit(audit: Audit) -> PairShares:
@@ -101,7 +113,7 @@ def _numbers(audit: Audit) -> tuple[pages.KeyNumber, ...]:
         "pairs covered",
         "Visited at least once, of those with positive weight.",
     )
-    steps = pages.KeyNumber(f"{audit.tally.num_steps:,}", "steps", _episodes(audit.tally))
+    steps = pages.KeyNumber(f"{audit.tally.num_steps:,}", "steps", episodes_words(audit.tally))
     if not audit.is_complete:
         among = pages.KeyNumber(
             pages.ratio_words(audit.visited_worst_ratio), "worst ratio of visited pairs",
@@ -125,20 +137,28 @@ def _good(gap: float) -> str:
     return "below 0 by chance, which no policy reaches in the long run" if gap < 0 else "0 is optimal"
 
 
-def _episodes(tally: Tally) -> str:
+def episodes_words(tally: Tally) -> str:
+    """Returns in how many episodes, and how many of them were truncated."""
     many = f"In {tally.num_episodes:,} episodes" if tally.num_episodes > 1 else "In one long episode"
     return f"{many}, {tally.num_truncated:,} of them truncated." if tally.num_truncated else f"{many}."
 
 
 def _time_section(audit: Audit) -> pages.Section | None:
     """Returns coverage over time, if the order of the data is known."""
-    steps, visited, worst = _progress(audit)
+    steps, _, worst = _progress(audit)
     if len(steps) < FEWEST:
         return None
-    found = discovery_figure(steps, visited, audit.num_pairs)
+    return pages.section("Over time", progress_picture(audit), _ratio_picture(audit, steps, worst))
+
+
+def progress_picture(audit: Audit, title: str = "") -> pages.Picture:
+    """Returns how many pairs were visited over the steps of the data; raises if their order is not known."""
+    steps, visited, _ = _progress(audit)
+    if len(steps) < FEWEST:
+        raise InvalidArgumentError.of("kind", f"cannot be 'over_time': {audit.tally.source} {NO_ORDER}")
+    figure = discovery_figure(steps, visited, audit.num_pairs, title)
     caption = "The number of pairs with positive weight visited at least once, over the steps of the data."
-    alt = f"A curve that ends at {audit.coverage_text}."
-    return pages.section("Over time", pages.Picture(found, caption, alt), _ratio_picture(audit, steps, worst))
+    return pages.Picture(figure, caption, f"A curve that ends at {audit.coverage_text}.")
 
 
 def _progress(audit: Audit) -> tuple[IntArray, IntArray, FloatArray]:
@@ -146,7 +166,7 @@ def _progress(audit: Audit) -> tuple[IntArray, IntArray, FloatArray]:
     weights = audit.weights.ravel()
     kept = np.flatnonzero(weights)
     target, rows = weights[kept] / weights[kept].sum(), {}
-    for counts in _running_counts(audit.tally):
+    for counts in running_counts(audit.tally):
         steps = int(counts.sum())
         with np.errstate(divide="ignore"):
             worst = float((target * steps / counts[kept]).max())
@@ -155,7 +175,7 @@ def _progress(audit: Audit) -> tuple[IntArray, IntArray, FloatArray]:
     return np.array([*rows]), np.array(visited), np.array(ratio)
 
 
-def _running_counts(tally: Tally) -> Iterator[IntArray]:
+def running_counts(tally: Tally) -> Iterator[IntArray]:
     """Yields the visit counts `[S*A]` after each batch of the data, and at its end."""
     counts = np.zeros(tally.counts.size, np.int64)
     for number in range(tally.batches.shape[0]):

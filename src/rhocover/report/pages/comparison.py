@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rhocover.exploring.runs.result import regret_column
@@ -30,22 +31,30 @@ REGRET = "What better actions could have saved under the same random outcomes: l
 
 def page_of_comparison(found: Comparison, *, command: str = "") -> pages.Page:
     """Returns the page of a comparison, with a section for each model and rho."""
-    rows = found.table()
-    cells = [
-        [row for row in rows if (row.env, row.rho) == cell]
-        for cell in dict.fromkeys((row.env, row.rho) for row in rows)
-    ]
-    return pages.Page(
-        "A comparison of explorers",
-        f"{len(found.explorers)} explorers on {', '.join(found.envs)}",
-        _verdict(cells, found),
-        _numbers(cells, found),
-        pages.sections(
+    cells = cells_of_comparison(found)
+    return replace(
+        head_of_comparison(found, cells),
+        sections=pages.sections(
             *(_cell_section(cell, found, is_drawn=k < MOST_DRAWN) for k, cell in enumerate(cells)),
             pages.settings_section(_entries(found), command),
             pages.glossary_section("pair", "mu", "rho", "worst ratio", "regret", "limit", "plan", "seed"),
         ),
     )
+
+
+def cells_of_comparison(found: Comparison) -> list[list[Row]]:
+    """Returns the rows of each model and rho."""
+    rows = found.table()
+    return [
+        [row for row in rows if (row.env, row.rho) == cell]
+        for cell in dict.fromkeys((row.env, row.rho) for row in rows)
+    ]
+
+
+def head_of_comparison(found: Comparison, cells: Sequence[Sequence[Row]]) -> pages.Page:
+    """Returns the page of a comparison without its sections: the verdict and the most important numbers."""
+    title = f"{len(found.explorers)} explorers on {', '.join(found.envs)}"
+    return pages.Page("A comparison of explorers", title, _verdict(cells, found), _numbers(cells, found))
 
 
 def leaders(rows: Sequence[Row]) -> list[Row]:
@@ -142,10 +151,11 @@ def _numbers(cells: Sequence[Sequence[Row]], found: Comparison) -> tuple[pages.K
 def _cell_section(rows: Sequence[Row], found: Comparison, *, is_drawn: bool) -> pages.Section:
     env, rho = rows[0].env, rows[0].rho
     pictures = _pictures(rows, found) if is_drawn else [f"Only the first {MOST_DRAWN} sections have figures."]
-    return pages.section(f"{env}, rho = {pages.order_words(rho)}", _lead(rows), _table(rows), *pictures)
+    return pages.section(f"{env}, rho = {pages.order_words(rho)}", _lead(rows), ranked_table(rows), *pictures)
 
 
-def _table(rows: Sequence[Row]) -> pages.Table:
+def ranked_table(rows: Sequence[Row]) -> pages.Table:
+    """Returns what the explorers reached on one model at one rho, the least regret first."""
     unit = "" if rows[0].regret_unit == "U" else ", nats"
     ranked = [*leaders(rows), *(row for row in rows if row not in leaders(rows))]
     body = [
@@ -169,11 +179,21 @@ def _spread(estimate: MeanEstimate, form: str) -> str:
     return f"{estimate.mean:{form}}" + ("" if math.isnan(error) else f" ± {error:.1g}")
 
 
+def worst_ratio_picture(rows: Sequence[Row], found: Comparison) -> pages.Picture:
+    """Returns the worst ratio of every explorer over time, on one model at one rho."""
+    curves = found.curves(rows[0].env, rows[0].rho, "worst_ratio")
+    figure = worst_ratio_figure(curves, best=rows[0].best_worst_ratio)
+    return pages.Picture(figure, WORST, f"The worst ratio {_alt(found)}")
+
+
+def _alt(found: Comparison) -> str:
+    return f"over {found.num_steps:,} steps, one line per explorer. The table has the final values."
+
+
 def _pictures(rows: Sequence[Row], found: Comparison) -> list[pages.Picture]:
     env, rho = rows[0].env, rows[0].rho
     column = regret_column(rho)
     in_nats = column != "regret"
-    worst = worst_ratio_figure(found.curves(env, rho, "worst_ratio"), best=rows[0].best_worst_ratio)
     theorem = [row.explorer for row in rows if row.theorem_exponent is not None]
     regret = regret_figure(
         found.curves(env, rho, column),
@@ -181,11 +201,7 @@ def _pictures(rows: Sequence[Row], found: Comparison) -> list[pages.Picture]:
         unit="nats" if in_nats else "U",
         theorem_for=theorem[0] if theorem else None,
     )
-    alt = f"over {found.num_steps:,} steps, one line per explorer. The table has the final values."
-    return [
-        pages.Picture(worst, WORST, f"The worst ratio {alt}"),
-        pages.Picture(regret, REGRET, f"The regret {alt}"),
-    ]
+    return [worst_ratio_picture(rows, found), pages.Picture(regret, REGRET, f"The regret {_alt(found)}")]
 
 
 def _entries(found: Comparison) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ most. With three plans or more, the page shows the frontier: divergence and wors
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,20 +30,16 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", com
     plans = sorted(plans, key=lambda plan: plan.rho)
     main = plans[-1]
     seen = visits_of_plan(main)
-    name = main.mdp.name or "the model"
-    orders = ", ".join(pages.order_words(plan.rho) for plan in plans)
     shares = {f"rho = {pages.order_words(plan.rho)}": plan.occupancy for plan in _mapped(plans)}
     where = f" at rho = {pages.order_words(main.rho)}" if len(plans) > 1 else ""
     entries = [
-        *pages.model_entries(main.mdp), ("rho", orders), ("weights mu", pages.weights_words(main.weights)),
+        *pages.model_entries(main.mdp), ("rho", _orders(plans)),
+        ("weights mu", pages.weights_words(main.weights)),
         ("visits that count", visits), ("dropped", main.restriction), ("method", main.method),
     ]  # fmt: skip
-    return pages.Page(
-        "The best possible coverage",
-        f"{name}, rho = {orders}",
-        _verdict(plans, seen),
-        _numbers(plans, seen),
-        pages.sections(
+    return replace(
+        head_of_plans(plans),
+        sections=pages.sections(
             visits_section("Where the visits go, and where they should be", seen, shares),
             least_section(seen, where),
             _frontier_section(plans),
@@ -52,6 +49,17 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", com
             ),
         ),
     )
+
+
+def head_of_plans(plans: Sequence[Plan]) -> pages.Page:
+    """Returns the page of plans in the order of rho without its sections: the verdict, and some numbers."""
+    seen, name = visits_of_plan(plans[-1]), plans[-1].mdp.name or "the model"
+    title = f"{name}, rho = {_orders(plans)}"
+    return pages.Page("The best possible coverage", title, _verdict(plans, seen), _numbers(plans, seen))
+
+
+def _orders(plans: Sequence[Plan]) -> str:
+    return ", ".join(pages.order_words(plan.rho) for plan in plans)
 
 
 def visits_of_plan(plan: Plan) -> PairShares:
@@ -160,13 +168,13 @@ def _frontier_alt(plans: Sequence[Plan]) -> str:
 
 
 def _points(plans: Sequence[Plan]) -> FloatArray:
-    """Returns rho, divergence and worst ratio of the plans where they are finite; D_0 is its limit 0."""
-    found = [(plan.rho, plan.divergence if plan.rho > 0 else 0.0, plan.worst_ratio) for plan in plans]
+    """Returns rho, divergence and worst ratio of the plans where they are finite."""
+    found = [(plan.rho, plan.divergence, plan.worst_ratio) for plan in plans]
     return np.array([point for point in found if np.isfinite(point[1:]).all()])
 
 
 def _table(plans: Sequence[Plan]) -> pages.Table:
-    note = " At rho = 0 the divergence is measured from the visits to the weights." * (plans[0].rho == 0)
+    note = f" {pages.AT_ZERO}" * (plans[0].rho == 0)
     rows = tuple(
         (pages.order_words(plan.rho), f"{plan.divergence:.6f}", f"{plan.gap:.1e}", f"{plan.worst_ratio:.4f}",
          plan.status.name.lower().replace("_", " "))

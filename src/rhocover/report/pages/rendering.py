@@ -269,15 +269,21 @@ def _part(part: Part, names: Iterator[str]) -> str:
 
 
 def _table(table: Table, name: str) -> str:
+    inner = table_html(table, name)
+    return f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}">{inner}</div>'
+
+
+def table_html(table: Table, name: str = "") -> str:
+    """Returns a table; `name` is the unique name of its caption, if something refers to it."""
     head = "".join(
         f'<th scope="col"{_kind(column, table)}>{as_html(text)}</th>'
         for column, text in enumerate(table.headings)
     )
     rows = "\n".join(f"<tr>{_row(row, table)}</tr>" for row in table.rows)
+    own = f' id="{name}"' if name else ""
     return (
-        f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}"><table>'
-        f'<caption id="{name}"><span>{as_html(table.caption)}</span></caption>\n'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
+        f"<table><caption{own}><span>{as_html(table.caption)}</span></caption>\n"
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
     )
 
 

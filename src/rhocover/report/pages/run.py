@@ -39,16 +39,10 @@ def page_of_run(
 ) -> pages.Page:
     """Returns the page of a run; shows the certificate and the evidence if they are given."""
     seen = visits_of_run(run)
-    name = run.mdp.name or "the model"
-    best = seen.best if run.is_comparable else None  # a plan for other pairs cannot be compared
-    seen = replace(seen, best=best)
-    shares = {f"after {run.num_steps:,} steps": run.occupancy, "best plan": best}
-    return pages.Page(
-        "An exploration run",
-        f"{run.explorer} on {name}, rho = {pages.order_words(run.rho)}",
-        verdict_of_run(run, seen),
-        _numbers(run),
-        pages.sections(
+    shares = {f"after {run.num_steps:,} steps": run.occupancy, "best plan": seen.best}
+    return replace(
+        head_of_run(run),
+        sections=pages.sections(
             visits_section(
                 "Where the visits went, and where they should be", seen,
                 {key: table for key, table in shares.items() if table is not None},
@@ -65,11 +59,21 @@ def page_of_run(
     )  # fmt: skip
 
 
+def head_of_run(run: Run) -> pages.Page:
+    """Returns the page of a run without its sections: the verdict and the most important numbers."""
+    return pages.Page(
+        "An exploration run",
+        f"{run.explorer} on {run.mdp.name or 'the model'}, rho = {pages.order_words(run.rho)}",
+        verdict_of_run(run, visits_of_run(run)),
+        _numbers(run),
+    )
+
+
 def visits_of_run(run: Run) -> PairShares:
-    """Returns the shares of the target, of the visits and of the best plan."""
+    """Returns the shares of the target, of the visits and, if it is for the same pairs, of the best plan."""
     table = run.problem.table
-    target, best = table(run.coverage.mu_bar), table(run.problem.d_star)
-    return PairShares(run.mdp, target, run.occupancy, run.counts, best)
+    best = table(run.problem.d_star) if run.is_comparable else None
+    return PairShares(run.mdp, table(run.coverage.mu_bar), run.occupancy, run.counts, best)
 
 
 def verdict_of_run(run: Run, seen: PairShares) -> pages.Verdict:
@@ -163,15 +167,24 @@ def _seen_numbers(run: Run) -> tuple[pages.KeyNumber, ...]:
 
 
 def _time_section(run: Run) -> pages.Section:
-    heading, trace = "Over time, against the limit", run.trace
-    if run.num_missing or not run.is_comparable:
-        figure = discovery_figure(trace["steps"], trace["visited"], trace.num_weighted)
-        caption = "The number of pairs with positive weight that were visited at least once."
-        alt = f"A curve that rises to {int(trace['visited'][-1])} of {trace.num_weighted} pairs."
-        return pages.section(heading, pages.Picture(figure, caption, alt))
-    return pages.section(
-        heading, pages.Picture(run_figure(run, " "), PROGRESS, _progress_alt(run)), _regret_picture(run)
-    )
+    regret = regret_picture(run) if is_judged(run) else None
+    return pages.section("Over time, against the limit", time_picture(run), regret)
+
+
+def is_judged(run: Run) -> bool:
+    """Whether there are numbers to draw: every pair was visited, and the best is for the same pairs."""
+    return not run.num_missing and run.is_comparable
+
+
+def time_picture(run: Run, title: str = " ") -> pages.Picture:
+    """Returns the run in three panels over time, or how many pairs were visited if there are no numbers."""
+    if is_judged(run):
+        return pages.Picture(run_figure(run, title), PROGRESS, _progress_alt(run))
+    trace = run.trace
+    figure = discovery_figure(trace["steps"], trace["visited"], trace.num_weighted, title.strip())
+    caption = "The number of pairs with positive weight that were visited at least once."
+    alt = f"A curve that rises to {int(trace['visited'][-1])} of {trace.num_weighted} pairs."
+    return pages.Picture(figure, caption, alt)
 
 
 PROGRESS = (
@@ -193,7 +206,8 @@ def _progress_alt(run: Run) -> str:
     )
 
 
-def _regret_picture(run: Run) -> pages.Picture | None:
+def regret_picture(run: Run, title: str = "") -> pages.Picture | None:
+    """Returns the regret over time; None if it was never positive."""
     column = regret_column(run.rho)
     curves = curves_of_runs([run], column)
     values, limit = run.trace[column], run.trace.kappa_min
@@ -201,7 +215,7 @@ def _regret_picture(run: Run) -> pages.Picture | None:
         return None
     in_nats = column != "regret"
     limit = math.nan if in_nats else limit
-    figure = regret_figure(curves, kappa_min=limit, unit="nats" if in_nats else "U")
+    figure = regret_figure(curves, kappa_min=limit, unit="nats" if in_nats else "U", title=title)
     caption = "Regret: what better actions could have saved under the same random outcomes."
     if math.isfinite(limit):
         caption += " Below the dashed line it is smaller than the loss that random outcomes alone cause."

@@ -72,11 +72,11 @@ def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
     return figure
 
 
-def discovery_figure(steps: IntArray, visited: IntArray, number: int) -> Figure:
+def discovery_figure(steps: IntArray, visited: IntArray, number: int, title: str = "") -> Figure:
     """Returns the curve of visited pairs, out of `number`, after each of `steps`."""
     last = int(visited[-1])
     with drawing():
-        figure, axes = one_panel("")
+        figure, axes = one_panel(title)
         time_axis(axes, int(steps[-1]), int(steps[0]))
         axes.plot(steps, visited, color=BLUE, linewidth=1.8, gid="visited")
         axes.axhline(number, color=GREY, linestyle="--", linewidth=1, gid="all", zorder=1.5)
@@ -138,6 +138,7 @@ MISSING = (
     "The target share of each pair, divided by its share of the visits. Red pairs have too few visits, blue "
     "ones more than their target, white ones match it."
 )
+LISTED = "The pairs with the fewest visits, on a logarithmic scale."
 CURVE = (
     "All pairs, sorted from the least covered to the most covered. A pair on the dashed line has exactly its "
     "target share, a pair at 10% has a tenth of it."
@@ -200,8 +201,8 @@ def visits_section(heading: str, visits: PairShares, shares: Mapping[str, FloatA
         caption = CURVE + unseen * bool(visits.num_unvisited)
         return section(heading, Picture(figure, caption, _missing_alt(visits, "A curve of")))
     asked = {"target": visits.target} | dict(shares)
-    flat = {name: _over_steps(table) for name, table in asked.items()}
-    missing = {name: _worst_step(_ratio(visits.target, table)) for name, table in shares.items()}
+    flat = {name: over_steps(table) for name, table in asked.items()}
+    missing = {name: worst_step(_ratio(visits.target, table)) for name, table in shares.items()}
     note = " Black ones were never visited." if visits.num_unvisited else ""
     note += _grey(visits.mdp)
     note += " With episodes, the worst step is shown." if visits.target.ndim == 3 else ""
@@ -247,6 +248,29 @@ def least_section(visits: PairShares, where: str = "") -> Section:
     return section(heading, _table(visits, visits.order[:SHOWN], caption), Fold(others, (behind,)))
 
 
+def few_pairs(visits: PairShares, number: int) -> Table:
+    """Returns a short table of the least covered pairs."""
+    shown = visits.order[:number]
+    return _table(visits, shown, f"The {len(shown)} least covered of {len(visits.order):,} pairs.")
+
+
+def visits_figure(visits: PairShares, shares: Mapping[str, FloatArray], title: str = "") -> Figure:
+    """Returns maps of shares by name, or a list of the pairs with the fewest visits."""
+    return summary_figure(visits.mdp, {name: over_steps(table) for name, table in shares.items()}, title)
+
+
+def ratios_figure(visits: PairShares, shares: Mapping[str, FloatArray], title: str = "") -> Figure:
+    """Returns maps of target / share by name, or a list of the pairs with the largest ratios."""
+    panels = {name: worst_step(_ratio(visits.target, table)) for name, table in shares.items()}
+    return summary_figure(visits.mdp, panels, title, quantity="ratio")
+
+
+def visits_picture(visits: PairShares, shares: Mapping[str, FloatArray]) -> Picture:
+    """Returns the picture of shares by name with its caption: maps, or a list without a layout."""
+    caption = SHARES if has_map(visits.mdp) else LISTED
+    return Picture(visits_figure(visits, shares), caption, _missing_alt(visits, "A picture of"))
+
+
 def _table(visits: PairShares, positions: IntArray, caption: str) -> Table:
     amount = "visits per 1,000 steps" if visits.counts is None else "visits"
     headings = ("pair", amount, "share of target", "ratio")
@@ -275,9 +299,11 @@ def _ratio(target: FloatArray, share: FloatArray) -> FloatArray:
         return np.where(target > 0, target / share, 0.0)
 
 
-def _over_steps(table: FloatArray) -> FloatArray:
+def over_steps(table: FloatArray) -> FloatArray:
+    """Returns shares `[S, A]`, summed over the steps of an episode."""
     return table if table.ndim == 2 else table.sum(axis=0)
 
 
-def _worst_step(ratio: FloatArray) -> FloatArray:
+def worst_step(ratio: FloatArray) -> FloatArray:
+    """Returns ratios `[S, A]`, those of the worst step of an episode."""
     return ratio if ratio.ndim == 2 else ratio.max(axis=0)

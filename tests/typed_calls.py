@@ -56,6 +56,9 @@ def of_data(env: gym.Env[Any, Any], columns: dict[str, list[int]], frame: Any) -
         assert_type(rc.audit(given, 2.0), rc.Audit)
         assert_type(rc.top_up(given, num_steps=10), rc.TopUp)
     rc.audit(([0, 1], [0, 1], [1, 0], [False, False]), model=env)
+    rc.audit([Path("part-0.parquet"), "part-1.parquet"], columns={"s": ("x", "y"), "a": "move"})
+    rc.audit([{"observations": [0, 1], "actions": [0]}])
+    rc.audit(columns, columns={"s": 3})  # pyright: ignore[reportArgumentType]
     rc.audit(3)  # pyright: ignore[reportArgumentType]
     rc.audit(rc.CountVisits(env).visits, states=rc.SimHash(8))
     rc.top_up(data, env, num_steps=10, out=Path("more"), model="learned")

@@ -66,10 +66,29 @@ if TYPE_CHECKING:
         @property
         def tally(self) -> Tally: ...  # noqa: D102
 
+    class ArrowData(Protocol):
+        """A table, a batch, batches or a data set of pyarrow."""
+
+        @property
+        def schema(self) -> Any: ...  # noqa: D102
+
+    class Buffer(Protocol):
+        """A replay or rollout buffer of Stable-Baselines3."""
+
+        @property
+        def observations(self) -> Any: ...  # noqa: D102
+
+        @property
+        def actions(self) -> Any: ...  # noqa: D102
+
+        @property
+        def pos(self) -> int: ...  # noqa: D102
+
     Data = (
-        Location | Mapping[str, Any] | Frame | tuple[ArrayLike, ...] | list[ArrayLike] | Tally | Tallied
-        | MinariDataset
+        Location | Mapping[str, Any] | Frame | tuple[ArrayLike, ...] | Iterable[Any] | Tally | Tallied
+        | MinariDataset | ArrowData | Buffer
     )  # fmt: skip
+    Columns = Mapping[str, str | Sequence[str]]  # the column of each role
 
     # Comparisons.
 

@@ -50,7 +50,16 @@ from rhocover.planning.union import best_addition
 from rhocover.progress import Report, progress
 
 if TYPE_CHECKING:
-    from rhocover.arguments import Actions, Data, Environment, Knowledge, Location, States, WeightsOrRule
+    from rhocover.arguments import (
+        Actions,
+        Columns,
+        Data,
+        Environment,
+        Knowledge,
+        Location,
+        States,
+        WeightsOrRule,
+    )
 
 SHARE = 8  # one block takes this fraction of the remaining steps
 SHORTEST = 64  # least number of steps of a block
@@ -97,7 +106,7 @@ def top_up(
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,
-    columns: Any = None,
+    columns: Columns | None = None,
 ) -> TopUp:
     """Returns the best addition of `num_steps` steps to a data set, and with an environment the new data.
 

@@ -189,7 +189,7 @@ def _space_of(example: Any, actions: Any) -> Any:
 def needs_quantiles(actions: Any, space: Any) -> bool:
     """Returns whether a number of levels is asked for in a space that has no bounds."""
     is_open = hasattr(space, "low") and not (np.isfinite(space.low).all() and np.isfinite(space.high).all())
-    given = np.asarray(actions)
+    given = checks.any_array(actions, "actions")
     return is_open and given.ndim < 2 and given.dtype.kind in "iu"
 
 

@@ -34,9 +34,7 @@ from rhocover.learning.codes import Coded, CodeDiagnosis, diagnose, growth_of, s
 from rhocover.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rhocover.arguments import Actions, Data, Environment, States, WeightsOrRule
+    from rhocover.arguments import Actions, Columns, Data, Environment, States, WeightsOrRule
     from rhocover.mdp import MDP
 
 NUM_THIN = 20
@@ -57,7 +55,7 @@ def audit(
     best: bool | None = None,
     certificate: bool | None = None,
     held_out: States | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Columns | None = None,
 ) -> Audit:
     """Returns what a data set covers, compared with the best achievable.
 

@@ -15,9 +15,9 @@ import pytest
 
 import rhocover as rc
 from patience import PATIENCE
+from rhocover import progress
 from rhocover.cli import main
 from rhocover.cli.app import INTERRUPTED
-from rhocover.planning import planner
 from tiers import tiered
 
 INSTANTS = 6  # of Ctrl-C while a command is loaded and run
@@ -141,7 +141,7 @@ STREAMS = {"absent": lambda: None, "closed": closed, "bare": Bare, "gone": Gone}
 @pytest.mark.parametrize("name", ["stdout", "stderr"])
 @pytest.mark.parametrize("kind", STREAMS)
 def test_a_plan_and_a_run_need_no_stream(monkeypatch, name, kind):
-    monkeypatch.setattr(planner, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setattr(sys, name, STREAMS[kind]())
     assert rc.plan(rc.envs.river_swim(), 2.0).divergence == pytest.approx(0.293000580)
     assert rc.explore(rc.envs.river_swim(), 2.0, 100, seed=0).num_steps == 100

@@ -252,6 +252,21 @@ def test_a_report_is_the_page_that_the_command_writes(tmp_path):
     assert collection().report(tmp_path / "c.html").read_text("utf-8") == collection().page.read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("asked", "visits"),
+    [
+        ({}, "long-run visits"),
+        ({"discount": 0.9}, "discounted by 0.9"),
+        ({"horizon": 6}, "episodes of 6 steps"),
+    ],
+)
+def test_the_report_of_a_plan_says_which_visits_count(asked, visits, tmp_path):
+    path = rc.plan(RIVER, 2.0, restrict=True, **asked).report(tmp_path / "page.html")
+    terms = re.findall(r"<dt>visits that count</dt><dd>(.*?)</dd>", path.read_text("utf-8"))
+    assert len(terms) == 1
+    assert visits in terms[0]
+
+
 def test_a_report_is_not_written_over_another_unless_asked(tmp_path):
     path = result("Plan").report(str(tmp_path / "page.html"))
     with pytest.raises(InvalidArgumentError, match="exists already"):

@@ -92,6 +92,7 @@ class Plan(Shown):
     seconds: float
     stages: Mapping[str, float]  # seconds in each stage of the linear algebra, where there is one
     restriction: str  # what was dropped and how much weight it carried; "" if nothing
+    discount: float | None = None  # of the visits; None for long-run visits and for episodes
 
     @property
     def rho(self) -> float:
@@ -402,6 +403,7 @@ def _checked(problem: PlanningProblem, found: _Found, method: str, limits: _Limi
         seconds=time.perf_counter() - limits.began,
         stages=found.stages,
         restriction=problem.restriction,
+        discount=members.discount,
     )
 
 

@@ -23,7 +23,7 @@ LEAST_FRONTIER = 3  # fewer points do not make a curve
 MATCHED = 1.0005  # a worst ratio below this is shown as 1.00
 
 
-def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", command: str = "") -> pages.Page:
+def page_of_plans(plans: Sequence[Plan], *, visits: str = "", command: str = "") -> pages.Page:
     """Returns the page of plans for one model; `visits` says which visits count, `command` repeats it."""
     if not plans:
         raise InvalidArgumentError.of("plans", "must hold at least one plan", "none")
@@ -35,7 +35,8 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "long-run visits", com
     entries = [
         *pages.model_entries(main.mdp), ("rho", _orders(plans)),
         ("weights mu", pages.weights_words(main.weights)),
-        ("visits that count", visits), ("dropped", main.restriction), ("method", main.method),
+        ("visits that count", visits or _counted(main)), ("dropped", main.restriction),
+        ("method", main.method),
     ]  # fmt: skip
     return replace(
         head_of_plans(plans),
@@ -73,6 +74,10 @@ def counted_visits(discount: float | None = None, horizon: int | None = None) ->
     if horizon is not None:
         return f"visits in episodes of {horizon} steps"
     return "long-run visits" if discount is None else f"visits discounted by {discount:g}"
+
+
+def _counted(plan: Plan) -> str:
+    return counted_visits(plan.discount, len(plan.occupancy) if plan.occupancy.ndim == 3 else None)
 
 
 def _verdict(plans: Sequence[Plan], seen: PairShares) -> pages.Verdict:

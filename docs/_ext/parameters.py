@@ -75,6 +75,7 @@ MEANING = {
     "command": "the command line to print in the datasheet instead of the Python call",
     "data": "a Minari data set (id, folder or opened), a Parquet, NPZ or CSV file, columns, or a `Tally`",
     "num_states": "how many states there are; those that the data never met count as never tried",
+    "columns": "the names of columns that are not found by themselves: `{\"s\": \"pos\", \"a\": \"act\"}`",
     "num_actions": "how many actions there are",
     "met_only": "True judges the data only by the states that it met",
     "best": "False skips the best plan; True computes it for very large data too",

@@ -205,7 +205,7 @@ def test_a_rule_that_was_met_is_told_with_its_step_and_one_that_was_not_as_well(
     shown = " ".join(rhocover(f"{asked} --steps 2000").out.split())
     assert f"Stopped after {run.num_steps:,} of 2,000 steps: {words}" in shown
     short = " ".join(rhocover(f"{asked} --steps 20").out.split())
-    assert f"All 20 steps were taken without reaching the goal: {words}" in short
+    assert f"The goal was not reached in 20 steps: {words}" in short
 
 
 def test_out_holds_the_run_the_document_and_pictures(rhocover):

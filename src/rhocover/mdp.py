@@ -23,7 +23,7 @@ from rhocover.errors import InvalidArgumentError, InvalidModelError
 from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.layout import Layout, Ruler
 from rhocover.plugins import ADAPTERS, load
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.transitions import (
     check_each_state_once,
     check_fits_in_memory,
@@ -86,6 +86,9 @@ class MDP:
         name: str = "",
         note: str = "",
     ) -> None:
+        if isinstance(P, str | Path | MDP) or hasattr(P, "unwrapped"):
+            remedy = "It is one already." if isinstance(P, MDP) else f"Make a model with {way_to_model(P)}."
+            raise InvalidModelError.of("P", "must be probabilities", type(P).__name__, remedy=remedy)
         rows, num_actions, tolerance = read_transitions(P, num_actions)
         mask = read_available(available, rows.shape[1], num_actions)
         kept = np.flatnonzero(mask)
@@ -164,7 +167,7 @@ class MDP:
     @printed
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
-        return f"MDP({title}{self.num_states} states, {self.num_actions} actions, {self.num_pairs} pairs)"
+        return f"MDP({title}{size_text(self.num_states, self.num_actions, self.num_pairs)})"
 
     def table(self, values: Any, fill: float = 0.0) -> FloatArray:
         """Returns values per pair `[n]` as an array `[S, A]`; absent pairs hold `fill`."""
@@ -288,13 +291,31 @@ class MDP:
         return tensors
 
 
+def size_text(num_states: int, num_actions: int, num_pairs: int) -> str:
+    """Returns the size of a model: "6 states, 2 actions, 12 pairs"."""
+    states, actions = count_of(num_states, "state"), count_of(num_actions, "action")
+    return f"{states}, {actions}, {count_of(num_pairs, 'pair')}"
+
+
 def check_mdp(mdp: Any, name: str = "mdp") -> MDP:
-    """Returns the model; refuses anything else."""
+    """Returns the model; refuses anything else, and says how to make a model of it."""
     if not isinstance(mdp, MDP):
-        raise InvalidArgumentError.of(
-            name, "must be an MDP", type(mdp).__name__, remedy="Build one with MDP(P)."
-        )
+        remedy = f"Make one with {way_to_model(mdp)}."
+        raise InvalidArgumentError.of(name, "must be an MDP", type(mdp).__name__, remedy=remedy)
     return mdp
+
+
+def way_to_model(given: Any) -> str:
+    """Returns the call that makes a model of something else: an environment, a name, a file, an array."""
+    if hasattr(given, "unwrapped"):
+        return "rc.MDP.from_gymnasium(env)"
+    if not isinstance(given, str | Path):
+        return "rc.MDP(P)"
+    if str(given).endswith(".safetensors"):
+        return f"rc.MDP.load({str(given)!r})"
+    name = repr(str(given))
+    is_id = checks.is_gymnasium_id(str(given))
+    return f"rc.MDP.from_gymnasium(gymnasium.make({name}))" if is_id else f"rc.envs.make({name})"
 
 
 def _checked_layout(layout: Layout | None, num_states: int, num_actions: int) -> Layout | None:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from rhocover import checks
 from rhocover.checks import BoolArray, IntArray, Matrix
 from rhocover.errors import InvalidArgumentError, InvalidModelError
+from rhocover.printing import count_of
 
 ROW_SUM_TOLERANCE = 1e-8
 FLOAT32_ROW_SUM_TOLERANCE = 1e-5  # sums of float32 probabilities are off by S times 6e-8
@@ -53,7 +54,8 @@ def _read_dense(P: Any, num_actions: int | None) -> tuple[Matrix, int, float]:
             remedy="Pass a sparse matrix of shape [S*A, S] with num_actions=A.",
         )
     if num_actions is not None and checks.integer(num_actions, "num_actions", least=1) != array.shape[1]:
-        raise InvalidModelError.of("num_actions", f"is {num_actions}, but P has {array.shape[1]} actions")
+        expected = f"is {num_actions}, but P has {count_of(array.shape[1], 'action')}"
+        raise InvalidModelError.of("num_actions", expected)
     check_fits_in_memory("P", 8 * array.size)
     S, A, _ = array.shape
     _check_real(array.dtype, "P")

@@ -12,6 +12,7 @@ from rhocover.cli import outputs
 from rhocover.cli.output import json_text, print_json, print_message, print_result, waiting
 from rhocover.cli.parsing import Place, close, parse_place
 from rhocover.errors import InvalidArgumentError, RhocoverError
+from rhocover.printing import count_of
 
 if TYPE_CHECKING:
     from rhocover.datasets import Audit
@@ -90,9 +91,8 @@ def audit(
     else:
         print_result(_table(found, thin, codes["states"] is not None and states is None))
     if folder is not None:
-        print_message(
-            f"wrote {len(outputs.write_all(folder, _files(found, document), force=force))} files to {out}"
-        )
+        written = outputs.write_all(folder, _files(found, document), force=force)
+        print_message(f"wrote {count_of(len(written), 'file')} to {out}")
     outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
     check_demands(found, require_worst_ratio, require_complete)
 
@@ -146,8 +146,8 @@ def check_demands(found: Audit, worst_ratio: float | None, is_whole: bool) -> No
     """Raises if the data does not meet the requirements; called after the results have been shown."""
     if is_whole and not found.is_complete:
         raise RequirementError(
-            f"--require-complete: {found.num_missing:,} of {found.num_pairs:,} pairs were never visited. "
-            f"{found.verdict}"
+            f"--require-complete: {found.num_missing:,} of {count_of(found.num_pairs, 'pair', ',')} never "
+            f"visited. {found.verdict}"
         )
     if worst_ratio is not None and not found.meets(worst_ratio=worst_ratio):
         raise RequirementError(

@@ -218,7 +218,7 @@ def typed_text(options: Mapping[str, str], part: Part) -> str:
         return option if option.isupper() or " of " in option else f"`{option}`"
     if isinstance(part, Setting) and part.name in options:
         option = options[part.name]
-        return option if part.value == "True" else f"{option} {part.value.strip(QUOTES)}"
+        return option if part.value == "True" else f"{option} {part.typed or part.value.strip(QUOTES)}"
     return part.typed if isinstance(part, Call) else str(part)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,16 +39,16 @@ from rhocover.exploring.runs.stopping import CertifiedGap, EveryPair, SmallModel
 from rhocover.files import check_plain
 from rhocover.learning.rules import RULES
 from rhocover.mdp import MDP
+from rhocover.printing import count_of
 
 # Gymnasium environments: the id, the arguments, the number of copies.
 
-ID = re.compile(r"([\w.]+:)?([\w-]+/)*[\w.-]+-v\d+")
 NAMED = 8  # ids in a message
 
 
 def is_environment(text: str) -> bool:
     """Whether a text looks like the id of a Gymnasium environment: it ends in a version."""
-    return ID.fullmatch(text) is not None
+    return checks.is_gymnasium_id(text)
 
 
 def parse_arguments(settings: Sequence[str]) -> dict[str, Any]:
@@ -494,14 +493,14 @@ def format_stop(until: Any, num_steps: int, budget: int, *, is_met: bool) -> str
     if until is None:
         return ""
     if is_met:
-        return f"Stopped after {num_steps:,} of {budget:,} steps: {_goal(until)}."
-    return f"All {budget:,} steps were taken without reaching the goal: {_goal(until)}."
+        return f"Stopped after {num_steps:,} of {count_of(budget, 'step', ',')}: {_goal(until)}."
+    return f"The goal was not reached in {count_of(budget, 'step', ',')}: {_goal(until)}."
 
 
 def _goal(until: Any) -> str:
     """Returns the condition of a stopping rule."""
     if isinstance(until, EveryPair):
-        return f"every pair with positive weight was visited at least {until.visits:,} times"
+        return f"every pair with positive weight was visited at least {count_of(until.visits, 'time', ',')}"
     if isinstance(until, CertifiedGap):
         return f"the certified gap is at most {until.gap:g} nats (delta = {until.delta:g})"
     return f"the model error is at most {until.error:g} (delta = {until.delta:g})"

@@ -18,9 +18,10 @@ from rhocover.cli.output import json_text, plan_table, print_json, print_message
 from rhocover.cli.parsing import format_order, parse_model, parse_orders, parse_weights
 from rhocover.errors import InvalidArgumentError, NotConvergedError
 from rhocover.files import write_atomically
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, size_text
 from rhocover.planning import Plan
 from rhocover.planning import plan as make_plan
+from rhocover.printing import count_of
 from rhocover.report.figures import frontier_figure, save_figure, summary_figure
 from rhocover.report.figures.drawing import as_text
 
@@ -77,9 +78,8 @@ def plan(
     else:
         print_result(plan_table(request.title, plans))
     if folder is not None:
-        print_message(
-            f"wrote {len(outputs.write_all(folder, plan_files(request, plans), force=force))} files to {out}"
-        )
+        written = outputs.write_all(folder, plan_files(request, plans), force=force)
+        print_message(f"wrote {count_of(len(written), 'file')} to {out}")
     outputs.write_report(
         page, lambda: _page(plans, discount, horizon, outputs.format_command(context)), force=force
     )
@@ -106,7 +106,7 @@ def _check_converged(plans: Sequence[Plan]) -> None:
         return
     worst = missed[0]
     raise NotConvergedError(
-        f"{len(missed)} of {len(plans)} plans missed the tolerance. At rho = {worst.rho:g} "
+        f"{len(missed)} of {count_of(len(plans), 'plan')} missed the tolerance. At rho = {worst.rho:g} "
         f"{worst.status.value}: gap {worst.gap:.2g}, flow residual {worst.residuals.flow:.2g}. "
         "Raise --tol to accept it, or --max-steps or --time-limit to continue.",
         worst,
@@ -179,9 +179,9 @@ class Request:
         if self.arguments["discount"] is not None:
             visits = f"visits discounted by {self.arguments['discount']:g}"
         if self.arguments["horizon"] is not None:
-            visits = f"visits in episodes of {self.arguments['horizon']} steps"
+            visits = f"visits in episodes of {count_of(self.arguments['horizon'], 'step')}"
         mdp = self.mdp
-        size = f"{mdp.num_states} states, {mdp.num_actions} actions, {mdp.num_pairs} pairs"
+        size = size_text(mdp.num_states, mdp.num_actions, mdp.num_pairs)
         return f"{mdp.name or self.words['environment']}: {size}; {self.words['mu']} weights, {visits}"
 
     def solve(self) -> list[Plan]:

@@ -25,11 +25,11 @@ from rhocover.collecting.datasheet import (
     settings_of,
 )
 from rhocover.collecting.env_run import FROM_TABLE, EnvRun, Fitted, read_env_run
-from rhocover.collecting.storage import CollectionFolder, check_minari, check_spaces, publish, record
+from rhocover.collecting.storage import CollectionFolder, check_minari, check_spaces, publish, record, seed_in
 from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.minari.folders import check_id
 from rhocover.environments.encoding.nets import NetCode
-from rhocover.errors import Call, InvalidArgumentError
+from rhocover.errors import Call, InvalidArgumentError, calling
 from rhocover.exploring.explorers.registry import make_explorer
 from rhocover.exploring.runs.result import Run
 from rhocover.exploring.runs.runner import Report, Storage, run
@@ -46,8 +46,9 @@ def explore_environment(
     report: Report | None,
 ) -> Run:  # fmt: skip
     """Returns the run of an explorer in a Gymnasium environment; see `rhocover.explore`."""
-    _refuse_what_is_the_environments(spec.criterion, num_chains, out)
-    asked = read_env_run(env, spec, encoding, step_timeout)
+    with calling(env="world"):
+        _refuse_what_is_the_environments(spec.criterion, num_chains, out)
+        asked = read_env_run(env, spec, encoding, step_timeout)
     found = run(open_environment(asked), asked.spec, Storage(report))
     warn_of(getattr(found, "codes", None), stacklevel=3)
     return found
@@ -56,10 +57,15 @@ def explore_environment(
 def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out: Any) -> None:
     names = ("start", "discount", "horizon")
     named = [name for name in names if getattr(criterion, name) is not None]
-    if named or criterion.restrict or num_chains != 1:
-        name = (named or (["restrict"] if criterion.restrict else ["num_chains"]))[0]
+    if num_chains != 1:
         raise InvalidArgumentError.of(
-            name,
+            "num_chains",
+            "is only for models",
+            remedy="For an environment, pass a vector of them: gymnasium.make_vec(id, num_envs=4).",
+        )
+    if named or criterion.restrict:
+        raise InvalidArgumentError.of(
+            (named or ["restrict"])[0],
             "is only for models: an environment has its own starts and episodes",
             remedy=("Leave it out, or ", FROM_TABLE, "."),
         )
@@ -75,8 +81,8 @@ def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out:
 
 def collect(
     env: Any,
-    rho: float,
-    num_steps: int,
+    rho: float = 2.0,
+    num_steps: int = 100_000,
     mu: Any = None,
     *,
     out: os.PathLike[str] | str,
@@ -87,7 +93,7 @@ def collect(
     explorer: Any = "feedback",
     model: Any = "known",
     schedule: Any = None,
-    seed: int = 0,
+    seed: int | None = 0,
     until: Any = None,
     step_timeout: float | None = None,
     held_out: Any = None,
@@ -107,7 +113,8 @@ def collect(
     out = locate(out)  # the environment may change the working directory
     check_minari()
     spec = RunSpec(
-        Objective(rho, mu), num_steps, explorer=make_explorer(explorer, schedule), model=model, seed=seed,
+        Objective(rho, mu), num_steps, explorer=make_explorer(explorer, schedule), model=model,
+        seed=seed_in(out) if seed is None and resume else seed,
         until=until, trace_points=5,
     )  # fmt: skip
     encoding = Encoding(states, actions, repeat, held_out)

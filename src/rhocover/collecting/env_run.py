@@ -68,6 +68,7 @@ from rhocover.exploring.runs.stopping import CertifiedGap
 from rhocover.exploring.worlds import no_moves
 from rhocover.learning.codes import is_lossy
 from rhocover.learning.rules import Rule, final_weights, read_rule
+from rhocover.mdp import MDP
 from rhocover.planning.problem import Objective
 
 Fitted = QuantileBins | Net | SimHash  # codes that are fitted to a random rollout
@@ -279,9 +280,15 @@ def _is_vector(env: Any) -> bool:
             "env",
             "must be a Gymnasium environment",
             type(env).__name__,
-            remedy='Make one: gymnasium.make("FrozenLake-v1").',
+            remedy=f"Make one with {_way_to_environment(env)}.",
         )
     return False
+
+
+def _way_to_environment(given: Any) -> str:
+    if isinstance(given, MDP):
+        return 'gymnasium.make("FrozenLake-v1"); a model is explored with rc.explore(mdp)'
+    return f"gymnasium.make({given if isinstance(given, str) else 'FrozenLake-v1'!r})"
 
 
 def check_attributes(env: Any) -> None:

@@ -44,11 +44,17 @@ from rhocover.errors import (
 from rhocover.exploring.runs.result import Run
 from rhocover.exploring.runs.runner import Report, RunState, Storage, run
 from rhocover.files import load_document, write_atomically
-from rhocover.folders import Hold, hold_folder, is_left, locate, make_folder, remove_left
+from rhocover.folders import Hold, Location, hold_folder, is_left, locate, make_folder, remove_left
 
 FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # compared first: others may follow
 CALLED = {"environment": "env", "arrays": "mu"}
 SETTINGS, SHEET, PAGE = "collection.json", "datasheet.json", "datasheet.html"
+
+
+def seed_in(out: Location) -> Any:
+    """Returns the seed of the collection in a folder; None if there is none there."""
+    settings = out.path / SETTINGS
+    return load_document(settings).get("seed") if settings.is_file() else None
 
 
 class CollectionFolder:

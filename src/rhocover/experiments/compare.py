@@ -8,7 +8,6 @@ worker process receives it once in plain values (`CompareSpec.plain`), and its r
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sized
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -28,7 +27,8 @@ from rhocover.exploring.runs.explore import ModelWorld
 from rhocover.exploring.runs.spec import CRITERION, KNOWN, ModelRun
 from rhocover.folders import locate
 from rhocover.learning.rules import RULES, Rule, read_rule
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, way_to_model
+from rhocover.weights import weights_of
 
 if TYPE_CHECKING:
     from rhocover.experiments.env_comparison import EnvComparison
@@ -102,7 +102,8 @@ def read_models(given: Any) -> dict[str, MDP]:
     """Returns models by name, from one or several MDPs or names of `rhocover.envs`."""
     if isinstance(given, Mapping):
         return at_least_one({str(name): _model(env) for name, env in given.items()}, "envs")
-    several = [given] if isinstance(given, str | MDP) else read_sequence(given, "envs")
+    is_one = isinstance(given, str | MDP | np.ndarray) or not isinstance(given, Iterable)
+    several = [given] if is_one else read_sequence(given, "envs")
     models = [_model(env) for env in several]
     return read_named([(mdp.name or f"model {k + 1}", mdp) for k, mdp in enumerate(models)], "envs")
 
@@ -112,7 +113,8 @@ def _model(env: Any) -> MDP:
         with inside("envs"):
             return envs.make(env)
     if not isinstance(env, MDP):
-        raise InvalidArgumentError.of("envs", "must hold MDPs or names", type(env).__name__)
+        remedy = f"Make one with {way_to_model(env)}."
+        raise InvalidArgumentError.of("envs", "must hold MDPs or names", type(env).__name__, remedy=remedy)
     return env
 
 
@@ -127,7 +129,7 @@ def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | R
         found = mu
     else:
         is_function = callable(mu) and not _is_rule(mu)
-        found = {name: mu(mdp) if is_function else mu for name, mdp in models.items()}
+        found = {name: weights_of(mdp, mu) if is_function else mu for name, mdp in models.items()}
     return {name: _weights(found[name]) for name in models}
 
 
@@ -206,7 +208,6 @@ def at_least_one(found: dict[Any, Any], name: str) -> dict[Any, Any]:
 
 # compare()
 
-GYMNASIUM_ID = re.compile(r"([\w.]+:)?([\w-]+/)*[\w.-]+-v\d+")
 EXPLORERS = ("feedback", "tracking", "stationary", "algorithm1")
 
 
@@ -310,7 +311,7 @@ def are_environments(given: Any) -> bool:
 
 def _is_environment(env: Any) -> bool:
     if isinstance(env, str):
-        return GYMNASIUM_ID.fullmatch(env) is not None and env not in envs.names()
+        return checks.is_gymnasium_id(env) and env not in envs.names()
     return not isinstance(env, MDP) and (callable(env) or hasattr(env, "step") or hasattr(env, "entry_point"))
 
 

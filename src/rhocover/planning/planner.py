@@ -31,7 +31,7 @@ from rhocover.occupancy import Membership, Occupancies
 from rhocover.planning.interior_point import interior_point
 from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
 from rhocover.planning.program import Multipliers, dual_bound, rounding_of_point, slack_of_point
-from rhocover.printing import ProgressLine, printed
+from rhocover.printing import ProgressLine, count_of, printed
 
 # The result of planning.
 
@@ -146,7 +146,7 @@ class Plan:
             f"Plan for {self.mdp.name or 'the model'} at rho = {self.rho:g}: {self.status.value}.\n"
             f"  divergence  {self.divergence:.9g}  (at most {self.gap:.1e} above the best possible)\n"
             f"  worst ratio {self.worst_ratio:.6g}  (the worst pair has too few visits by this factor)\n"
-            f"  {self.steps} steps of {self.method} in {self.seconds:.3g} s"
+            f"  {count_of(self.steps, 'step')} of {self.method} in {self.seconds:.3g} s"
         )
         return f"{text}\n  {self.restriction}" if self.restriction else text
 
@@ -192,7 +192,7 @@ class _Found:
 
 def plan(
     mdp: MDP,
-    rho: float,
+    rho: float = 2.0,
     mu: Any = None,
     *,
     discount: float | None = None,

@@ -50,7 +50,7 @@ from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.mdp import MDP, check_mdp
 from rhocover.planning import Plan, plan
 from rhocover.planning.problem import average_structure
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.theory.certainty import first_time, long_run_frequencies, reached_states, sure_steps
 
 # One policy.
@@ -209,7 +209,7 @@ class Budget:
         times = np.unique(self.visits[self.visits > 0]).astype(np.int64)
         count = int((self.visits > 0).sum())
         often = f"{times[0]:,}" if times.size == 1 else f"{times[0]:,} to {times[-1]:,}"
-        return f"{count} of {self.mdp.num_pairs} pairs visited {often} times"
+        return f"{count} of {count_of(self.mdp.num_pairs, 'pair')} visited {often} times"
 
     def summary(self) -> dict[str, Any]:
         """Returns the numbers, ready for JSON (infinities as text)."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from rhocover.documents import Family, from_document
 from rhocover.environments.encoding.actions import read_action_code
+from rhocover.environments.encoding.advice import states_advice
 from rhocover.environments.encoding.base import (
     ActionCode,
     OutsideSpaceError,
@@ -196,13 +197,17 @@ def _finite_code(space: Any) -> StateCode:
         return WholeNumber(int(space.n), int(space.start))
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         return WholeNumbers(*counts_and_starts(space))
-    python = "a function from an observation to an integer, a string, or anything else that is hashable"
-    typed = "but bins cannot divide such a space: pass a function in Python"
-    if isinstance(space, spaces.Box):
-        python = f"rc.Bins(8) for 8 bins per dimension, rc.QuantileBins(8), or {python}"
-        typed = "such as bins:8 for 8 bins per dimension, or quantiles:8"
-    lacks = f"the observation space {space} is not finite: pass "
-    raise InvalidArgumentError((lacks, Argument("states"), ", ", Call(python, typed), "."), argument="states")
+    advice, is_box = states_advice(space), isinstance(space, spaces.Box)
+    assert advice is not None  # every other space needs one
+    own = Call(
+        "a function from an observation to an integer, a string, or anything else that is hashable",
+        "module:name, a function of an observation that is imported from there",
+    )
+    raise InvalidArgumentError(
+        f"the observation space {space} {'is not finite' if is_box else 'has no numbered values'}.",
+        argument="states",
+        remedy=("Pass ", advice, ", or ", Argument("states"), " as ", own, "."),
+    )
 
 
 def _boxed(space: Any, of: Any) -> Any:

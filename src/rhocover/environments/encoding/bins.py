@@ -34,7 +34,14 @@ from rhocover.environments.encoding.axes import (
     locate_many,
 )
 from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name, grid_layout
-from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
+from rhocover.errors import (
+    Call,
+    InvalidArgumentError,
+    InvalidDataError,
+    Setting,
+    inside,
+    parse_text,
+)
 from rhocover.layout import Layout, Ruler
 
 # The code of binned observations.
@@ -334,8 +341,9 @@ def _ends(given: Any, which: str, bounds: list[float]) -> list[float]:
 
 
 ENDS = Call(
-    "for example Bins(..., low=[...], high=[...]), one number per dimension; None takes the space's bound.",
-    "LOW:HIGH per dimension, such as bins:8,8@-1:1,-5:5.",
+    "say where its bins end: Bins(..., low=[...], high=[...]), one number per dimension; None takes the "
+    "space's bound.",
+    "say where its bins end, LOW:HIGH for each dimension: bins:8,8@-1:1,-5:5.",
 )
 
 
@@ -343,13 +351,9 @@ def _end(value: Any, which: str, dimension: int, bound: float) -> float:
     if value is None:
         if math.isinf(bound):
             raise InvalidArgumentError(
-                (
-                    f"dimension {dimension} has no finite ",
-                    Argument(which),
-                    " bound: set where its bins end, ",
-                    ENDS,
-                ),
+                f"dimension {dimension} of the observations has no finite {which} bound.",
                 argument=which,
+                remedy=("Pass ", Setting("states", "rc.QuantileBins(8)", "quantiles:8"), ", or ", ENDS),
             )
         return bound
     result = checks.number(value, which)

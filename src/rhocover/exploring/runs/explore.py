@@ -26,8 +26,8 @@ from rhocover.plugins import WORLDS, load, members
 
 def explore(
     world: Any,
-    rho: float,
-    num_steps: int,
+    rho: float = 2.0,
+    num_steps: int = 30_000,
     mu: Any = None,
     *,
     states: Any = None,
@@ -36,7 +36,7 @@ def explore(
     explorer: Any = "feedback",
     model: Any = "known",
     schedule: Any = None,
-    seed: int = 0,
+    seed: int | None = 0,
     start: Any = None,
     discount: float | None = None,
     horizon: int | None = None,
@@ -70,8 +70,8 @@ def explore(
     and a system other than Windows. Ctrl-C waits for the current step; pressed a second time, it ends that
     step. `held_out` is a second code of observations, as for `states`, that is never planned with: it is only
     counted, to show how far the first one may be trusted. The same `seed` gives the same bits on one machine
-    with the same versions. Another processor, BLAS or Numba target rounds last bits differently: there the
-    run is statistically the same, but not identical.
+    with the same versions; None draws one, which `run.seed` records. Another processor, BLAS or Numba target
+    rounds last bits differently: there the run is statistically the same, but not identical.
 
     >>> import rhocover as rc
     >>> run = rc.explore(rc.envs.river_swim(), rho=2, num_steps=30_000, seed=0)

@@ -237,40 +237,18 @@ class MDP:
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Writes the model to one file (see `rhocover.files`)."""
-        rulers = () if self.layout is None else self.layout.rulers
-        named = (self.state_labels, self.action_labels, self.name, self.note)
-        document = to_document(StoredModel(self.num_states, self.num_actions, *named, rulers))
-        tensors = self._tensors() | self._layout_tensors()
-        save_tensors(path, "mdp", tensors, document, overwrite=overwrite)
+        save_tensors(path, "mdp", *stored_model(self), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: Path | str) -> MDP:
         """Returns the model that `save` wrote; it is validated again."""
         tensors, document = load_tensors(path, "mdp")
         try:
-            return cls._from_file(tensors, document)
-        except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
+            return model_of_stored(tensors, document)
+        except UNREADABLE as error:
             raise InvalidModelError(
                 f"`{path}` does not hold a valid model: {error}", argument="path"
             ) from error
-
-    @classmethod
-    def _from_file(cls, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> MDP:
-        found = from_document(StoredModel, document, "its description")
-        shape = (tensors["pair_state"].size, found.num_states)
-        if tensors["data"].dtype != np.float64:  # some versions of SciPy would compute in a lower precision
-            raise TypeError(f"its probabilities are {tensors['data'].dtype}, expected float64.")
-        rows = sp.csr_array((tensors["data"], tensors["indices"], tensors["indptr"]), shape=shape)
-        rows.check_format(full_check=True)
-        layout = None
-        if "positions" in tensors:
-            layout = Layout(tensors["positions"], tensors.get("directions"), found.rulers)
-        return cls.from_pairs(
-            rows, tensors["pair_state"], tensors["pair_action"],
-            num_actions=found.num_actions, start=tensors.get("start"),
-            state_labels=found.state_labels, action_labels=found.action_labels,
-            layout=layout, name=found.name, note=found.note,
-        )  # fmt: skip
 
     def _tensors(self) -> dict[str, np.ndarray]:
         tensors = {
@@ -289,6 +267,36 @@ class MDP:
         if self.layout.directions is not None:
             tensors["directions"] = self.layout.directions
         return tensors
+
+
+def stored_model(mdp: MDP) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns the arrays and the document that a file has of a model."""
+    rulers = () if mdp.layout is None else mdp.layout.rulers
+    named = (mdp.state_labels, mdp.action_labels, mdp.name, mdp.note)
+    document = to_document(StoredModel(mdp.num_states, mdp.num_actions, *named, rulers))
+    return mdp._tensors() | mdp._layout_tensors(), document
+
+
+def model_of_stored(tensors: dict[str, np.ndarray], document: Any) -> MDP:
+    """Returns the model that `stored_model` described; raises for anything else, also errors of NumPy."""
+    found = from_document(StoredModel, document, "its description")
+    shape = (tensors["pair_state"].size, found.num_states)
+    if tensors["data"].dtype != np.float64:  # some versions of SciPy would compute in a lower precision
+        raise TypeError(f"its probabilities are {tensors['data'].dtype}, expected float64.")
+    rows = sp.csr_array((tensors["data"], tensors["indices"], tensors["indptr"]), shape=shape)
+    rows.check_format(full_check=True)
+    layout = None
+    if "positions" in tensors:
+        layout = Layout(tensors["positions"], tensors.get("directions"), found.rulers)
+    return MDP.from_pairs(
+        rows, tensors["pair_state"], tensors["pair_action"],
+        num_actions=found.num_actions, start=tensors.get("start"),
+        state_labels=found.state_labels, action_labels=found.action_labels,
+        layout=layout, name=found.name, note=found.note,
+    )  # fmt: skip
+
+
+UNREADABLE = (KeyError, TypeError, IndexError, ValueError, OverflowError)  # of arrays that are no model
 
 
 def size_text(num_states: int, num_actions: int, num_pairs: int) -> str:

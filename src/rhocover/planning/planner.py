@@ -24,11 +24,11 @@ from rhocover.errors import (
     parse_text,
     unknown_name,
 )
-from rhocover.files import save_tensors
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
 from rhocover.occupancy import Membership, Occupancies
 from rhocover.planning.interior_point import interior_point
+from rhocover.planning.plan_file import read_plan, write_plan
 from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
 from rhocover.planning.program import Multipliers, dual_bound, rounding_of_point, slack_of_point
 from rhocover.printing import ProgressLine, count_of, printed
@@ -131,14 +131,22 @@ class Plan:
         }
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
-        """Writes occupancy, policy, potential and the numbers to one file (see `rhocover.files`)."""
-        tensors = {
-            "weights": self.weights,
-            "occupancy": self.occupancy,
-            "policy": self.policy,
-            "potential": self.potential,
-        }
-        save_tensors(path, "plan", tensors, self.summary(), overwrite=overwrite)
+        """Writes the plan and its model to one file (see `rhocover.files`); `Plan.load` reads it."""
+        write_plan(self, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Plan:
+        """Returns the plan that `save` or `rhocover plan --out` wrote, every field as it was.
+
+        >>> import rhocover as rc
+        >>> import tempfile
+        >>> file = f"{tempfile.mkdtemp()}/plan.safetensors"
+        >>> best = rc.plan(rc.envs.river_swim())
+        >>> best.save(file)
+        >>> bool((rc.Plan.load(file).policy == best.policy).all())
+        True
+        """
+        return cls(**read_plan(path, PlanStatus.__members__))
 
     @printed
     def __str__(self) -> str:

@@ -219,27 +219,27 @@ def test_what_does_not_go_with_an_environment_is_refused(rhocover, line, words):
 
 def test_arguments_of_an_environment_are_json_or_else_text():
     texts = ["a=8x8", "b=true", "c=False", "d=3", "e=0.5", "f=null", 'g=["SF","HG"]', "h=a=b", 'i="7"', "j="]
-    assert parsing.parse_arguments(texts) == {
+    assert places.parse_arguments(texts) == {
         "a": "8x8", "b": True, "c": False, "d": 3, "e": 0.5, "f": None, "g": ["SF", "HG"], "h": "a=b", "i": "7",
         "j": "",
     }  # fmt: skip
 
 
 def test_what_looks_like_an_environment_is_one():
-    assert all(parsing.is_environment(name) for name in gym.registry)
-    assert parsing.is_environment("my.module:space/Name-v3")
+    assert all(places.is_environment(name) for name in gym.registry)
+    assert places.is_environment("my.module:space/Name-v3")
     assert not any(
-        parsing.is_environment(name) for name in [*rc.envs.names(), "model.safetensors", "./a-v1/m"]
+        places.is_environment(name) for name in [*rc.envs.names(), "model.safetensors", "./a-v1/m"]
     )
 
 
 def test_states_are_read_as_bins():
-    assert parsing.parse_states("bins:12,11", None) == rc.Bins((12, 11))
-    assert parsing.parse_states("bins:8@-1:2", None) == rc.Bins(8, -1.0, 2.0)
-    assert parsing.parse_states("bins:8,4@-1:,:2", None) == rc.Bins((8, 4), (-1.0, None), (None, 2.0))
-    assert parsing.parse_states(None, None) is None
-    assert parsing.parse_actions("3,5") == (3, 5)
-    assert parsing.parse_actions("3") == 3
+    assert codes.parse_states("bins:12,11", None) == rc.Bins((12, 11))
+    assert codes.parse_states("bins:8@-1:2", None) == rc.Bins(8, -1.0, 2.0)
+    assert codes.parse_states("bins:8,4@-1:,:2", None) == rc.Bins((8, 4), (-1.0, None), (None, 2.0))
+    assert codes.parse_states(None, None) is None
+    assert codes.parse_actions("3,5") == (3, 5)
+    assert codes.parse_actions("3") == 3
 
 
 def test_something_turns_after_a_second_where_somebody_looks(monkeypatch):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.output import json_text, print_json, print_message, print_result, waiting
-from rhocover.cli.parsing import Place, close, parse_place
+from rhocover.cli.places import Place, close, parse_place
 from rhocover.errors import InvalidArgumentError, RhocoverError
 from rhocover.printing import count_of
 
@@ -61,7 +61,7 @@ def audit(
     * `rhocover audit steps.csv --rho 2 --num-actions 4 --json`
     * `rhocover audit steps.csv --mu transition_std --thin 3 --out results`
     """
-    from rhocover.cli.parsing import parse_actions, parse_data_mu, parse_states
+    from rhocover.cli.codes import parse_actions, parse_data_mu, parse_states
     from rhocover.datasets.reading import find_data
 
     _check_demands(require_worst_ratio)

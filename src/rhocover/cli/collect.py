@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.output import print_json, print_message, print_result, progress
-from rhocover.cli.parsing import Place, close, parse_place
+from rhocover.cli.places import Place, close, parse_place
 from rhocover.collecting.storage import SETTINGS, is_ours
 from rhocover.datasets.minari.folders import NAMESPACE, check_id, is_of_data_set
 from rhocover.errors import InvalidArgumentError
@@ -77,14 +77,8 @@ def collect(
     --out data/pendulum`
     * `rhocover collect CliffWalking-v1 --model learned --num-envs 4 --rho 2 --steps 4000 --out data/cliff`
     """
-    from rhocover.cli.parsing import (
-        parse_actions,
-        parse_data_mu,
-        parse_delta,
-        parse_orders,
-        parse_states,
-        parse_until,
-    )
+    from rhocover.cli.codes import parse_actions, parse_data_mu, parse_states
+    from rhocover.cli.parsing import parse_delta, parse_orders, parse_until
 
     if resume and force:
         raise InvalidArgumentError(

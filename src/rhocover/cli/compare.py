@@ -13,20 +13,10 @@ from typing import TYPE_CHECKING, Any
 from rhocover._version import __version__
 from rhocover.cli import options as o
 from rhocover.cli import outputs
+from rhocover.cli.codes import UNFITTED, parse_actions, parse_data_mu, parse_states
 from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
-from rhocover.cli.parsing import (
-    UNFITTED,
-    Place,
-    close,
-    format_order,
-    parse_actions,
-    parse_data_mu,
-    parse_model,
-    parse_mu,
-    parse_orders,
-    parse_place,
-    parse_states,
-)
+from rhocover.cli.parsing import format_order, parse_model, parse_mu, parse_orders
+from rhocover.cli.places import Place, close, parse_place
 from rhocover.errors import InvalidArgumentError
 from rhocover.experiments import Comparison
 from rhocover.experiments import compare as compare_explorers

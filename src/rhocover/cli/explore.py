@@ -17,19 +17,10 @@ from rhocover._version import __version__
 from rhocover.checks import FloatArray
 from rhocover.cli import options as o
 from rhocover.cli import outputs
+from rhocover.cli.codes import parse_actions, parse_data_mu, parse_states
 from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
-from rhocover.cli.parsing import (
-    close,
-    parse_actions,
-    parse_data_mu,
-    parse_delta,
-    parse_model,
-    parse_mu,
-    parse_orders,
-    parse_place,
-    parse_states,
-    parse_until,
-)
+from rhocover.cli.parsing import parse_delta, parse_model, parse_mu, parse_orders, parse_until
+from rhocover.cli.places import close, parse_place
 from rhocover.cli.result_tables import Knowledge
 from rhocover.collecting.env_run import read_env_run
 from rhocover.errors import InvalidArgumentError, parse_text
@@ -105,7 +96,7 @@ def explore(
     * `rhocover explore FrozenLake-v1 --rho 2 --steps 5000`
     * `rhocover explore MountainCar-v0 --states bins:6,5 --model learned --rho 2 --steps 2000`
     """
-    from rhocover.cli.parsing import is_environment
+    from rhocover.cli.places import is_environment
 
     asked = (read_env_request if is_environment(env) else read_run)(
         env, settings or [], mu,

@@ -16,7 +16,7 @@ from rhocover.cli import outputs
 from rhocover.cli.audit import read_codes, read_env
 from rhocover.cli.collect import cleared_folder, hint_to_collect_on, repeated
 from rhocover.cli.output import print_json, print_message, print_result, progress, waiting
-from rhocover.cli.parsing import Place, close
+from rhocover.cli.places import Place, close
 from rhocover.collecting import TopUp
 from rhocover.errors import InvalidArgumentError
 from rhocover.files import save_tensors, write_atomically
@@ -80,7 +80,7 @@ def top_up(
     * `rhocover top-up data/lake --steps 5000 --rho inf --env FrozenLake-v1 --out data/more`
     * `rhocover top-up steps.csv --steps 5000 --env FrozenLake-v1 --json`
     """
-    from rhocover.cli.parsing import parse_actions, parse_data_mu, parse_states
+    from rhocover.cli.codes import parse_actions, parse_data_mu, parse_states
     from rhocover.datasets.reading import find_data, stored_setting
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)

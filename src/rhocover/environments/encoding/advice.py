@@ -52,7 +52,14 @@ def actions_advice(space: Any) -> Setting | None:
 
 def learning_advice(env: Any) -> Call:
     """Returns how to explore an environment without a table of its transitions: a call, or options."""
+    return Call(f"rc.explore(env, {', '.join(map(str, _settings(env)))})", f"pass {learning_options(env)}")
+
+
+def learning_options(env: Any) -> str:
+    """Returns the options with which `rhocover explore` learns the dynamics of an environment."""
+    return " ".join(f"--{part.name} {part.typed or part.value}" for part in _settings(env))
+
+
+def _settings(env: Any) -> list[Setting]:
     found = (states_advice(env.observation_space), actions_advice(env.action_space))
-    parts = [Setting("model", '"learned"', "learned"), *(part for part in found if part is not None)]
-    typed = " ".join(f"--{part.name} {part.typed or part.value}" for part in parts)
-    return Call(f"rc.explore(env, {', '.join(map(str, parts))})", f"pass {typed}")
+    return [Setting("model", '"learned"', "learned"), *(part for part in found if part is not None)]

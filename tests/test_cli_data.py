@@ -14,7 +14,7 @@ import pytest
 import rhocover as rc
 from lake_commands import COLLECT, LAKE, contents, read, write_steps
 from patience import PATIENCE, waited_for
-from rhocover.cli import output, parsing
+from rhocover.cli import codes, output, places
 from test_cli import names_in
 from tiers import tiered
 

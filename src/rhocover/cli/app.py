@@ -21,10 +21,12 @@ from rhocover.cli.demo import demo
 from rhocover.cli.doctor import doctor
 from rhocover.cli.envs import envs, explorers
 from rhocover.cli.explore import explore, resume
+from rhocover.cli.imports import own_failure
 from rhocover.cli.output import one_line, options_of, print_message, print_note, typed_text
 from rhocover.cli.plan import plan
 from rhocover.cli.reproduce import reproduce
 from rhocover.cli.top_up import top_up
+from rhocover.cli.usage import usage_message
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, shortened
 from rhocover.printing import put
 
@@ -104,8 +106,11 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         code = _code(error)
     except SystemExit as end:
         code = _left(end)
-    except Exception:  # a bug: show its traceback
-        raise
+    except Exception as error:
+        if not (said := own_failure(error)):
+            raise  # a bug: show its traceback
+        print_message(f"error: {said}", style="bold red")
+        code = FAILED
     except BaseException as error:  # raised by an environment: GeneratorExit, or a class of its own
         said = one_line(shortened(error))
         print_message(
@@ -149,9 +154,8 @@ def _command(args: Sequence[str] | None) -> str:
 def _message(error: Any, command: str) -> str:
     """Returns the error message in one line, with options in place of Python arguments."""
     if isinstance(error, UsageError):
-        path = error.ctx.command_path if error.ctx else "rhocover"
-        said = NO_NAME.sub("a name must not contain a NUL character", error.format_message())
-        return f"{said.rstrip('.')}. Try: {path} --help"
+        said = usage_message(error, _commands(), command)
+        return NO_NAME.sub("a name must not contain a NUL character", said)
     if isinstance(error, MemoryError) and not isinstance(error, RhocoverError):
         return f"not enough memory. {error}"
     if isinstance(error, OSError) and not isinstance(error, RhocoverError):
@@ -164,5 +168,11 @@ def _message(error: Any, command: str) -> str:
 
 def _options(command: str) -> dict[str, str]:
     """Returns what to type for each argument of a command."""
+    known = _commands()
+    return options_of(known[command].params, command) if command in known else {}
+
+
+def _commands() -> dict[str, Any]:
+    """Returns the commands by name."""
     known: Any = typer.main.get_command(app)
-    return options_of(known.commands[command].params, command) if command in known.commands else {}
+    return known.commands

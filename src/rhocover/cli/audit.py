@@ -28,7 +28,7 @@ class RequirementError(RhocoverError):
 def audit(
     context: outputs.Context,
     data: o.Data,
-    rho: o.Order = 2.0,
+    rho: o.Rho = 2.0,
     mu: o.DataWeights = "uniform",
     env: o.TheEnv = None,
     settings: o.EnvSet = None,

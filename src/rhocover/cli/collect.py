@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def collect(
     context: outputs.Context,
     env: o.Environment,
-    rho: o.Order,
     out: o.CollectOut,
+    rho: o.Rho = 2.0,
     num_steps: o.Steps = 100_000,
     explorer: o.Explorer = "feedback",
     model: o.Model = "known",

@@ -16,7 +16,7 @@ from rhocover.cli import outputs
 from rhocover.cli.codes import UNFITTED, parse_actions, parse_data_mu, parse_states
 from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
 from rhocover.cli.parsing import format_order, parse_model, parse_mu, parse_orders
-from rhocover.cli.places import Place, close, parse_place
+from rhocover.cli.places import Place, close, is_environment, parse_place
 from rhocover.errors import InvalidArgumentError
 from rhocover.experiments import Comparison
 from rhocover.experiments import compare as compare_explorers
@@ -46,7 +46,7 @@ def compare(
     states: o.States = None,
     actions: o.Actions = None,
     held_out: o.HeldOut = None,
-    num_chains: o.Chains = 1,
+    num_envs: o.NumEnvs = None,
     start: o.RunStart = None,
     discount: o.Discount = None,
     horizon: o.Horizon = None,
@@ -66,9 +66,10 @@ def compare(
     did not visit every pair, the table says so instead. With a learned model, the *model error* replaces the
     exponent.
 
-    With --states, --actions or --held-out, every ENV is a Gymnasium environment of which nothing is known,
-    and the table shows what each explorer found: *codes* of the states, *cells* of the held-out code, and
-    the step at which 95 % of the most that any run found were seen, each with its range over the seeds.
+    With --states, --actions or --held-out, or if no ENV has a table of its transitions, every ENV is a
+    Gymnasium environment of which nothing is known. Then the table shows what each explorer found: *codes*
+    of the states, *cells* of the held-out code, and the step at which 95 % of the most that any run found
+    were seen, each with its range over the seeds.
 
     * `rhocover compare river_swim --steps 3000 --seeds 4`
     * `rhocover compare river_swim wheel --rho 2 --rho inf --steps 1000 --seeds 3 --workers 1`
@@ -86,16 +87,16 @@ def compare(
     from rhocover.experiments.compare import check_question
 
     if not env:
-        raise InvalidArgumentError("expected at least one ENV, or --redraw DIR.", argument="env")
+        raise InvalidArgumentError("ENV is missing, such as river_swim.", argument="env")
     given = {"states": states, "actions": actions, "held_out": held_out}
-    is_found = any(code is not None for code in given.values())
+    is_found = any(code is not None for code in given.values()) or lack_tables(env, settings or [])
     if is_found and report is not None:
         raise InvalidArgumentError.of("report", "is for comparisons on models", remedy="Use --out DIR.")
     asked = (_read_environments if is_found else _read_models)(
         env, settings or [], mu, rho, explorer,
         given | {"num_steps": num_steps, "model": model, "seeds": seeds, "schedule": schedule,
-         "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
-         "restrict": restrict},
+         "num_chains": 1 if num_envs is None else num_envs, "start": start, "discount": discount,
+         "horizon": horizon, "restrict": restrict},
     )  # fmt: skip
     if out is not None and force:
         check_question(**asked)  # nothing is removed for a comparison that could not run
@@ -178,6 +179,19 @@ def _read_environments(
         "actions": parse_actions(arguments["actions"]),
         **{name: _parse_code(text, name) for name, text in codes.items()},
     }
+
+
+def lack_tables(env: Sequence[str], settings: Sequence[str]) -> bool:
+    """Whether every ENV is an environment without a table of its transitions."""
+    return all(is_environment(text) and not _has_table(parse_place(text, settings)) for text in env)
+
+
+def _has_table(place: Place) -> bool:
+    env = place.make_one()
+    try:
+        return hasattr(env.unwrapped, "P")
+    finally:
+        close(env)
 
 
 def _spec(place: Place) -> Any:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 def explore(
     context: outputs.Context,
     env: o.World,
-    rho: o.Order,
+    rho: o.Rho = 2.0,
     num_steps: o.Steps = 30_000,
     explorer: o.Explorer = "feedback",
     model: o.Model = "known",
@@ -62,7 +62,7 @@ def explore(
     held_out: o.HeldOut = None,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
-    num_chains: o.Chains = 1,
+    num_envs: o.NumEnvs = None,
     start: o.RunStart = None,
     discount: o.Discount = None,
     horizon: o.Horizon = None,
@@ -89,7 +89,7 @@ def explore(
     * `rhocover explore river_swim --rho 2`
     * `rhocover explore river_swim --rho 2 --steps 3000 --explorer algorithm1 --schedule quadratic:5`
     * `rhocover explore four_rooms --rho inf --steps 5000 --seed 7 --json`
-    * `rhocover explore grid_world --rho 1 --steps 5000 --discount 0.95 --start 0 --chains 4`
+    * `rhocover explore grid_world --rho 1 --steps 5000 --discount 0.95 --start 0 --num-envs 4`
     * `rhocover explore river_swim --rho 2 --model learned --steps 5000 --until-visits 100`
     * `rhocover explore river_swim --rho 1.5 --mu model_error --model from_scratch --steps 5000`
     * `rhocover explore river_swim --rho 2 --steps 5000 --out run`
@@ -101,7 +101,7 @@ def explore(
     asked = (read_env_request if is_environment(env) else read_run)(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
-         "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
+         "seed": seed, "num_envs": num_envs, "start": start, "discount": discount, "horizon": horizon,
          "restrict": restrict, "states": states, "actions": actions, "repeat": repeat,
          "read": read, "level": level, "step_timeout": step_timeout, "held_out": held_out},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
@@ -222,6 +222,8 @@ def read_run(
     """Returns the request, parsed and checked."""
     [rho] = parse_orders([arguments["rho"]])
     arguments = _of_a_model(arguments)
+    num_envs = arguments.pop("num_envs")
+    arguments["num_chains"] = 1 if num_envs is None else num_envs
     mdp, parameters = parse_model(env, settings)
     weights = parse_mu(mu, mdp, arguments["model"])
     delta = parse_delta(delta)
@@ -338,11 +340,11 @@ def read_env_request(
 ) -> EnvRequest:
     """Returns the request, parsed and checked."""
     [rho] = parse_orders([arguments["rho"]])
-    read, level = arguments["read"], arguments["level"]
-    place, delta = parse_place(env, settings, read=read, level=level), parse_delta(delta)
+    own = {name: arguments[name] for name in ("num_envs", "read", "level")}
+    place, delta = parse_place(env, settings, **own), parse_delta(delta)
     shown = {name: value for name, value in arguments.items() if name != "step_timeout"}
     words = {"environment": env, "set": place.arguments, "mu": mu, **shown, **until, "delta": delta}
-    given = {name: value for name, value in arguments.items() if name not in ("read", "level")} | {
+    given = {name: value for name, value in arguments.items() if name not in own} | {
         "rho": rho, "mu": parse_data_mu(mu), "until": parse_until(until, delta),
         "states": parse_states(arguments["states"], place.make_one, arguments["seed"]),
         "actions": parse_actions(arguments["actions"]),

@@ -7,6 +7,7 @@ user typed the name and trusts the code; no file ever names a module.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import os
@@ -36,9 +37,7 @@ def import_function(text: str, argument: str) -> Any:
     found: Any = _imported(module_name, argument)
     for part in name.split("."):
         if not hasattr(found, part):
-            known = [
-                each for each in vars(found) if not each.startswith("_") and callable(getattr(found, each))
-            ]
+            known = _functions(found, part)
             raise unknown_name(
                 (f"function of {module_name} for ", Argument(argument)), part, known, argument=argument
             )
@@ -48,6 +47,14 @@ def import_function(text: str, argument: str) -> Any:
             argument, "must name a function", f"{text}, which is {shortened(repr(found))}"
         )
     return found
+
+
+def _functions(module: Any, like: str) -> list[str]:
+    """Returns the names of some functions of a module: like this one, and those that it defines itself."""
+    public = [name for name, part in vars(module).items() if not name.startswith("_") and callable(part)]
+    own = [name for name in public if getattr(vars(module)[name], "__module__", "") == module.__name__]
+    near = difflib.get_close_matches(like, public, n=1)
+    return list(dict.fromkeys([*near, *(own or public)]))[:NAMED]
 
 
 def _imported(name: str, argument: str) -> Any:
@@ -76,7 +83,7 @@ def search_here(name: str) -> None:
 
 
 def _missing(name: str, argument: str) -> InvalidArgumentError:
-    known = [path.stem for path in sorted(Path.cwd().glob("*.py"))]
+    known = [path.stem for path in sorted(Path.cwd().glob("*.py"))][:NAMED]
     return unknown_name(("module for ", Argument(argument)), name, known, argument=argument)
 
 

@@ -195,6 +195,7 @@ ELSEWHERE = {  # arguments that no command has by their own name
     "envs": "ENV",
     "texts": "--set",
     "explorers": "--explorer",
+    "num_chains": "--num-envs",
     "visits": "--until-visits",
     "gap": "--until-gap",
     "error": "--until-error",

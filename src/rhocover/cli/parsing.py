@@ -242,7 +242,10 @@ def _read_npz(path: Path, member: str) -> Any:
     with zipfile.ZipFile(path) as archive:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
         if member not in names:
-            raise ValueError(f"it has no array {member!r}, but {shortened(', '.join(names)) or 'none'}")
+            has = shortened(", ".join(names)) or "none"
+            raise ValueError(
+                f"it has no array {member!r}, but {has}; save it with numpy.savez(FILE, {member}=...)"
+            )
         claimed = archive.getinfo(f"{member}.npy").file_size
         if claimed > MOST_MODEL:
             raise ValueError(f"its {member!r} claims {claimed} bytes, expected at most {MOST_MODEL}")

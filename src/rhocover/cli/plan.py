@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def plan(
     context: outputs.Context,
     env: o.Env,
-    rho: o.Rho,
+    rho: o.Orders = None,
     mu: o.Mu = "uniform",
     settings: o.Set = None,
     discount: o.Discount = None,
@@ -53,20 +53,23 @@ def plan(
 
     There is one row per rho: the *divergence* from the weights to the visits (0 is a perfect match), the
     *certified gap* (no policy has a divergence below divergence - gap), and the *worst ratio* (the least
-    covered pair gets 1/ratio of its target share).
+    covered pair gets 1/ratio of its target share). With `--json` each plan also has its policy, one row per
+    state (per step and state with `--horizon`); `--out` writes it too, and `rc.Plan.load` reads that file.
 
     * `rhocover plan river_swim --rho 2`
     * `rhocover plan river_swim --set num_states=20 --rho 0 --rho 1 --rho inf --out results`
-    * `rhocover plan grid_world --rho 2 --mu random:7 --json`
+    * `rhocover plan grid_world --mu random:7 --json`
     * `rhocover plan four_rooms --rho 1 --discount 0.99 --start 0`
     * `rhocover plan model.safetensors --rho 1.5 --mu model_error --restrict`
     """
     if start is not None and discount is None and horizon is None:
         raise InvalidArgumentError.of(
-            "start", "needs --discount or --horizon: long-run visits do not depend on the start"
+            "start",
+            "needs --discount or --horizon: long-run visits do not depend on the start",
+            remedy="Leave it out.",
         )
     request = read_request(
-        env, settings or [], rho, mu,
+        env, settings or [], rho or [2.0], mu,
         {"discount": discount, "horizon": horizon, "start": start, "eta": eta, "restrict": restrict,
          "method": method, "tol": tol, "max_steps": max_steps, "time_limit": time_limit},
     )  # fmt: skip
@@ -190,11 +193,13 @@ class Request:
         return [make_plan(self.mdp, rho, mu, throw=False, **self.arguments) for rho in self.orders]
 
     def document(self, plans: Sequence[Plan]) -> dict[str, Any]:
-        """Returns the request and the results, ready for JSON."""
+        """Returns the request and the results with their policies, ready for JSON."""
         return {
             "rhocover": __version__,
             "parameters": self.words | {"rho": self.orders} | self.arguments,
-            "plans": [found.summary() for found in plans],
+            "plans": [found.summary() | {"policy": found.policy.tolist()} for found in plans],
+            "states": self.mdp.state_labels,
+            "actions": self.mdp.action_labels,
         }
 
 

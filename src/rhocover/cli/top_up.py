@@ -45,7 +45,7 @@ def top_up(
     context: outputs.Context,
     data: o.Data,
     num_steps: Steps,
-    rho: o.Order = 2.0,
+    rho: o.Rho = 2.0,
     mu: o.DataWeights = "uniform",
     env: o.MoreEnv = None,
     settings: o.EnvSet = None,

@@ -246,8 +246,7 @@ def _fitted(
         raise InvalidArgumentError.of(
             asked,
             "is fitted to a rollout in a single environment, not a vector of them",
-            remedy="Fit it first: "
-            "states.fit(rhocover.environments.encoding.random_rollout(env, 10_000, seed=0)).",
+            remedy="Fit it first, to observations of a single environment: states.fit(observations).",
         )
     size = 8 * code.rollout_steps * math.prod(getattr(env.observation_space, "shape", None) or ())
     if size > MOST_ROLLOUT:

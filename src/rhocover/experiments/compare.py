@@ -126,11 +126,8 @@ def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | R
             raise InvalidArgumentError.of(
                 "mu", f"must have an entry for each of {', '.join(models)}; {sorted(wrong)[0]!r} differs"
             )
-        found = mu
-    else:
-        is_function = callable(mu) and not _is_rule(mu)
-        found = {name: weights_of(mdp, mu) if is_function else mu for name, mdp in models.items()}
-    return {name: _weights(found[name]) for name in models}
+    found = mu if isinstance(mu, Mapping) else dict.fromkeys(models, mu)
+    return {name: _weights(found[name], mdp) for name, mdp in models.items()}
 
 
 def _is_rule(mu: Any) -> bool:
@@ -138,10 +135,10 @@ def _is_rule(mu: Any) -> bool:
     return isinstance(mu, str) or type(mu) in RULES.values()
 
 
-def _weights(mu: Any) -> FloatArray | Rule | None:
+def _weights(mu: Any, mdp: MDP) -> FloatArray | Rule | None:
     if mu is None:
         return None
-    return read_rule(mu) if _is_rule(mu) else checks.float_array(mu, "mu")
+    return read_rule(mu) if _is_rule(mu) else checks.float_array(weights_of(mdp, mu), "mu")
 
 
 def read_explorers(given: Any, schedule: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rhocover import checks
 from rhocover.coverage import Coverage
 from rhocover.environments.encoding import read_action_code, read_state_code
 from rhocover.environments.encoding.base import function_name
-from rhocover.errors import InvalidArgumentError, inside, parse_text
+from rhocover.errors import Call, InvalidArgumentError, inside
 from rhocover.experiments.compare import at_least_one, read_named, read_sequence
 from rhocover.experiments.env_question import EnvQuestion, EnvSource, importable_name
 from rhocover.experiments.env_runs import ENV_EXPLORERS, make_env_explorer, read_held_out
@@ -71,7 +71,7 @@ def _read_model(model: Any) -> Any:
     if isinstance(found, str) and found == KNOWN:
         raise InvalidArgumentError.of(
             "model", "must be learned on environments", repr(model),
-            remedy=parse_text("Leave it out, or compare on MDP.from_gymnasium(env)."),
+            remedy=(Call("Leave it out, or compare on rc.MDP.from_gymnasium(env)", "Leave it out"), "."),
         )  # fmt: skip
     return found
 

@@ -39,7 +39,7 @@ from rhocover.environments.encoding.hashes import (
 )
 from rhocover.environments.encoding.nets import Net, NetCode, StoredNet
 from rhocover.environments.stepping import random_rollout, rollout_of_copy
-from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
+from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, Setting, inside
 
 # State and action codes as files store them.
 
@@ -121,8 +121,12 @@ def _of_space(stored: Any, space: Any) -> StateCode:
 
 
 def _needs_function(name: str) -> InvalidDataError:
-    text = f"the states come from the function {name}, which a file cannot store: pass it as `states`."
-    return InvalidDataError(parse_text(text), argument="states")
+    module, _, function = name.rpartition(".")
+    return InvalidDataError(
+        f"the states come from the function {name}, which a file cannot store.",
+        argument="states",
+        remedy=("Pass ", Setting("states", function, f"{module}:{function}"), "."),
+    )
 
 
 __all__ = [
@@ -178,8 +182,7 @@ def _state_code(states: Any, space: Any) -> StateCode:
     if isinstance(states, FITTED):
         raise InvalidArgumentError.of(
             f"states={type(states).__name__}(...)",
-            "is not fitted yet: call its .fit(observations) with the observations of a random rollout, for "
-            "example random_rollout(env, num_steps=10_000, seed=0), and pass the result",
+            "is not fitted yet: call its .fit(observations) with observations of a run, and pass the result",
         )
     if callable(states):
         return FunctionCode(states)

@@ -82,7 +82,9 @@ class Occupancies:
         """Returns the set that the arguments describe; the average one without `discount` and `horizon`."""
         if discount is not None and horizon is not None:
             raise InvalidArgumentError(
-                parse_text("pass `discount` or `horizon`, not both."), argument="horizon"
+                parse_text("`horizon` cannot be combined with `discount`."),
+                argument="horizon",
+                remedy="Leave it out.",
             )
         if discount is not None:
             return cls.discounted(mdp, discount, start=start, eta=eta)

@@ -5,7 +5,8 @@ A function of an observation is typed as `module:name` (`imports`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,24 @@ def parse_states(
     counts, at, bounds = rest.partition("@")
     if kind not in ("bins", "quantiles") or not counts or (at and (kind == "quantiles" or not bounds)):
         raise _misspelled(text, option)
-    numbers = _one_or_many(_whole_numbers(counts, option, f"{kind}:8"))
+    numbers = _one_or_many(_whole_numbers(counts, option, f"Such as {option} {kind}:8."))
     if kind == "bins":
         low, high = _bounds(bounds, text, option) if at else (None, None)
-        return Bins(numbers, low, high)
-    return _fitted(QuantileBins(numbers), f"{option} quantiles:...", make_env, seed)
+        with _example(option, "bins:8"):
+            return Bins(numbers, low, high)
+    with _example(option, "quantiles:8"):
+        return _fitted(QuantileBins(numbers), f"{option} quantiles:...", make_env, seed)
+
+
+@contextmanager
+def _example(option: str, value: str) -> Iterator[None]:
+    """Adds an example to an error about a code that has none."""
+    try:
+        yield
+    except InvalidArgumentError as error:
+        if not error.remedy:
+            error.add_remedy(f"Such as {option} {value}.")
+        raise
 
 
 def _misspelled(text: str, option: str) -> InvalidArgumentError:
@@ -91,7 +105,11 @@ def _fitted(code: Any, typed: str, make_env: Callable[[], Any] | None, seed: int
 
 def parse_actions(text: str | None) -> Any:
     """Returns the argument `actions`."""
-    return None if text is None else _one_or_many(_whole_numbers(text, "--actions", "3"))
+    return (
+        None
+        if text is None
+        else _one_or_many(_whole_numbers(text, "--actions", "Leave it out to use all actions."))
+    )
 
 
 def _whole_numbers(text: str, option: str, such_as: str) -> list[int]:
@@ -99,10 +117,7 @@ def _whole_numbers(text: str, option: str, such_as: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise InvalidArgumentError.of(
-            _argument(option),
-            "needs whole numbers separated by commas",
-            repr(text),
-            remedy=f"Such as {option} {such_as}.",
+            _argument(option), "needs whole numbers separated by commas", repr(text), remedy=such_as
         ) from None
 
 

@@ -81,10 +81,7 @@ def collect(
     from rhocover.cli.parsing import parse_delta, parse_orders, parse_until
 
     if resume and force:
-        raise InvalidArgumentError(
-            "--resume continues the collection in DIR, --force removes it. Pass only one of them.",
-            argument="resume",
-        )
+        raise InvalidArgumentError.of("force", "would remove what --resume continues", remedy="Leave it out.")
     page, folder = outputs.check_report(report, force=force), locate(out)
     place = parse_place(env, settings or [], num_envs, max_episode_steps, read, level)
     until = {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}
@@ -221,7 +218,7 @@ def clear_collection(held: Hold, report: Location | None = None) -> None:
         raise InvalidArgumentError.of(
             "out",
             f": {held.shown!r} holds no collection, and --force removes nothing else",
-            remedy="Name another folder.",
+            remedy=outputs.ANOTHER,
         )
     _check_ours(held, report)
     for entry in list(folder.iterdir()):
@@ -238,7 +235,7 @@ def _check_ours(held: Hold, report: Location | None) -> None:
             raise InvalidArgumentError.of(
                 "out",
                 f": {held.shown!r} holds {name!r}, which does not belong to a collection",
-                remedy="Nothing was removed.",
+                remedy=f"Nothing was removed. {outputs.ANOTHER}",
             )
 
 
@@ -251,7 +248,7 @@ def _dataset_id(held: Hold) -> str:
         raise InvalidArgumentError.of(
             "out",
             f": {SETTINGS} in {held.shown!r} is damaged, so the files of the collection cannot be identified",
-            remedy="Nothing was removed.",
+            remedy=f"Nothing was removed. {outputs.ANOTHER}",
         ) from error
     return name
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -23,13 +24,13 @@ from rhocover.cli.parsing import parse_delta, parse_model, parse_mu, parse_order
 from rhocover.cli.places import close, parse_place
 from rhocover.cli.result_tables import Knowledge
 from rhocover.collecting.env_run import read_env_run
-from rhocover.errors import InvalidArgumentError, parse_text
+from rhocover.errors import InvalidArgumentError
 from rhocover.experiments.compare import check_run
 from rhocover.exploring import Run
 from rhocover.exploring import explore as explore_model
 from rhocover.exploring.explorers.algorithm1 import Algorithm1
 from rhocover.exploring.runs.checkpoint import OURS, settings_document
-from rhocover.exploring.runs.explore import read_folder
+from rhocover.exploring.runs.explore import check_for_model, read_folder
 from rhocover.exploring.runs.spec import CRITERION, Encoding, ModelRun, read_model_run, read_spec
 from rhocover.exploring.runs.stopping import CertifiedGap
 from rhocover.files import write_atomically
@@ -98,6 +99,8 @@ def explore(
     """
     from rhocover.cli.places import is_environment
 
+    if out is not None and is_environment(env):
+        raise _belongs_to_collect(context, out)
     asked = (read_env_request if is_environment(env) else read_run)(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
@@ -116,6 +119,14 @@ def explore(
             run = asked.run(held, bar)
         known = _finish(run, asked, json, held)
     outputs.write_report(page, lambda: _page(run, known, outputs.format_command(context)), force=force)
+
+
+def _belongs_to_collect(context: outputs.Context, out: Path) -> InvalidArgumentError:
+    """Returns the error that names the command which stores a run in an environment."""
+    again = outputs.format_command(context).replace(" explore ", " collect ", 1)
+    return InvalidArgumentError.of(
+        "out", "is only for models", remedy=f"Store the data as well: {again} --out {shlex.quote(str(out))}"
+    )
 
 
 def resume(
@@ -235,19 +246,8 @@ def read_run(
 
 def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments without those for environments; raises if one of these is given."""
-    if arguments.get("states") is not None or arguments.get("actions") is not None:
-        raise InvalidArgumentError.of(
-            "states", parse_text("and `actions` are for environments: a model has its own states and actions")
-        )
-    if arguments.get("step_timeout") is not None:
-        raise InvalidArgumentError.of(
-            "step_timeout", "is for environments: a simulated model cannot hang", remedy="Leave it out."
-        )
-    usual = {"repeat": 1, "read": None, "level": None, "held_out": None}
-    for name, default in usual.items():
-        if arguments.get(name, default) != default:
-            raise InvalidArgumentError.of(name, "is for environments", remedy="Leave it out.")
-    own = ("states", "actions", "step_timeout", *usual)
+    own = ("states", "actions", "repeat", "step_timeout", "held_out", "read", "level")
+    check_for_model(**{name: arguments[name] for name in own})
     return {name: value for name, value in arguments.items() if name not in own}
 
 
@@ -320,12 +320,6 @@ class EnvRequest(ExploreRequest):
 
     env: Any
     given: dict[str, Any]
-
-    def check(self) -> None:
-        """Raises, because a run in an environment is not stored in a folder."""
-        raise InvalidArgumentError.of(
-            "out", "is only for models: to store a run in an environment with its data, use rhocover collect"
-        )
 
     def run(self, out: Hold | None, report: ReportProgress) -> Run:
         """Returns the finished run and closes the environment."""

@@ -35,6 +35,7 @@ def import_function(text: str, argument: str) -> Any:
     """Returns the function `module:name`; errors are about the argument."""
     module_name, _, name = text.partition(":")
     found: Any = _imported(module_name, argument)
+    module = found
     for part in name.split("."):
         if not hasattr(found, part):
             known = _functions(found, part)
@@ -43,9 +44,12 @@ def import_function(text: str, argument: str) -> Any:
             )
         found = getattr(found, part)
     if not callable(found):
+        option = f"--{argument.replace('_', '-')}"
+        others = [f"Such as {option} {module_name}:{other}." for other in _functions(module, name)]
         raise InvalidArgumentError.of(
-            argument, "must name a function", f"{text}, which is {shortened(repr(found))}"
-        )
+            argument, "must name a function", f"{text}, which is {shortened(repr(found))}",
+            remedy=others[0] if others else "",
+        )  # fmt: skip
     return found
 
 

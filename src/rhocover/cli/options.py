@@ -38,7 +38,7 @@ def parse_integer(text: Any) -> int:
             return int(number)
     except (ValueError, ArithmeticError):
         pass
-    raise BadParameter(f"expected a whole number such as 1000 or 1e4, got {text!r}.")
+    raise BadParameter(f"expected a whole number such as 20 or 1e4, got {text!r}.")
 
 
 def weights_option(others: str = "", more: str = "", of: str = "an Estimate") -> Any:

@@ -23,6 +23,7 @@ from rhocover.cli.places import Place, close, gymnasium_ids, is_environment, par
 from rhocover.coverage import Coverage, checked_weights
 from rhocover.errors import (
     InvalidArgumentError,
+    Text,
     UnknownNameError,
     naming,
     parse_text,
@@ -113,11 +114,19 @@ def _read_model(path: Path) -> MDP:
             remedy=NAMED_MODELS,
         )
     if not path.is_file():
-        raise InvalidArgumentError.of("env", f": there is no file {str(path)!r}", remedy=NAMED_MODELS)
+        raise no_file("env", path, MODEL_FILES, NAMED_MODELS)
     if suffix == ".safetensors":
         return MDP.load(path)
     with naming(path):
         return MDP(read_array(path, "env", "P"), name=path.stem)
+
+
+def no_file(argument: str, path: Path, suffixes: Sequence[str], otherwise: Text) -> InvalidArgumentError:
+    """Returns the error for a file that is not there, with one of the same kind that is."""
+    there = {each.stem: each for each in sorted(path.parent.glob("*")) if each.suffix.lower() in suffixes}
+    near = difflib.get_close_matches(path.stem, there, n=1, cutoff=0.6)
+    remedy = f"Did you mean {str(there[near[0]])!r}?" if near else otherwise
+    return InvalidArgumentError.of(argument, f": there is no file {str(path)!r}", remedy=remedy)
 
 
 def _make(env: str, parameters: dict[str, Any]) -> MDP:
@@ -136,7 +145,7 @@ def parse_orders(texts: Sequence[float]) -> list[float]:
     orders = [Coverage(rho, np.ones(1)).rho + 0.0 for rho in texts]  # + 0.0 turns -0 into 0
     twice = [rho for k, rho in enumerate(orders) if rho in orders[:k]]
     if twice:
-        raise InvalidArgumentError(f"--rho {format_order(twice[0])} is given twice.", argument="rho")
+        raise InvalidArgumentError.of("rho", f"has {format_order(twice[0])} twice", remedy="Give it once.")
     return orders
 
 
@@ -155,10 +164,20 @@ def parse_weights(spec: str, mdp: MDP) -> FloatArray:
     if is_import(spec):
         return weights_of(mdp, import_function(spec, "mu"))
     if Path(spec).suffix.lower() in (".npy", ".csv"):
-        with naming(spec):
-            table = checks.float_array(read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
-            return checked_weights(table, "mu")
+        return _table(Path(spec), mdp)
     raise unknown_weights(spec, [*WEIGHTS, "random:SEED"])
+
+
+def _table(path: Path, mdp: MDP) -> FloatArray:
+    """Returns the weights in a file."""
+    with naming(path):
+        table = read_array(path)
+        try:
+            checks.check_shape(np.shape(table), "mu", (mdp.num_states, mdp.num_actions))
+            return checked_weights(checks.float_array(table, "mu"), "mu")
+        except InvalidArgumentError as error:
+            error.add_remedy(parse_text("Leave `mu` out for equal weights."))
+            raise
 
 
 def unknown_weights(spec: str, known: Sequence[str]) -> UnknownNameError:
@@ -190,8 +209,11 @@ def _random_weights(seed: str, mdp: MDP) -> FloatArray:
     try:
         rng = np.random.default_rng(int(seed))
     except ValueError as error:
-        raise InvalidArgumentError(
-            f"--mu random:SEED needs a non-negative whole number, got {seed!r}.", argument="mu"
+        raise InvalidArgumentError.of(
+            "mu",
+            "random:SEED needs a whole number that is not negative",
+            repr(seed),
+            remedy="Such as --mu random:0.",
         ) from error
     return mdp.table(rng.uniform(LEAST_RANDOM, 1.0, mdp.num_pairs))
 
@@ -199,7 +221,7 @@ def _random_weights(seed: str, mdp: MDP) -> FloatArray:
 def read_array(path: Path, argument: str = "mu", member: str = "") -> Any:
     """Returns the array of numbers in a file; `member` is the name of the one in a .npz file."""
     if not path.is_file():
-        raise InvalidArgumentError.of(argument, f": there is no file {str(path)!r}")
+        raise no_file(argument, path, (".npy", ".csv"), parse_text("Leave `mu` out for equal weights."))
     try:
         return _read(path, member)
     except Exception as error:  # NumPy's errors for files that hold no array have no common class
@@ -277,11 +299,9 @@ def parse_until(options: Mapping[str, Any], delta: float) -> Rule | None:
     """Returns the stopping rule, or None; raises if two are given."""
     given = {name: value for name, value in options.items() if value is not None}
     if len(given) > 1:
-        names = " and ".join(f"`{name}`" for name in given)
-        raise InvalidArgumentError(
-            parse_text(f"{names} cannot be combined."),
-            argument=next(iter(given)),
-            remedy="Pass only one of them.",
+        first, second, *_ = given
+        raise InvalidArgumentError.of(
+            second, parse_text(f"cannot be combined with `{first}`"), remedy="Leave it out."
         )
     for name, value in given.items():
         return _rule(name.removeprefix(PREFIX), value, delta)

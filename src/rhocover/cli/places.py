@@ -48,7 +48,7 @@ def parse_arguments(settings: Sequence[str]) -> dict[str, Any]:
                 "settings", "must be NAME=VALUE", repr(text), remedy="Such as --set is_slippery=false."
             )
         if name in result:
-            raise InvalidArgumentError.of("settings", f"has {name} twice", remedy=f"Give {name} once.")
+            raise InvalidArgumentError.of("settings", f"has {name} twice", remedy="Give it once.")
         result[name] = _value(value)
     return result
 
@@ -147,7 +147,12 @@ def _explained(name: str, arguments: Mapping[str, Any]) -> Iterator[None]:
         except gym.error.UnregisteredEnv as error:
             raise _unknown(name) from error
         except gym.error.DeprecatedEnv as error:
-            raise InvalidArgumentError(f"{name} is out of date: {one_line(error)}", argument="env") from error
+            newest = max(
+                each for each in gymnasium_ids() if each.partition("-v")[0] == name.partition("-v")[0]
+            )
+            raise InvalidArgumentError(
+                f"{name!r} is out of date.", argument="env", remedy=f"Did you mean {newest!r}?"
+            ) from error
         except gym.error.DependencyNotInstalled as error:
             raise MissingExtraError(
                 f"{name} needs a package that is not installed: {one_line(error)}"
@@ -157,8 +162,11 @@ def _explained(name: str, arguments: Mapping[str, Any]) -> Iterator[None]:
         except Exception as error:
             _check_arguments(name, arguments)
             raise InvalidArgumentError(
-                f"{name} cannot be made with these arguments: {type(error).__name__}: {one_line(error)}",
-                argument="env",
+                f"{name} cannot be made with these arguments: {type(error).__name__}: {one_line(error)}.",
+                argument="settings",
+                remedy=parse_text("Leave `settings` out to make it as it is registered.")
+                if arguments
+                else "",
             ) from error
     for text in dict.fromkeys(one_line(warning.message) for warning in caught):
         print_message(f"warning: {text}", style="yellow")
@@ -170,7 +178,7 @@ def _not_imported(name: str, error: ModuleNotFoundError) -> RhocoverError:
     without = f" Did you mean {rest!r}, without a module?" if module and rest in gymnasium_ids() else ""
     lacks = one_line(error).partition(". ")[0].rstrip(".")
     return InvalidArgumentError(
-        f"{name} cannot be imported: {lacks}.", argument="env",
+        f"{name!r} cannot be imported: {lacks}.", argument="env",
         remedy=f"Install the package, or go to the folder of the module.{without}",
     )  # fmt: skip
 

@@ -121,10 +121,7 @@ def top_up(
 def _check_goal(out: Path | None, *, resume: bool, force: bool, dataset_id: str | None) -> None:
     """Raises if options contradict each other, or would have no effect."""
     if resume and force:
-        raise InvalidArgumentError(
-            "--resume continues the collection in DIR, --force removes it. Pass only one of them.",
-            argument="resume",
-        )
+        raise InvalidArgumentError.of("force", "would remove what --resume continues", remedy="Leave it out.")
     if out is None and (resume or dataset_id is not None):
         option, argument = ("--resume", "resume") if resume else ("--id", "dataset_id")
         raise InvalidArgumentError(f"{option} needs --out DIR: it is for new data.", argument=argument)

@@ -18,8 +18,9 @@ SYNONYMS = {
     "--timesteps": "--steps", "--budget": "--steps", "--n-seeds": "--seeds", "--random-seed": "--seed",
     "--output": "--out", "-o": "--out", "--outdir": "--out", "--dir": "--out", "--weights": "--mu",
     "--env-kwargs": "--set", "--param": "--set", "--algorithm": "--explorer", "--gamma": "--discount",
-    "--overwrite": "--force", "-f": "--force", "--bins": "--states", "--jobs": "--workers", "-j": "--workers",
-    "--continue": "--resume", "--name": "--id", "--html": "--report", "--tolerance": "--tol",
+    "--overwrite": "--force", "-f": "--force", "--jobs": "--workers", "-j": "--workers",
+    "--order": "--rho", "--alpha": "--rho", "--continue": "--resume", "--name": "--id", "--html": "--report",
+    "--tolerance": "--tol",
 }  # fmt: skip
 COMMANDS = {"topup": "top-up", "run": "explore", "list": "envs", "check": "doctor", "models": "envs"}
 CLOSE = 0.6  # of difflib: what shares most of its letters
@@ -40,10 +41,11 @@ def _no_such_option(error: Any, command: Any, commands: Mapping[str, Any]) -> st
     name, said = error.option_name, f"there is no option {error.option_name}."
     if found := _named(name, command):
         return f"{said} Did you mean {found}?"
-    if others := [f"rhocover {other}" for other, known in commands.items() if name in _options(known)]:
-        return f"{said} Leave it out: it is one of {', '.join(others)}."
-    near = difflib.get_close_matches(name, _options(command), n=1, cutoff=CLOSE)
-    return f"{said} Did you mean {near[0]}?" if near else f"{said} Leave it out."
+    if others := [other for other, known in commands.items() if name in _options(known)]:
+        return f"{said} Leave it out: it belongs to {', '.join(others)}."
+    letters = {option.strip("-"): option for option in _options(command)}
+    near = difflib.get_close_matches(name.strip("-"), letters, n=1, cutoff=CLOSE)
+    return f"{said} Did you mean {letters[near[0]]}?" if near else f"{said} Leave it out."
 
 
 def _named(name: str, command: Any) -> str:
@@ -97,7 +99,7 @@ def _other(error: Any, _: Any, commands: Mapping[str, Any]) -> str:
     said = error.format_message().rstrip(".")
     extra = re.search(r"unexpected extra arguments? ?(?:\(s\) )?\((.*)\)", said)
     if extra:
-        return f"{extra[1]} is too much. Leave it out, or put its option before it."
+        return f"'{extra[1]}' is too much. Leave it out, or put its option before it."
     unknown = re.match(r"No such command '([^']*)'", said)
     return _unknown_command(unknown[1], list(commands)) if unknown else f"{said}."
 

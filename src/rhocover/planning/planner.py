@@ -21,6 +21,7 @@ from rhocover.errors import (
     InvalidArgumentError,
     NotConvergedError,
     RhocoverError,
+    Setting,
     parse_text,
     unknown_name,
 )
@@ -383,7 +384,8 @@ def _solve_leximin(problem: PlanningProblem) -> _Found:
 
     if problem.program.rho != np.inf:
         text = f"`method='leximin'` is for rho=inf only, got rho={problem.program.rho:g}."
-        raise InvalidArgumentError(parse_text(text), argument="method")
+        remedy = ("Pass ", Setting("rho", "math.inf", "inf"), ".")
+        raise InvalidArgumentError(parse_text(text), argument="method", remedy=remedy)
     if problem.program.has_floor:
         raise InvalidArgumentError(
             parse_text("`method='leximin'` does not support a floor: pass `eta=0`."), argument="method"

@@ -25,7 +25,15 @@ from rhocover import checks
 from rhocover.chains import EndComponents, maximal_end_components, reachable_states
 from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
 from rhocover.coverage import Coverage, checked_weights
-from rhocover.errors import Call, InvalidArgumentError, NotCommunicatingError, Text, join_texts, parse_text
+from rhocover.errors import (
+    Call,
+    InvalidArgumentError,
+    NotCommunicatingError,
+    Setting,
+    Text,
+    join_texts,
+    parse_text,
+)
 from rhocover.mdp import MDP, check_mdp
 from rhocover.occupancy import Occupancies
 from rhocover.planning.program import Multipliers, Program, Rows, flow_rows, make_program
@@ -289,7 +297,7 @@ class PlanningProblem:
             raise InvalidArgumentError(
                 "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited.",
                 argument="mu",
-                remedy="Give every pair some weight, or use a small rho such as 0.05.",
+                remedy=("Pass ", Setting("rho", "0.05"), ", a small order, or give every pair some weight."),
             )
         members.check_floor()
         rows = flow_rows(members)

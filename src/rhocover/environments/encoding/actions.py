@@ -166,8 +166,14 @@ def chosen_actions(actions: Any, every: ActionCode, space: Any) -> ActionCode:
     if array.ndim != 1 + size or not array.size or array.dtype.kind not in "iub":
         example = "[[0, 1], [2, 0]]" if size else "[0, 1, 2]"
         raise InvalidArgumentError.of(
-            "actions", f"must be None or a list of actions of {space}, such as {example}", repr(actions)
-        )
+            "actions",
+            f"must be a list of actions of {space}",
+            repr(actions),
+            remedy=(
+                "Leave ", Argument("actions"), " out to use all of them, or list some: ",
+                Call(example, "--actions 0,1"), ".",
+            ),
+        )  # fmt: skip
     try:
         chosen = every.numbers(array)
     except OutsideSpaceError as error:

@@ -283,12 +283,15 @@ class QuantileBins:
         return BinCode(tuple(axes), of)
 
 
+EQUAL_BINS = ("Pass ", Setting("states", "rc.Bins(8)", "bins:8"), " for 8 equal bins in each dimension.")
+
+
 def _uniform_axis(
     count: int, low: float, high: float, bound: tuple[float, float, float, float], name: str
 ) -> Axis:
     if not low < high:
         raise InvalidArgumentError.of(
-            "low", parse_text("must be below `high`"), f"{low:g} and {high:g} for {name}"
+            "low", parse_text("must be below `high`"), f"{low:g} and {high:g} for {name}", remedy=EQUAL_BINS
         )
     inner = np.linspace(low, high, count + 1)[1:-1].tolist()
     least, most = bound[2], bound[3]
@@ -366,9 +369,16 @@ def _counts(counts: Any, length: int) -> list[int]:
     values = list(counts) if checks.any_array(counts, "counts").ndim else [counts] * length
     if len(values) != length:
         raise InvalidArgumentError.of(
-            "counts", f"must be one number or {length}, one per dimension", f"{len(values)}"
+            "counts",
+            f"must be one number or {length}, one per dimension",
+            f"{len(values)}",
+            remedy=EQUAL_BINS,
         )
-    values = [checks.integer(value, "counts", least=1) for value in values]
+    try:
+        values = [checks.integer(value, "counts", least=1) for value in values]
+    except InvalidArgumentError as error:
+        error.add_remedy(EQUAL_BINS)
+        raise
     if max(values) > MAX_BINS:
         raise InvalidArgumentError.of("counts", f"must be at most {MAX_BINS} per dimension", f"{max(values)}")
     if sum(values) > MAX_EDGES:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rhocover import checks
 from rhocover.checks import IntArray
-from rhocover.errors import FileFormatError, InvalidArgumentError, naming, parse_text, shortened
+from rhocover.errors import FileFormatError, InvalidArgumentError, naming, shortened
 from rhocover.exploring.explorers.registry import explorer_document, make_explorer
 from rhocover.exploring.runs.checkpoint import MODEL, SETTINGS, Folder, settings_from_file
 from rhocover.exploring.runs.result import Run, grid_of_steps, measure
@@ -88,25 +88,26 @@ def explore(
     if not isinstance(world, MDP) and (explore_other := _other_world(world)) is not None:
         encoding = Encoding(states, actions, repeat, held_out)
         return explore_other(world, spec, encoding, num_chains, step_timeout, out, report)
-    if held_out is not None:
-        raise InvalidArgumentError.of(
-            "held_out", "is for environments: a model has no observations", remedy="Leave it out."
-        )
-    if states is not None or actions is not None:
-        raise InvalidArgumentError.of(
-            "states", parse_text("and `actions` are for environments: a model has its own")
-        )
-    if repeat != 1:
-        raise InvalidArgumentError.of("repeat", "is for environments", repr(repeat), remedy="Leave it out.")
-    if step_timeout is not None:
-        raise InvalidArgumentError.of(
-            "step_timeout", "is for environments: a model never hangs", remedy="Leave it out."
-        )
+    check_for_model(
+        states=states, actions=actions, repeat=repeat, step_timeout=step_timeout, held_out=held_out
+    )
     asked = read_model_run(world, spec, num_chains)
     _ = asked.problem  # raises if it is invalid
     asked.check_budget()
     asked.problem.check_plan()
     return run(ModelWorld(asked), asked.spec, Storage(report) if out is None else Folder(out, asked, report))
+
+
+def check_for_model(**given: Any) -> None:
+    """Refuses arguments that only environments have, each with the reason."""
+    reasons = {
+        "states": ": a model has its own", "actions": ": a model has its own",
+        "step_timeout": ": a model never hangs", "held_out": ": a model has no observations",
+    }  # fmt: skip
+    for name, value in given.items():
+        if value is not None and not (name == "repeat" and value == 1):
+            reason = f"is for environments{reasons.get(name, '')}"
+            raise InvalidArgumentError.of(name, reason, remedy="Leave it out.")
 
 
 def _other_world(world: Any) -> Any:

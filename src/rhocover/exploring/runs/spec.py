@@ -25,7 +25,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.documents import from_document, to_document
-from rhocover.errors import Call, InvalidArgumentError, parse_text, unknown_name
+from rhocover.errors import Call, InvalidArgumentError, Setting, parse_text, unknown_name
 from rhocover.exploring.belief import Belief, KnownModel
 from rhocover.exploring.belief.discovery import Discovering
 from rhocover.exploring.belief.learned import Frame, Learned, LearnedModel
@@ -44,7 +44,13 @@ KNOWN = "known"
 Model = Literal["known"] | Learned
 PASS_LEARNED = parse_text('Pass `model="learned"`.')
 CERTIFIED_GAP = Call("`until`=CertifiedGap", "--until-gap")
-OTHER_RULES = ("Use ", Call("EveryPair or SmallModelError", "--until-visits or --until-error"), ".")
+OTHER_RULES = (
+    Call(
+        "Use rc.EveryPair or rc.SmallModelError",
+        "Leave --until-gap out, or use --until-visits or --until-error instead",
+    ),
+    ".",
+)
 MODELS: dict[str, Any] = {
     KNOWN: KNOWN,
     "learned": Learned(),
@@ -151,11 +157,12 @@ class RunSpec:
             until=None if self.until is None else check_stop(self.until),
             trace_points=checks.integer(self.trace_points, "trace_points", least=1, most=10_000),
         )
+        restarts = "discount" if c.discount is not None else "horizon"
         if spec.rule is not None and spec.criterion.has_restarts:
             raise InvalidArgumentError.of(
                 "mu",
                 "can be a rule only in runs without restarts",
-                remedy=parse_text("Leave `discount` and `horizon` out, or pass weights."),
+                remedy=parse_text(f"Leave `{restarts}` out, or pass weights."),
             )
         _check_knowledge(spec)
         if spec.num_steps > MOST_STEPS:
@@ -246,7 +253,7 @@ class ModelRun:
                 "num_steps",
                 f"must cover the first episode of {count_of(first, 'step')}",
                 f"{self.spec.num_steps}",
-                remedy="Allow more steps, or shorten the schedule.",
+                remedy=("Pass ", Setting("num_steps", f"{first}"), " or more, or shorten the schedule."),
             )
 
 

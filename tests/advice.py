@@ -52,13 +52,13 @@ def _meant(words: list[str], text: str) -> list[str] | None:
 
 def _without(words: list[str], text: str) -> list[str] | None:
     """No option, argument or second value where there should be none."""
-    if "ive it once" in text:
-        return _removed(words, re.findall(OPTION, text)[0])
-    found = re.search(rf"[Ll]eave (?:(it)|`?({OPTION})`?) out", text)
-    if not found:
+    found = re.search(
+        rf"[Ll]eave (?:(it)|[`']?({OPTION}|[\w.-]+)[`']?) out|[Gg]ive (it) (?:only )?once", text
+    )
+    if not found or found[2] == "them":
         return None
-    named = re.findall(OPTION, text) if found[1] else [found[2]]
-    return _removed(words, (named or re.findall(r"'([^']+)'", text))[0])
+    named = [found[2]] if found[2] else re.findall(OPTION, text) or re.findall(r"'([^']+)'", text)
+    return _removed(words, named[0])
 
 
 def _settings(words: list[str], text: str) -> list[str] | None:
@@ -73,11 +73,12 @@ def _settings(words: list[str], text: str) -> list[str] | None:
 
 def _such_as(words: list[str], text: str) -> list[str] | None:
     """An argument that was missing, or the value of an option that could not be read."""
+    missing = re.search(r"is missing, such as (.*)\.$", text)
+    if missing:
+        return [words[0], *shlex.split(missing[1]), *words[1:]]
     found = re.search(r"such as '?([^\s,;']+?)'?[.,;]?(?:\s|$)", text)
     option = re.search(OPTION, text[: found.start()]) if found else None
-    if not found:
-        return None
-    return _set(words, option[0], found[1]) if option else [words[0], found[1], *words[1:]]
+    return _set(words, option[0], found[1]) if found and option else None
 
 
 WITHIN = {

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.documents import ADDED_LATER, LEFT_OUT, from_document, to_document
-from rhocover.errors import InvalidArgumentError, InvalidModelError
+from rhocover.errors import InvalidArgumentError, InvalidModelError, parse_text
 from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.layout import Layout, Ruler
 from rhocover.plugins import ADAPTERS, load
@@ -33,6 +33,8 @@ from rhocover.transitions import (
     read_sparse,
     read_transitions,
 )
+
+NO_WEIGHTS = parse_text("Leave `mu` out for equal weights.")
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,7 @@ class MDP:
             name,
             f"must have shape {grid} (states, actions) or ({self.num_pairs},) (one value per pair)",
             f"{array.shape}",
+            remedy=NO_WEIGHTS if name == "mu" else "",
         )
 
     def pair_name(self, pair: int) -> str:

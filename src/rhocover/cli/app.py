@@ -94,6 +94,7 @@ def _rhocover(
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits with 0, or with the code of the failure."""
+    words = sys.argv[1:] if args is None else list(args)
     try:
         code = app(args, prog_name="rhocover", standalone_mode=False) or 0
         put(sys.stdout, "")  # flushes, so that a write error is raised here
@@ -102,7 +103,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except (RhocoverError, UsageError, OSError, MemoryError) as error:
-        print_message(f"error: {_message(error, _command(args))}", style="bold red")
+        print_message(f"error: {_message(error, words)}", style="bold red")
         code = _code(error)
     except SystemExit as end:
         code = _left(end)
@@ -145,16 +146,11 @@ def _code(error: Exception) -> int:
     return NOT_CONVERGED if isinstance(error, NotConvergedError) else FAILED
 
 
-def _command(args: Sequence[str] | None) -> str:
-    """Returns the name of the command that was typed."""
-    words = sys.argv[1:] if args is None else args
-    return next((word for word in words if not word.startswith("-")), "")
-
-
-def _message(error: Any, command: str) -> str:
+def _message(error: Any, words: Sequence[str]) -> str:
     """Returns the error message in one line, with options in place of Python arguments."""
+    command = next((word for word in words if not word.startswith("-")), "")
     if isinstance(error, UsageError):
-        said = usage_message(error, _commands(), command)
+        said = usage_message(error, _commands(), command, words)
         return NO_NAME.sub("a name must not contain a NUL character", said)
     if isinstance(error, MemoryError) and not isinstance(error, RhocoverError):
         return f"not enough memory. {error}"

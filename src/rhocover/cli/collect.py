@@ -134,6 +134,7 @@ def cleared_folder(
 
 def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     """Rejects a collection that could not start, before anything is removed for it."""
+    from rhocover.collecting.collect import check_start
     from rhocover.collecting.env_run import read_env_run
     from rhocover.collecting.storage import check_minari
     from rhocover.datasets.minari.folders import check_id
@@ -142,8 +143,7 @@ def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     check_minari()
     encoding = Encoding(asked["states"], asked["actions"], asked.get("repeat", 1), asked.get("held_out"))
     read = read_env_run(world, read_spec(asked), encoding, asked.get("step_timeout"))
-    if read.problem is not None:
-        read.problem.check_plan()
+    check_start(read)
     if asked["dataset_id"] is not None:
         check_id(asked["dataset_id"])
 

@@ -80,7 +80,8 @@ def compare(
     """
     page = outputs.check_report(report, force=force)
     if redraw is not None:
-        found = _redraw(redraw, bool(env) or out is not None or (force and report is None), json)
+        _check_redraw(redraw, env or [], out, force=force and report is None)
+        found = _redraw(redraw, json)
         again = shlex.join(["rhocover", "compare", "--redraw", str(redraw)])
         outputs.write_report(page, lambda: _page(found, again), force=force)
         return
@@ -91,7 +92,7 @@ def compare(
     given = {"states": states, "actions": actions, "held_out": held_out}
     is_found = any(code is not None for code in given.values()) or lack_tables(env, settings or [])
     if is_found and report is not None:
-        raise InvalidArgumentError.of("report", "is for comparisons on models", remedy="Use --out DIR.")
+        raise InvalidArgumentError.of("report", "is for comparisons on models", remedy="Leave it out.")
     asked = (_read_environments if is_found else _read_models)(
         env, settings or [], mu, rho, explorer,
         given | {"num_steps": num_steps, "model": model, "seeds": seeds, "schedule": schedule,
@@ -109,15 +110,28 @@ def compare(
     outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
 
 
-def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Any:
+def _check_redraw(folder: Path, env: Sequence[str], out: Path | None, *, force: bool) -> None:
+    """Raises if there is no comparison in the folder, or if something is asked that needs runs."""
+    if env:
+        raise InvalidArgumentError(
+            f"{env[0]!r} is too much, because --redraw runs nothing.",
+            argument="env",
+            remedy=f"Leave {env[0]!r} out.",
+        )
+    for name, given in {"out": out, "force": force or None}.items():
+        if given is not None:
+            raise InvalidArgumentError.of(
+                name, "does not go with --redraw, which runs nothing", remedy="Leave it out."
+            )
+    if not (folder / FILE).is_file():
+        there = [str(file.parent) for file in sorted(Path().glob(f"*/{FILE}"))]
+        remedy = f"Did you mean {there[0]!r}?" if there else "`rhocover compare --out DIR` writes one."
+        raise InvalidArgumentError.of("redraw", f": {str(folder)!r} holds no comparison", remedy=remedy)
+
+
+def _redraw(folder: Path, json: bool) -> Any:
     from rhocover.experiments.env_comparison import load_comparison
 
-    if is_asked_more:
-        raise InvalidArgumentError(
-            "--redraw DIR runs nothing: leave out ENV, --out and --force.", argument="redraw"
-        )
-    if not folder.is_dir():
-        raise InvalidArgumentError.of("redraw", f": there is no folder {str(folder)!r}")
     with outputs.claim_files(folder) as held:
         found = load_comparison(folder)
         _finish(found, json, held)
@@ -221,12 +235,13 @@ def read_comparison(
 ) -> dict[str, Any]:  # fmt: skip
     """Returns the arguments of `compare`, parsed and checked."""
     if settings and len(env) > 1:
-        raise InvalidArgumentError(
-            "--set needs exactly one ENV: every model has its own parameters.", argument="settings"
+        raise InvalidArgumentError.of(
+            "settings", "needs exactly one ENV: every model has its own parameters", remedy="Leave it out."
         )
     models = {_label(text): parse_model(text, settings)[0] for text in env}
     if len(models) < len(env):
-        raise InvalidArgumentError(f"each ENV must be given only once, got {' '.join(env)}.", argument="env")
+        twice = next(text for k, text in enumerate(env) if text in env[:k])
+        raise InvalidArgumentError.of("env", f"has {twice!r} twice", remedy="Give it once.")
     weights = {name: parse_mu(mu, mdp, arguments["model"] or KNOWN) for name, mdp in models.items()}
     return {
         "envs": models,

@@ -34,7 +34,7 @@ from rhocover.exploring.runs.spec import KNOWN
 from rhocover.exploring.runs.stopping import CertifiedGap, EveryPair, SmallModelError
 from rhocover.files import check_plain
 from rhocover.learning.rules import RULES
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, NO_WEIGHTS
 from rhocover.printing import count_of
 from rhocover.weights import weights_of
 
@@ -176,7 +176,7 @@ def _table(path: Path, mdp: MDP) -> FloatArray:
             checks.check_shape(np.shape(table), "mu", (mdp.num_states, mdp.num_actions))
             return checked_weights(checks.float_array(table, "mu"), "mu")
         except InvalidArgumentError as error:
-            error.add_remedy(parse_text("Leave `mu` out for equal weights."))
+            error.add_remedy(NO_WEIGHTS)
             raise
 
 
@@ -221,7 +221,7 @@ def _random_weights(seed: str, mdp: MDP) -> FloatArray:
 def read_array(path: Path, argument: str = "mu", member: str = "") -> Any:
     """Returns the array of numbers in a file; `member` is the name of the one in a .npz file."""
     if not path.is_file():
-        raise no_file(argument, path, (".npy", ".csv"), parse_text("Leave `mu` out for equal weights."))
+        raise no_file(argument, path, (".npy", ".csv"), NO_WEIGHTS)
     try:
         return _read(path, member)
     except Exception as error:  # NumPy's errors for files that hold no array have no common class

@@ -66,7 +66,7 @@ def _typed(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """An environment as it was typed. `num_envs` copies are one vector environment; None is a single one."""
+    """An environment as it was typed. Several copies, `num_envs`, are one vector environment."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Place:
 
     def make(self) -> Any:
         """Returns the environment, or the vector of its copies."""
-        return self.make_one() if self.num_envs is None else self._make_many(self.num_envs)
+        return self.make_one() if self.num_envs in (None, 1) else self._make_many(self.num_envs)
 
     def make_one(self) -> Any:
         """Returns a single environment, even if `num_envs` is given."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 SYNONYMS = {
@@ -26,15 +26,16 @@ COMMANDS = {"topup": "top-up", "run": "explore", "list": "envs", "check": "docto
 CLOSE = 0.6  # of difflib: what shares most of its letters
 
 
-def usage_message(error: Any, commands: Mapping[str, Any], name: str) -> str:
-    """Returns what is wrong with a line of the command `name`, and what to type instead."""
+def usage_message(error: Any, commands: Mapping[str, Any], name: str, words: Sequence[str]) -> str:
+    """Returns what is wrong with the words of a line of the command `name`, and what to type instead."""
     command = commands.get(name)
     kind = type(error).__name__ if command is not None else ""
     say = {
-        "NoSuchOption": _no_such_option, "MissingParameter": _missing, "BadOptionUsage": _bad_usage,
+        "NoSuchOption": _no_such_option, "BadOptionUsage": _bad_usage,
     }.get(kind, _other)  # fmt: skip
     path = "rhocover" if command is None else f"rhocover {name}"
-    return f"{say(error, command, commands)} Try: {path} --help"
+    said = _missing(error, command, words) if kind == "MissingParameter" else say(error, command, commands)
+    return f"{said} Try: {path} --help"
 
 
 def _no_such_option(error: Any, command: Any, commands: Mapping[str, Any]) -> str:
@@ -61,13 +62,15 @@ def _options(command: Any) -> dict[str, str]:
     return {typed: param.name for param in options for typed in (*param.opts, *param.secondary_opts)}
 
 
-def _missing(error: Any, command: Any, _: Any) -> str:
+def _missing(error: Any, command: Any, words: Sequence[str]) -> str:
+    """Returns what is missing, with an example for it and for all other options that are missing."""
+    needed = [param.opts[0] for param in command.params if param.required and param.opts[0].startswith("-")]
+    others = [f"{option} {_example(command, option)}" for option in needed if option not in words]
     param = error.param
     if param.param_type_name == "option":
-        option = param.opts[0]
-        return f"`{option}` is missing. Pass {option} {_example(command, option) or param.metavar}."
+        return f"`{param.opts[0]}` is missing. Pass {' '.join(others)}."
     name = (param.metavar or param.name.upper()).strip("[].")
-    return f"{name} is missing, such as {_example(command, '')}."
+    return f"{name} is missing, such as {' '.join([_example(command, ''), *others])}."
 
 
 def _bad_usage(error: Any, command: Any, _: Any) -> str:

@@ -30,7 +30,8 @@ from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.minari.folders import check_id
 from rhocover.environments.encoding.nets import NetCode
 from rhocover.errors import Call, InvalidArgumentError, calling
-from rhocover.exploring.explorers.registry import make_explorer
+from rhocover.exploring.belief import KnownModel
+from rhocover.exploring.explorers.registry import CLASSES, make_explorer
 from rhocover.exploring.runs.result import Run
 from rhocover.exploring.runs.runner import Report, Storage, run
 from rhocover.exploring.runs.spec import Encoding, RunSpec
@@ -120,6 +121,7 @@ def collect(
     encoding = Encoding(states, actions, repeat, held_out)
     asked = read_env_run(env, spec, encoding, step_timeout)
     check_spaces(asked)
+    check_start(asked)
     name = default_id(asked) if dataset_id is None else dataset_id
     check_id(name)
     document = {"dataset_id": name, **settings_of(asked), **provenance(), "until": repr(until)}
@@ -128,6 +130,14 @@ def collect(
         found = make_collection(asked, folder, encoding, report, command)
     warn_of(found.audit.codes, stacklevel=2)
     return found
+
+
+def check_start(asked: EnvRun) -> None:
+    """Raises whatever the explorer would raise before its first step, so that nothing is written before."""
+    if asked.problem is not None:
+        asked.problem.check_plan()
+        if type(asked.spec.explorer) not in CLASSES.values():  # the library's own can act in every model
+            asked.spec.actor.init(KnownModel(asked.problem))
 
 
 def make_collection(

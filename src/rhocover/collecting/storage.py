@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -51,6 +52,14 @@ CALLED = {"environment": "env", "arrays": "mu"}
 SETTINGS, SHEET, PAGE = "collection.json", "datasheet.json", "datasheet.html"
 
 
+ANOTHER = (Call("Name another folder", "Name another folder, such as --out results"), ".")
+UNFINISHED = parse_text("Continue it: pass `resume=True`. Or name another folder.")
+FINISHED = (
+    Call("It is finished: name another folder", "Pass --force to replace it, or name another folder"),
+    ".",
+)
+
+
 def seed_in(out: Location) -> Any:
     """Returns the seed of the collection in a folder; None if there is none there."""
     settings = out.path / SETTINGS
@@ -90,13 +99,13 @@ class CollectionFolder:
             raise InvalidArgumentError.of(
                 "out",
                 f"{self._place.shown!r} already contains a collection",
-                remedy=parse_text("Continue it with `resume=True`, or name another folder."),
+                remedy=FINISHED if (self.path / SHEET).exists() else UNFINISHED,
             )
         if self.path.exists() and (
             not self.path.is_dir() or any(not is_left(p, is_ours) for p in self.path.iterdir())
         ):
             raise InvalidArgumentError.of(
-                "out", f"must be a new or empty folder: {self._place.shown!r} is not"
+                "out", f"must be a new or empty folder: {self._place.shown!r} is not", remedy=ANOTHER
             )
 
     def _check_same(self) -> None:
@@ -112,7 +121,11 @@ class CollectionFolder:
             raise InvalidArgumentError.of(
                 "resume",
                 f": the collection in {self._place.shown!r} is finished",
-                remedy=("Add to it with ", Call("top_up", "rhocover top-up"), "."),
+                remedy=(
+                    "Add to it: ",
+                    Call("rc.top_up", f"rhocover top-up {shlex.quote(self._place.shown)} --steps 1000"),
+                    ".",
+                ),
             )
         stored = load_document(self.path / SETTINGS)
         check_version(self.path / SETTINGS, stored)

@@ -147,7 +147,9 @@ def read_explorers(given: Any, schedule: Any) -> dict[str, Any]:
         found = read_named(_explorers(given), "explorers")
     if schedule is not None:
         if "algorithm1" not in found:
-            raise InvalidArgumentError.of("schedule", "needs algorithm1, which is not among the explorers")
+            raise InvalidArgumentError.of(
+                "schedule", "needs algorithm1, which is not among the explorers", remedy="Leave it out."
+            )
         found["algorithm1"] = make_explorer(found["algorithm1"], schedule)
     return found
 

@@ -73,7 +73,7 @@ def _settings(words: list[str], text: str) -> list[str] | None:
 
 def _such_as(words: list[str], text: str) -> list[str] | None:
     """An argument that was missing, or the value of an option that could not be read."""
-    missing = re.search(r"is missing, such as (.*)\.$", text)
+    missing = re.search(r"is missing, such as (.*?)\.(?: |$)", text)
     if missing:
         return [words[0], *shlex.split(missing[1]), *words[1:]]
     found = re.search(r"such as '?([^\s,;']+?)'?[.,;]?(?:\s|$)", text)
@@ -83,7 +83,7 @@ def _such_as(words: list[str], text: str) -> list[str] | None:
 
 WITHIN = {
     r"next multiple is (\d+)": "", r"at least (\d+)": "", r"at most ([\d.]+)": "", r"state in (\d+)\.\.": "",
-    r"in \[([\d.]+), ": "", r"in \((0), 1\)": "0.5", r"must be (positive)": "1", r"(0) or more": "",
+    r"in \[([\d.]+), ": "", r"in \((0), (?:1|inf)\)": "0.5", r"must be (positive)": "1", r"(0) or more": "",
 }  # fmt: skip
 
 
@@ -97,7 +97,9 @@ def _within(words: list[str], text: str) -> list[str] | None:
 
 
 def _known(words: list[str], text: str) -> list[str] | None:
-    """The first of the values that are known."""
+    """The first of the values that are known, or data that is there."""
+    if there := re.search(r"There is data in '([^']+)'", text):
+        return [words[0], there[1], *words[2:]]
     found = re.search(r"Known: ([^\s,;]*[^\s,;.])", text)
     wrong = re.findall(r"'([^']+)'", text[: found.start()]) if found else []
     return _replaced(words, wrong, found[1]) if found and wrong else None

@@ -285,7 +285,13 @@ class OutOfMemoryError(RhocoverError, MemoryError):
 
 
 class InvalidDataError(InvalidArgumentError):
-    """A data set is not what was expected: a column, a type, a value, another environment."""
+    """A data set is not what was expected: a column, a type, a value, another environment.
+
+    It is about `data` unless it names another argument.
+    """
+
+    def __init__(self, message: Text = "", *, argument: str = "data", remedy: Text = "") -> None:
+        super().__init__(message, argument=argument, remedy=remedy)
 
 
 class MissingExtraError(RhocoverError, ImportError):

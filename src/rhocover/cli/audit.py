@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rhocover.cli import options as o
 from rhocover.cli import outputs
+from rhocover.cli.data_sets import explained
 from rhocover.cli.output import json_text, print_json, print_message, print_result, waiting
 from rhocover.cli.places import Place, close, parse_place
-from rhocover.errors import InvalidArgumentError, RhocoverError
+from rhocover.errors import InvalidArgumentError, RhocoverError, parse_text
 from rhocover.printing import count_of
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def audit(
         "num_states": num_states, "num_actions": num_actions, "met_only": met_only,
         "held_out": parse_states(held_out, None, option="--held-out"),
     }  # fmt: skip
-    with waiting(f"counting {data}"):
+    with waiting(f"counting {data}"), explained(data, num_states=num_states, num_actions=num_actions):
         where = find_data(data)
         codes = read_codes(
             where, parse_states(states, None), parse_actions(actions), is_known=model is not None
@@ -100,9 +101,8 @@ def audit(
 def _check_demands(worst_ratio: float | None) -> None:
     """Rejects a requirement that makes no sense, before any data is read."""
     if worst_ratio is not None and not 1 <= worst_ratio < math.inf:
-        raise InvalidArgumentError(
-            f"--require-worst-ratio must be finite and at least 1 (a perfect match), got {worst_ratio:g}.",
-            argument="require_worst_ratio",
+        raise InvalidArgumentError.of(
+            "require_worst_ratio", "must be finite and at least 1, a perfect match", f"{worst_ratio:g}"
         )
 
 
@@ -114,10 +114,9 @@ def read_env(
     if env is not None:
         return parse_place(env, settings, None, max_episode_steps, read, level)
     if settings or max_episode_steps is not None:
-        option = "--set" if settings else "--max-episode-steps"
         argument = "settings" if settings else "max_episode_steps"
-        raise InvalidArgumentError(
-            f"{option} needs --env ENV: it configures the environment.", argument=argument
+        raise InvalidArgumentError.of(
+            argument, parse_text("needs `env`, which it configures"), remedy="Leave it out."
         )
     return None
 

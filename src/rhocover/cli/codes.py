@@ -87,14 +87,15 @@ def _fitted_net(radius: str, make_env: Callable[[], Any] | None, seed: int, opti
 def _fitted(code: Any, typed: str, make_env: Callable[[], Any] | None, seed: int) -> Any:
     from rhocover.environments.stepping import random_rollout
 
-    if make_env is UNFITTED:
+    is_quantiles = type(code).__name__ == "QuantileBins"
+    if make_env is UNFITTED or (make_env is None and not is_quantiles):  # a net is fitted to the data
         return code
     if make_env is None:
         option = typed.partition(" ")[0]
         raise InvalidArgumentError(
             f"{typed} needs an environment for its random rollout.",
             argument=_argument(option),
-            remedy=f"Pass {option} bins:8, or another number of bins.",
+            remedy=f"Pass {option} net, or bins with bounds.",
         )
     env = make_env()
     try:

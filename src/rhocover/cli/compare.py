@@ -124,8 +124,7 @@ def _check_redraw(folder: Path, env: Sequence[str], out: Path | None, *, force: 
                 name, "does not go with --redraw, which runs nothing", remedy="Leave it out."
             )
     if not (folder / FILE).is_file():
-        there = [str(file.parent) for file in sorted(Path().glob(f"*/{FILE}"))]
-        remedy = f"Did you mean {there[0]!r}?" if there else "`rhocover compare --out DIR` writes one."
+        remedy = outputs.folder_with(FILE, "compare")
         raise InvalidArgumentError.of("redraw", f": {str(folder)!r} holds no comparison", remedy=remedy)
 
 

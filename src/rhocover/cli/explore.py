@@ -29,7 +29,7 @@ from rhocover.experiments.compare import check_run
 from rhocover.exploring import Run
 from rhocover.exploring import explore as explore_model
 from rhocover.exploring.explorers.algorithm1 import Algorithm1
-from rhocover.exploring.runs.checkpoint import OURS, settings_document
+from rhocover.exploring.runs.checkpoint import OURS, SETTINGS, settings_document
 from rhocover.exploring.runs.explore import check_for_model, read_folder
 from rhocover.exploring.runs.spec import CRITERION, Encoding, ModelRun, read_model_run, read_spec
 from rhocover.exploring.runs.stopping import CertifiedGap
@@ -253,6 +253,10 @@ def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def stored_request(folder: Path, delta: float | None) -> ExploreRequest:
     """Returns the request of the run in a folder."""
+    if not (folder / SETTINGS).is_file():
+        raise InvalidArgumentError.of(
+            "folder", f"{str(folder)!r} holds no run", remedy=outputs.folder_with(SETTINGS, "explore")
+        )
     settings = read_folder(folder)
     delta = parse_delta(delta, settings.spec.until)
     return ExploreRequest(settings, settings_document(settings) | {"delta": delta}, delta)

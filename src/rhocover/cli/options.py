@@ -22,7 +22,7 @@ def parse_number(text: Any) -> float:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        raise BadParameter(f"expected a number such as 0.5, got {text!r}.")
+        raise BadParameter(f"expected a number, got {text!r}.")
     return value
 
 
@@ -38,7 +38,7 @@ def parse_integer(text: Any) -> int:
             return int(number)
     except (ValueError, ArithmeticError):
         pass
-    raise BadParameter(f"expected a whole number such as 20 or 1e4, got {text!r}.")
+    raise BadParameter(f"expected a whole number, got {text!r}.")
 
 
 def weights_option(others: str = "", more: str = "", of: str = "an Estimate") -> Any:

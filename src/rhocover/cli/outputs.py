@@ -50,6 +50,12 @@ PATIENCE = 60.0  # seconds to wait for another command that writes there: figure
 ANOTHER = "Name another folder, such as --out results."
 
 
+def folder_with(file: str, command: str) -> str:
+    """Returns the remedy for a folder without a file: one that has it, or the command that writes one."""
+    there = [str(found.parent) for found in sorted(Path().glob(f"*/{file}"))]
+    return f"Did you mean {there[0]!r}?" if there else f"`rhocover {command} --out DIR` writes one."
+
+
 def check_free(folder: Path, names: Iterable[str], *, force: bool) -> Location:
     """Returns the location of a folder; raises if it cannot be written to or is in use.
 
@@ -183,7 +189,7 @@ def check_report(report: Path | Location | None, *, force: bool) -> Location | N
             "report",
             "must name a file that ends in .html",
             repr(str(path)),
-            remedy=f"Such as --report {path.with_suffix('.html')}.",
+            remedy=f"Such as --report {shlex.quote(str(path.with_suffix('.html')))}.",
         )
     if path.is_dir():
         raise InvalidArgumentError.of(

@@ -61,7 +61,9 @@ def reproduce(
     from rhocover.experiments.reproducing import reproduce as run
 
     if name is None:
-        raise InvalidArgumentError(f"expected a NAME: {', '.join(NAMES)}.", argument="name")
+        raise InvalidArgumentError(
+            f"NAME is missing, such as {NAMES[-1]}.", argument="name", remedy=f"Known: {', '.join(NAMES)}."
+        )
     folder = None if out is None else check_free(out, file_names(name), force=force)
     with progress("runs") as report:
         found = run(name, seeds=seeds, num_steps=num_steps, workers=workers, report=report)

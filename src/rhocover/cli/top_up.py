@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shlex
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -15,10 +16,11 @@ from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.audit import read_codes, read_env
 from rhocover.cli.collect import cleared_folder, hint_to_collect_on, repeated
+from rhocover.cli.data_sets import explained
 from rhocover.cli.output import print_json, print_message, print_result, progress, waiting
 from rhocover.cli.places import Place, close
 from rhocover.collecting import TopUp
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.files import save_tensors, write_atomically
 from rhocover.folders import Location, is_called, locate, remove_left
 
@@ -91,7 +93,8 @@ def top_up(
         "num_steps": num_steps, "rho": rho, "mu": parse_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
         "model": model, "out": folder, "resume": resume, "step_timeout": step_timeout,
     }  # fmt: skip
-    with waiting(f"counting {data}"):
+    _check_other(data, out)
+    with waiting(f"counting {data}"), explained(data, num_states=num_states, num_actions=num_actions):
         where = find_data(data)
         coded = parse_states(states, place and place.make_one, seed)
         asked |= read_codes(where, coded, parse_actions(actions), is_known=False)
@@ -123,8 +126,18 @@ def _check_goal(out: Path | None, *, resume: bool, force: bool, dataset_id: str 
     if resume and force:
         raise InvalidArgumentError.of("force", "would remove what --resume continues", remedy="Leave it out.")
     if out is None and (resume or dataset_id is not None):
-        option, argument = ("--resume", "resume") if resume else ("--id", "dataset_id")
-        raise InvalidArgumentError(f"{option} needs --out DIR: it is for new data.", argument=argument)
+        name = "resume" if resume else "dataset_id"
+        raise InvalidArgumentError.of(
+            name, parse_text("is for new data, which need `out`"), remedy="Leave it out."
+        )
+
+
+def _check_other(data: str, out: Path | None) -> None:
+    """Raises if the new data would be written to the folder of the old, which --force would remove."""
+    if out is not None and out.exists() and out.resolve() == Path(data).resolve():
+        raise InvalidArgumentError.of(
+            "out", "is the folder of DATA, which stays as it is", remedy=outputs.ANOTHER
+        )
 
 
 def _counted(data: str, asked: dict[str, Any], num_states: int | None, num_actions: int | None) -> Any:
@@ -217,8 +230,11 @@ def check_policy(policy: Path | None, *, force: bool) -> Location | None:
         return None
     place, path = locate(policy, "policy", "file"), policy
     if path.suffix.lower() not in ENDINGS:
-        raise InvalidArgumentError(
-            f"--policy must end in {' or '.join(ENDINGS)}, got {str(path)!r}.", argument="policy"
+        raise InvalidArgumentError.of(
+            "policy",
+            f"must end in {' or '.join(ENDINGS)}",
+            repr(str(path)),
+            remedy=f"Such as --policy {shlex.quote(str(path.with_suffix('.csv')))}.",
         )
     outputs.check_files(path.parent, [path.name], force=force)
     return place

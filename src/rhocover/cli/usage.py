@@ -31,7 +31,7 @@ def usage_message(error: Any, commands: Mapping[str, Any], name: str, words: Seq
     command = commands.get(name)
     kind = type(error).__name__ if command is not None else ""
     say = {
-        "NoSuchOption": _no_such_option, "BadOptionUsage": _bad_usage,
+        "NoSuchOption": _no_such_option, "BadOptionUsage": _bad_usage, "BadParameter": _bad_value,
     }.get(kind, _other)  # fmt: skip
     path = "rhocover" if command is None else f"rhocover {name}"
     said = _missing(error, command, words) if kind == "MissingParameter" else say(error, command, commands)
@@ -63,14 +63,21 @@ def _options(command: Any) -> dict[str, str]:
 
 
 def _missing(error: Any, command: Any, words: Sequence[str]) -> str:
-    """Returns what is missing, with an example for it and for all other options that are missing."""
-    needed = [param.opts[0] for param in command.params if param.required and param.opts[0].startswith("-")]
-    others = [f"{option} {_example(command, option)}" for option in needed if option not in words]
+    """Returns what is missing, with an example: of the option, or of a line without the options given."""
     param = error.param
     if param.param_type_name == "option":
-        return f"`{param.opts[0]}` is missing. Pass {' '.join(others)}."
+        return f"`{param.opts[0]}` is missing. Pass {param.opts[0]} {_example(command, param.opts[0])}."
     name = (param.metavar or param.name.upper()).strip("[].")
-    return f"{name} is missing, such as {' '.join([_example(command, ''), *others])}."
+    return f"{name} is missing, such as {shlex.join(_line(command, words))}."
+
+
+def _line(command: Any, words: Sequence[str]) -> list[str]:
+    """Returns the first example of a command, without its name and the options that were given."""
+    line = next(_examples(command))[2:]
+    for option in [word for word in line if word.startswith("--") and word in words]:
+        k = line.index(option)
+        del line[k : k + 2]
+    return line
 
 
 def _bad_usage(error: Any, command: Any, _: Any) -> str:
@@ -83,10 +90,8 @@ def _bad_usage(error: Any, command: Any, _: Any) -> str:
 
 
 def _example(command: Any, option: str) -> str:
-    """Returns the value of an option, or the first argument, in the first example that has it."""
+    """Returns the value of an option in the first example that has it."""
     for words in _examples(command):
-        if not option:
-            return shlex.quote(words[2])
         if option in words[:-1]:
             return shlex.quote(words[words.index(option) + 1])
     return ""
@@ -96,6 +101,15 @@ def _examples(command: Any) -> Iterator[list[str]]:
     """Returns the examples in the help of a command."""
     for line in re.findall(r"\* `(rhocover [^`]*)`", command.help or ""):
         yield line.split()
+
+
+def _bad_value(error: Any, command: Any, _: Any) -> str:
+    option = error.param.opts[0] if error.param is not None else ""
+    said = error.format_message().rstrip(".")
+    if not option.startswith("-") or "expected" not in said:
+        return f"{said}."
+    value = _example(command, option) or error.param.default or (20 if "whole" in said else 0.5)
+    return f"{said}. Such as {option} {value}."
 
 
 def _other(error: Any, _: Any, commands: Mapping[str, Any]) -> str:

@@ -55,7 +55,10 @@ SETTINGS, SHEET, PAGE = "collection.json", "datasheet.json", "datasheet.html"
 ANOTHER = (Call("Name another folder", "Name another folder, such as --out results"), ".")
 UNFINISHED = parse_text("Continue it: pass `resume=True`. Or name another folder.")
 FINISHED = (
-    Call("It is finished: name another folder", "Pass --force to replace it, or name another folder"),
+    Call(
+        "It is finished: name another folder",
+        "Name another folder, such as --out results, or replace it with --force",
+    ),
     ".",
 )
 

@@ -57,7 +57,7 @@ from rhocover.learning.confidence import make_confidence
 from rhocover.learning.estimate import Estimate
 from rhocover.learning.optimistic import certify, robust_bound
 from rhocover.learning.rules import evaluated, final_weights, read_rule
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, NO_WEIGHTS
 from rhocover.planning import Plan, plan
 from rhocover.planning.problem import average_structure
 from rhocover.planning.program import EPSILON
@@ -204,6 +204,7 @@ def _by_key(tally: Tally, mu: FloatArray) -> Target:
             "mu",
             f"must have shape (states, {tally.num_actions}) with one row per state: {tally.source} has "
             f"{tally.num_states} states, {_range(tally)}; got shape {mu.shape}",
+            remedy=NO_WEIGHTS,
         )
     return Target(tally.over(range(S)) if by_number else tally, frozen(mu.copy()))
 

@@ -46,7 +46,7 @@ import numpy as np
 
 from rhocover import chains, checks, weights
 from rhocover.checks import BoolArray, FloatArray, frozen
-from rhocover.errors import InvalidArgumentError, parse_text
+from rhocover.errors import InvalidArgumentError, Setting, parse_text
 from rhocover.mdp import MDP, check_mdp
 from rhocover.planning import Plan, plan
 from rhocover.planning.problem import average_structure
@@ -277,10 +277,15 @@ def budget(
                  2,306  steps at least in the long run, whatever the policy
     """
     check_mdp(mdp)
-    if (visits is None) == (model_error is None):
-        came = "neither" if visits is None else "both"
+    if visits is None and model_error is None:
         raise InvalidArgumentError(
-            parse_text(f"pass either `visits` or `model_error`, got {came}."), argument="visits"
+            parse_text("a goal is missing: `visits` or `model_error`."),
+            argument="visits",
+            remedy=("Pass ", Setting("visits", "100"), " or ", Setting("model_error", "0.05"), "."),
+        )
+    if visits is not None and model_error is not None:
+        raise InvalidArgumentError.of(
+            "model_error", parse_text("cannot be combined with `visits`"), remedy="Leave it out."
         )
     delta = checks.probability(delta, "delta", open_ends=True)
     start = _read_start(mdp, start)

@@ -113,7 +113,7 @@ def _nothing_found(source: str | Path, folder: Path) -> InvalidDataError:
     there = f"There are {name_some(known)}." if known else "There are none."
     return InvalidDataError(
         f"`{source}` is neither a folder nor the id of a Minari data set in {minari_root()}.{hint} {there} "
-        f"Nothing is downloaded; fetch it yourself with: minari download {source}"
+        f"Nothing is downloaded; `minari download {source}` fetches it."
     )
 
 

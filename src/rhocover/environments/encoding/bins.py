@@ -356,7 +356,7 @@ def _end(value: Any, which: str, dimension: int, bound: float) -> float:
             raise InvalidArgumentError(
                 f"dimension {dimension} of the observations has no finite {which} bound.",
                 argument=which,
-                remedy=("Pass ", Setting("states", "rc.QuantileBins(8)", "quantiles:8"), ", or ", ENDS),
+                remedy=("Pass ", Setting("states", "rc.Net()", "net"), ", or ", ENDS),
             )
         return bound
     result = checks.number(value, which)

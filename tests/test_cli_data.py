@@ -195,10 +195,13 @@ def test_what_nobody_knows_of_an_environment_is_not_told(rhocover):
     ("line", "words"),
     tiered(
         [
-            (f"{LAKE} --out old --force", "use rhocover collect"),
-            (f"{LAKE} --out new", "use rhocover collect"),
+            (f"{LAKE} --out old --force", "Store the data as well: rhocover collect FrozenLake-v1"),
+            (f"{LAKE} --out new", "Store the data as well: rhocover collect FrozenLake-v1"),
             (f"{LAKE} --horizon 5", "`--horizon` is only for models"),
-            (f"{LAKE} --chains 2", "`--chains` is only for models"),
+            (
+                f"{LAKE} --num-envs 2",
+                "a vector environment has no table of its transitions. Pass --model learned.",
+            ),
             ("river_swim --states bins:3", "`--states` and `--actions` are for environments"),
             ("river_swim-v0", "unknown environment 'river_swim-v0'"),
         ]

@@ -299,6 +299,12 @@ def labels(value: Sequence[str] | None, name: str, length: int) -> tuple[str, ..
     return result
 
 
+def round_below(number: float) -> float:
+    """Returns a number of two digits below a positive one, which is easy to type."""
+    unit = 10.0 ** (math.floor(math.log10(max(number, SMALLEST_CHANCE))) - 1)
+    return max(math.floor(number / unit) - 1, 0) * unit
+
+
 def frozen(array: Any) -> Any:
     """Returns the array, made read-only."""
     array.setflags(write=False)

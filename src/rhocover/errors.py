@@ -10,7 +10,6 @@ them. A message may quote a file or an environment; control characters of a term
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -216,19 +215,11 @@ class NotCommunicatingError(InvalidArgumentError):
         self.pairs = tuple(pairs)
 
 
-def _below(number: float) -> float:
-    """Returns a number of two digits below a positive one, which is a round number to type."""
-    unit = 10.0 ** (math.floor(math.log10(max(number, 1e-300))) - 1)
-    return max(math.floor(number / unit) - 1, 0) * unit
-
-
 class InfeasibleFloorError(InvalidArgumentError):
     """No occupancy gives every pair as much as the floor requires."""
 
-    def __init__(self, message: Text, eta_max: float) -> None:
-        super().__init__(
-            message, argument="eta", remedy=("Pass ", Setting("eta", f"{_below(eta_max):g}"), ".")
-        )
+    def __init__(self, message: Text, eta_max: float, **fields: Any) -> None:
+        super().__init__(message, argument="eta", **fields)
         self.eta_max = eta_max
 
 

@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from rhocover import chains, checks
-from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix
-from rhocover.errors import Call, InfeasibleFloorError, InvalidArgumentError, parse_text
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix, round_below
+from rhocover.errors import Call, InfeasibleFloorError, InvalidArgumentError, Setting, parse_text
 from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP, check_mdp
 
@@ -317,6 +317,7 @@ class Occupancies:
                 f"eta={self.eta:g} asks every pair for {self.floor:g} of the visits; this MDP allows "
                 f"at most {t_star:.4g} (eta <= {t_star / 2:.4g}).",
                 eta_max=t_star / 2,
+                remedy=("Pass ", Setting("eta", f"{round_below(t_star / 2):g}"), " or less."),
             )
 
 

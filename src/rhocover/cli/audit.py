@@ -62,7 +62,7 @@ def audit(
     * `rhocover audit steps.csv --rho 2 --num-actions 4 --json`
     * `rhocover audit steps.csv --mu transition_std --thin 3 --out results`
     """
-    from rhocover.cli.codes import parse_actions, parse_data_mu, parse_states
+    from rhocover.cli.codes import FIT_TO_DATA, parse_actions, parse_data_mu, parse_states
     from rhocover.datasets.reading import find_data
 
     _check_demands(require_worst_ratio)
@@ -78,7 +78,7 @@ def audit(
     with waiting(f"counting {data}"), explained(data, num_states=num_states, num_actions=num_actions):
         where = find_data(data)
         codes = read_codes(
-            where, parse_states(states, None), parse_actions(actions), is_known=model is not None
+            where, parse_states(states, FIT_TO_DATA), parse_actions(actions), is_known=model is not None
         )
         found = _audit(where, asked | codes, model)
     demands = {"worst_ratio": require_worst_ratio, "complete": require_complete}

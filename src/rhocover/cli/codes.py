@@ -16,6 +16,7 @@ from rhocover.cli.places import close
 from rhocover.errors import InvalidArgumentError
 
 UNFITTED: Any = object()  # instead of an environment: a code is returned as it is, for every run to fit
+FIT_TO_DATA: Any = object()  # the same for nets, which an audit fits to its data; quantiles are refused
 STATES_SPEC = (
     "bins:12,11, bins:12,11@-1.2:0.6,-0.07:0.07, quantiles:12,11, net, net:0.5 or module:name, a function "
     "of an observation"
@@ -88,14 +89,15 @@ def _fitted(code: Any, typed: str, make_env: Callable[[], Any] | None, seed: int
     from rhocover.environments.stepping import random_rollout
 
     is_quantiles = type(code).__name__ == "QuantileBins"
-    if make_env is UNFITTED or (make_env is None and not is_quantiles):  # a net is fitted to the data
+    if make_env is UNFITTED or (make_env is FIT_TO_DATA and not is_quantiles):
         return code
-    if make_env is None:
+    if make_env in (None, FIT_TO_DATA):
         option = typed.partition(" ")[0]
+        others = "bins:8" if make_env is None else "net"
         raise InvalidArgumentError(
             f"{typed} needs an environment for its random rollout.",
             argument=_argument(option),
-            remedy=f"Pass {option} net, or bins with bounds.",
+            remedy=f"Pass {option} {others}.",
         )
     env = make_env()
     try:

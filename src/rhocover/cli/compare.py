@@ -46,7 +46,7 @@ def compare(
     states: o.States = None,
     actions: o.Actions = None,
     held_out: o.HeldOut = None,
-    num_envs: o.NumEnvs = None,
+    num_chains: o.NumChains = 1,
     start: o.RunStart = None,
     discount: o.Discount = None,
     horizon: o.Horizon = None,
@@ -96,7 +96,7 @@ def compare(
     asked = (_read_environments if is_found else _read_models)(
         env, settings or [], mu, rho, explorer,
         given | {"num_steps": num_steps, "model": model, "seeds": seeds, "schedule": schedule,
-         "num_chains": 1 if num_envs is None else num_envs, "start": start, "discount": discount,
+         "num_chains": num_chains, "start": start, "discount": discount,
          "horizon": horizon, "restrict": restrict},
     )  # fmt: skip
     if out is not None and force:

@@ -63,7 +63,7 @@ def explore(
     held_out: o.HeldOut = None,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
-    num_envs: o.NumEnvs = None,
+    num_chains: o.NumChains = 1,
     start: o.RunStart = None,
     discount: o.Discount = None,
     horizon: o.Horizon = None,
@@ -104,7 +104,7 @@ def explore(
     asked = (read_env_request if is_environment(env) else read_run)(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
-         "seed": seed, "num_envs": num_envs, "start": start, "discount": discount, "horizon": horizon,
+         "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
          "restrict": restrict, "states": states, "actions": actions, "repeat": repeat,
          "read": read, "level": level, "step_timeout": step_timeout, "held_out": held_out},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
@@ -233,8 +233,6 @@ def read_run(
     """Returns the request, parsed and checked."""
     [rho] = parse_orders([arguments["rho"]])
     arguments = _of_a_model(arguments)
-    num_envs = arguments.pop("num_envs")
-    arguments["num_chains"] = 1 if num_envs is None else num_envs
     mdp, parameters = parse_model(env, settings)
     weights = parse_mu(mu, mdp, arguments["model"])
     delta = parse_delta(delta)
@@ -338,8 +336,11 @@ def read_env_request(
 ) -> EnvRequest:
     """Returns the request, parsed and checked."""
     [rho] = parse_orders([arguments["rho"]])
-    own = {name: arguments[name] for name in ("num_envs", "read", "level")}
-    place, delta = parse_place(env, settings, **own), parse_delta(delta)
+    own = {name: arguments[name] for name in ("num_chains", "read", "level")}
+    place, delta = (
+        parse_place(env, settings, own["num_chains"], None, read=own["read"], level=own["level"]),
+        parse_delta(delta),
+    )
     shown = {name: value for name, value in arguments.items() if name != "step_timeout"}
     words = {"environment": env, "set": place.arguments, "mu": mu, **shown, **until, "delta": delta}
     given = {name: value for name, value in arguments.items() if name not in own} | {

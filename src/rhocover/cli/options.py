@@ -278,12 +278,9 @@ Seeds = Annotated[
         parser=parse_integer, metavar="K", help="The number of seeds: 0, 1, ..., K - 1.", rich_help_panel=RUN
     ),
 ]
-NumEnvs = Annotated[
-    int | None,
-    integer_option(
-        "--num-envs", "C", "Act in this many copies of ENV at once; the steps are divided among them.", RUN
-    ),
-]
+COPIES = "Act in this many copies of ENV at once; the steps are divided among them."
+NumChains = Annotated[int, integer_option("--num-envs", "C", COPIES, RUN)]
+NumEnvs = Annotated[int | None, integer_option("--num-envs", "C", COPIES, RUN)]
 UntilVisits = Annotated[
     int | None,
     Option(

@@ -12,7 +12,7 @@ import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -249,7 +249,7 @@ def _check_bytes(path: Path, most: int) -> int:
     return size
 
 
-def _read_npy(file: BinaryIO, size: int) -> Any:
+def _read_npy(file: IO[bytes], size: int) -> Any:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, form = read(file)

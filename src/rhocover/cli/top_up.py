@@ -82,7 +82,7 @@ def top_up(
     * `rhocover top-up data/lake --steps 5000 --rho inf --env FrozenLake-v1 --out data/more`
     * `rhocover top-up steps.csv --steps 5000 --env FrozenLake-v1 --json`
     """
-    from rhocover.cli.codes import parse_actions, parse_data_mu, parse_states
+    from rhocover.cli.codes import FIT_TO_DATA, parse_actions, parse_data_mu, parse_states
     from rhocover.datasets.reading import find_data, stored_setting
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
@@ -96,7 +96,7 @@ def top_up(
     _check_other(data, out)
     with waiting(f"counting {data}"), explained(data, num_states=num_states, num_actions=num_actions):
         where = find_data(data)
-        coded = parse_states(states, place and place.make_one, seed)
+        coded = parse_states(states, place.make_one if place else FIT_TO_DATA, seed)
         asked |= read_codes(where, coded, parse_actions(actions), is_known=False)
         asked["repeat"] = repeat or stored_setting(where, "repeat") or 1
         finite = None if asked["actions"] is not None else place

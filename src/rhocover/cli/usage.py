@@ -82,7 +82,7 @@ def _line(command: Any, words: Sequence[str]) -> list[str]:
 
 def _bad_usage(error: Any, command: Any, _: Any) -> str:
     option = error.option_name
-    param = next((param for param in command.params if option in param.opts), None)
+    param: Any = next((param for param in command.params if option in param.opts), None)
     if param is None or param.is_flag:
         return f"`{option}` takes no value. Pass {option}."
     value = _example(command, option) or param.default or param.metavar

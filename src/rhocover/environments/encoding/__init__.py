@@ -181,8 +181,9 @@ def _state_code(states: Any, space: Any) -> StateCode:
         return states
     if isinstance(states, FITTED):
         raise InvalidArgumentError.of(
-            f"states={type(states).__name__}(...)",
-            "is not fitted yet: call its .fit(observations) with observations of a run, and pass the result",
+            "states",
+            f"is a {type(states).__name__} that is not fitted yet: call its .fit(observations) with "
+            "observations of a run, and pass the result",
         )
     if callable(states):
         return FunctionCode(states)

@@ -104,11 +104,12 @@ def _examples(command: Any) -> Iterator[list[str]]:
 
 
 def _bad_value(error: Any, command: Any, _: Any) -> str:
-    option = error.param.opts[0] if error.param is not None else ""
+    param: Any = error.param
+    option = "" if param is None else param.opts[0]
     said = error.format_message().rstrip(".")
     if not option.startswith("-") or "expected" not in said:
         return f"{said}."
-    value = _example(command, option) or error.param.default or (20 if "whole" in said else 0.5)
+    value = _example(command, option) or param.default or (20 if "whole" in said else 0.5)
     return f"{said}. Such as {option} {value}."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -82,17 +83,35 @@ def test_the_callback_logs_densities_to_tensorboard(vector, tmp_path):
     assert "rhocover/coverage_reward" in events.Tags()["scalars"]
 
 
-def test_the_callback_logs_cells_to_tensorboard(tmp_path):
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """Returns (step, value) of every tag in the only log of a folder."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+    (log,) = folder.iterdir()
+    events = EventAccumulator(str(log)).Reload()
+    return {tag: [(one.step, one.value) for one in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def test_the_callback_logs_cells_and_the_density_to_tensorboard(tmp_path):
     env = rc.CoverageReward(car(), states=rc.Bins(6), density=rc.Neighbours())
     model = PPO("MlpPolicy", env, device="cpu", n_steps=64, n_epochs=1, tensorboard_log=str(tmp_path))
-    model.learn(128, callback=rc.CoverageCallback(log_every=64))
-    (log,) = tmp_path.iterdir()
-    tags = EventAccumulator(str(log)).Reload().Tags()["scalars"]
-    assert {
-        f"rhocover/{name}" for name in ("pairs_visited", "states_met", "divergence", "worst_ratio")
-    } <= set(tags)
+    model.learn(128, callback=(callback := rc.CoverageCallback(log_every=64)))
+    names = {"pairs_visited", "states_met", "divergence", "worst_ratio", "visits", "dimension"}
+    assert names <= set(callback.history[-1])
+    assert callback.history[-1]["visits"] == env.visits.num_steps == 128
+    assert {f"rhocover/{name}" for name in names} <= set(scalars(tmp_path))
+
+
+@pytest.mark.parametrize("learner", [PPO, DQN])
+def test_the_last_record_is_in_the_log(learner, tmp_path):
+    """Learners write their log after a rollout or some episodes, and not when training ends."""
+    env = rc.CoverageReward(car(1_000), states=rc.Bins(6), density=rc.Neighbours())
+    settings = {"n_steps": 64, "n_epochs": 1} if learner is PPO else {"learning_starts": 300}
+    model = learner("MlpPolicy", env, device="cpu", tensorboard_log=str(tmp_path), **settings)
+    callback = rc.CoverageCallback(log_every=100)
+    model.learn(192, callback=callback)
+    assert [record["steps"] for record in callback.history] == [100, 192]
+    assert scalars(tmp_path)["rhocover/states_met"][-1] == (192, len(env.visits.keys))
 
 
 def test_the_callback_logs_a_shared_density():

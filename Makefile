@@ -79,7 +79,7 @@ check: .venv/.test  ## run the linter, the formatter and the type checker
 coverage: .venv/.test  ## run the tests and print which lines and branches of src they miss
 	$(PYTEST) --cov=rhocover --cov-branch --cov-report=term:skip-covered --cov-fail-under=95
 
-docs: .venv/.sb3  ## build the documentation into out/docs, tutorials executed
+docs: .venv/.sb3 .venv/.atari  ## build the documentation into out/docs, tutorials executed
 	.venv/bin/python -m sphinx -q -W --keep-going -a -b html docs out/docs
 	@echo "open out/docs/index.html"
 
@@ -144,6 +144,12 @@ clean:  ## remove the environments, the caches and the demonstration
 	.venv/bin/python $(INSTALL) torch==2.13.0
 	.venv/bin/python $(INSTALL) --require-hashes --no-deps -r requirements/sb3.txt
 	@touch $@
+
+# ale-py is GPL, so it is in no lock file and no extra. One tutorial uses it; without it, that page is built and
+# says that its cells were not executed.
+.venv/.atari: .venv/.test
+	@if .venv/bin/python $(INSTALL) --no-deps ale-py==0.12.1; then touch $@; \
+	  else echo "ale-py cannot be installed: the tutorial on Montezuma's Revenge will have no results."; fi
 
 # Lock files: every version and hash, and no word of where they were fetched. Kept pins stay as they are;
 # `make lock LOCK_FLAGS=--upgrade` takes the newest. Resolved with the oldest Python that is supported,

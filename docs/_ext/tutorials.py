@@ -1,15 +1,30 @@
-"""What the notebooks of the site need to run: packages, and kernels with their own settings."""
+"""What the notebooks of the site need to run: packages, and kernels with their own settings.
+
+A page whose packages are missing is built without its results, and says so below its title.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 NEEDS = {
     "tutorials/stable_baselines.md": ("torch", "stable_baselines3"),
     "tutorials/auditing.md": ("minari",),
+    "tutorials/minigrid.md": ("minigrid",),
+    "tutorials/montezuma.md": ("ale_py",),
+    "tutorials/point_maze.md": ("gymnasium_robotics",),
+    "tutorials/density_reward.md": ("torch", "stable_baselines3", "tensorboard"),
 }
+TITLE = re.compile(r"^# .*\n", re.MULTILINE)
+NOTE = """
+:::{{warning}}
+The cells of this page were not executed here, so it has no results: {names} missing where it was built.
+:::
+"""
 
 
 def missing(page: str) -> list[str]:
@@ -28,3 +43,17 @@ def prepare_kernels(folder: Path) -> None:
         "utf-8",
     )
     os.environ["IPYTHONDIR"] = str(folder)
+
+
+def say_if_not_executed(_app: Any, page: str, source: list[str]) -> None:
+    """Adds a note below the title of a page whose packages are missing."""
+    names = missing(f"{page}.md")
+    if names:
+        listed = " and ".join(f"`{name}`" for name in names) + (" is" if len(names) == 1 else " are")
+        source[0] = TITLE.sub(lambda title: title[0] + NOTE.format(names=listed), source[0], count=1)
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Tells Sphinx."""
+    app.connect("source-read", say_if_not_executed)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -22,7 +22,7 @@ NOTEBOOKS = {name_of(path): path for path in PAGES if cells(path.read_text("utf-
 def test_every_cell_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = extension("tutorials").missing(page)
     if missing:
-        pytest.skip(f"needs {', '.join(missing)}: make test-all")
+        pytest.skip(f"needs {', '.join(missing)}: make docs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
@@ -69,3 +69,22 @@ def test_a_cell_that_fails_is_noticed_with_its_line() -> None:
 def test_pages_that_need_more_than_the_library_exist() -> None:
     names = {name_of(path) for path in PAGES}
     assert set(extension("tutorials").NEEDS) <= names
+
+
+def test_a_page_whose_packages_are_missing_says_so_below_its_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    tutorials = extension("tutorials")
+    needs = {"a.md": ("no_such_package", "numpy"), "b.md": ("numpy",), "c.md": ("no_such_package", "nor_this")}
+    monkeypatch.setattr(tutorials, "NEEDS", needs)
+    text = "---\nkernelspec: {}\n---\n\n# Title\n\nText\n\n# Not a title\n"
+    pages = {}
+    for page in "abcd":
+        source = [text]
+        tutorials.say_if_not_executed(None, page, source)
+        pages[page] = source[0]
+    assert pages["b"] == pages["d"] == text
+    title, note = pages["a"].split("\n\nText")[0].split("# Title\n")
+    assert title == "---\nkernelspec: {}\n---\n\n"
+    assert "not executed here" in note
+    assert "`no_such_package` is missing" in note
+    assert "`no_such_package` and `nor_this` are missing" in pages["c"]
+    assert pages["a"].count("not executed") == 1

@@ -168,7 +168,7 @@ def test_objects_that_are_no_steps_are_refused(data: Any, message: str) -> None:
         ("it.json", b'{"type": "MultiAgentBatch", "policy_batches": {"a": {}, "b": {}}}\n', "several policies (a, b), expected one"),
         ("it.ndjson", b"\n", "is empty, expected a file of JSON lines"),
         ("it.csv.gz", b"s,a\n0,1\n", "is damaged, or not a CSV file with a header: Not a gzipped file"),
-        ("it.csv.gz", gzip.compress(b"s,a,s_next,done\n0,1,1,0\n" * 9)[:-12], "ended before the end-of-stream marker"),
+        ("it.csv.gz", gzip.compress(b"s,a,s_next,done\n0,1,1,0\n" * 9, mtime=0)[:-12], "ended before the end-of-stream marker"),
         ("it.arrow", b"ARROW1\0\0", "is damaged, or not an Arrow or Feather file"),
         ("it.feather", b"FEA1" + bytes(20), "it has version 1 of the Feather format; write it again"),
         ("it.hdf5", b"\x89HDF\r\n\x1a\n", "is damaged or not an HDF5 file"),

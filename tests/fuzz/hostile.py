@@ -322,14 +322,14 @@ def packed_files(header: str) -> Iterator[tuple[str, bytes]]:
     head = header.encode() + b"\n"
     for name, payload in csv_files(header):
         yield f"packed: {name}", gzip.compress(payload, mtime=0)
-    yield "10^8 zeros", gzip.compress(head + bytes(10**8))
-    yield "10^8 letters in a row", gzip.compress(head + b"1" * 10**8)
-    yield "10^7 empty rows", gzip.compress(head + b"\n" * 10**7 + row)
-    yield "two packed files", gzip.compress(head + row) + gzip.compress(row)
-    yield "packed twice", gzip.compress(gzip.compress(head + row))
-    yield "something after it", gzip.compress(head + row) + b"more"
+    yield "10^8 zeros", gzip.compress(head + bytes(10**8), mtime=0)
+    yield "10^8 letters in a row", gzip.compress(head + b"1" * 10**8, mtime=0)
+    yield "10^7 empty rows", gzip.compress(head + b"\n" * 10**7 + row, mtime=0)
+    yield "two packed files", gzip.compress(head + row, mtime=0) + gzip.compress(row, mtime=0)
+    yield "packed twice", gzip.compress(gzip.compress(head + row, mtime=0), mtime=0)
+    yield "something after it", gzip.compress(head + row, mtime=0) + b"more"
     yield "no packed file", head + row
-    yield "its head alone", gzip.compress(head + row)[:10]
+    yield "its head alone", gzip.compress(head + row, mtime=0)[:10]
 
 
 def line_files(whole: dict[str, np.ndarray]) -> Iterator[tuple[str, bytes]]:

@@ -32,7 +32,9 @@ NOT_A_NUMBER = [
 ]  # fmt: skip
 # What float() or NumPy would read without complaint, though it is not a real number.
 not_a_number = st.sampled_from([*NOT_A_NUMBER, 10**400]) | st.text() | st.binary() | st.complex_numbers()
-not_an_int = st.sampled_from([*NOT_A_NUMBER, 2.0, np.float64(3), Fraction(2), np.array(2)]) | st.floats()
+not_an_int = st.sampled_from(
+    [*NOT_A_NUMBER, 2.5, np.float64(3.5), Fraction(2), np.array(2)]
+) | st.floats().filter(lambda number: not number.is_integer())
 
 
 def refused(name: str, mdp=RIVER, **arguments) -> RhocoverError:

@@ -77,7 +77,10 @@ def test_json_holds_the_numbers_of_the_python_api(rhocover, line, mu, arguments)
     result = rhocover(f"plan river_swim --set num_states=7 --rho 2 --json {line}")
     assert (result.code, result.err) == (0, "")
     document = json.loads(result.out, parse_constant=pytest.fail)
-    assert [untimed(summary) for summary in document["plans"]] == [untimed(best.summary())]
+    [found] = document["plans"]
+    assert found.pop("policy") == best.policy.tolist()
+    assert untimed(found) == untimed(best.summary())
+    assert (document["states"], document["actions"]) == (mdp.state_labels, list(mdp.action_labels))
     asked = {"environment": "river_swim", "set": {"num_states": 7}, "rho": [2.0]} | arguments
     assert asked.items() <= document["parameters"].items()
 
@@ -140,7 +143,8 @@ def test_pairs_that_cannot_be_covered_are_refused_with_the_option_that_drops_the
     assert "--restrict" in refused.err
     result = rhocover("plan transient.safetensors --rho 2 --restrict --json")
     best = rc.plan(model, 2, restrict=True)
-    assert untimed(json.loads(result.out)["plans"][0]) == untimed(best.summary())
+    found = json.loads(result.out)["plans"][0]
+    assert untimed(best.summary()).items() <= found.items()
     shown = rhocover("plan transient.safetensors --rho 2 --rho 3 --restrict").out
     assert " ".join(shown.split()).count(" ".join(best.restriction.split())) == 1
 
@@ -172,7 +176,10 @@ def test_out_holds_plans_pictures_and_the_document(rhocover):
     best = rc.plan(rc.envs.river_swim(), 0.5)
     tensors, document = load_tensors(folder / "plan-rho-0.5.safetensors", "plan")
     assert (tensors["occupancy"] == best.occupancy).all()
-    assert untimed(document) == untimed(best.summary())
+    assert untimed(best.summary()).items() <= document.items()
+    loaded = rc.Plan.load(folder / "plan-rho-0.5.safetensors")
+    assert (loaded.policy == best.policy).all()
+    assert loaded.summary() | {"seconds": 0} == best.summary() | {"seconds": 0}
     assert result.err == f"wrote 11 files to {folder}\n"
 
 
@@ -271,7 +278,6 @@ def test_the_ratio_map_leaves_out_what_was_dropped(model):
     ("line", "words"),
     tiered(
         [
-            ("plan river_swim", "--rho"),
             ("plan --rho 2", "ENV"),
             ("plam", "plam"),
             ("plan river_swim --rho 2 --rhu 3", "--rhu"),

@@ -144,7 +144,7 @@ def test_incomplete_data_is_refused_where_it_has_to_be_complete(rhocover):
     write_steps(rows=np.array([[0, 1, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 1, 0, 0]]))
     result = rhocover("audit steps.csv --require-complete")
     assert result.code == 4
-    assert "--require-complete: 2 of 4 pairs were never visited. Covers 2 of 4 pairs" in result.err
+    assert "--require-complete: 2 of 4 pairs never visited. Covers 2 of 4 pairs" in result.err
     assert re.search(r"^ worst ratio +inf ", result.out, re.MULTILINE)
     assert re.search(r"^ worst ratio, visited pairs +\d", result.out, re.MULTILINE)
     assert rhocover("audit steps.csv --require-worst-ratio 1e9").code == 4

@@ -44,7 +44,7 @@ def test_seeds_that_never_saw_every_pair_are_told(rhocover):
         ("--explorer feedback --mu transition_std --set num_states=4", {
             "envs": rc.envs.river_swim(num_states=4), "explorers": "feedback",
             "mu": rc.weights.transition_std}),
-        ("--explorer feedback --discount 0.9 --start 2 --chains 2", {
+        ("--explorer feedback --discount 0.9 --start 2 --num-envs 2", {
             "explorers": "feedback", "discount": 0.9, "start": 2, "num_chains": 2}),
         ("--explorer feedback --model from_scratch", {"explorers": "feedback", "model": "from_scratch"}),
         ("--explorer tracking --model learned --mu transition_std", {

@@ -14,7 +14,7 @@ import pytest
 import rhocover as rc
 from lake_commands import COLLECT, LAKE, contents, read, write_steps
 from patience import PATIENCE, waited_for
-from rhocover.cli import output, parsing
+from rhocover.cli import codes, output, places
 from test_cli import names_in
 from tiers import tiered
 
@@ -196,10 +196,13 @@ def test_what_nobody_knows_of_an_environment_is_not_told(rhocover):
     ("line", "words"),
     tiered(
         [
-            (f"{LAKE} --out old --force", "use rhocover collect"),
-            (f"{LAKE} --out new", "use rhocover collect"),
+            (f"{LAKE} --out old --force", "Store the data as well: rhocover collect FrozenLake-v1"),
+            (f"{LAKE} --out new", "Store the data as well: rhocover collect FrozenLake-v1"),
             (f"{LAKE} --horizon 5", "`--horizon` is only for models"),
-            (f"{LAKE} --chains 2", "`--chains` is only for models"),
+            (
+                f"{LAKE} --num-envs 2",
+                "a vector environment has no table of its transitions. Pass --model learned.",
+            ),
             ("river_swim --states bins:3", "`--states` and `--actions` are for environments"),
             ("river_swim-v0", "unknown environment 'river_swim-v0'"),
         ]
@@ -220,27 +223,27 @@ def test_what_does_not_go_with_an_environment_is_refused(rhocover, line, words):
 
 def test_arguments_of_an_environment_are_json_or_else_text():
     texts = ["a=8x8", "b=true", "c=False", "d=3", "e=0.5", "f=null", 'g=["SF","HG"]', "h=a=b", 'i="7"', "j="]
-    assert parsing.parse_arguments(texts) == {
+    assert places.parse_arguments(texts) == {
         "a": "8x8", "b": True, "c": False, "d": 3, "e": 0.5, "f": None, "g": ["SF", "HG"], "h": "a=b", "i": "7",
         "j": "",
     }  # fmt: skip
 
 
 def test_what_looks_like_an_environment_is_one():
-    assert all(parsing.is_environment(name) for name in gym.registry)
-    assert parsing.is_environment("my.module:space/Name-v3")
+    assert all(places.is_environment(name) for name in gym.registry)
+    assert places.is_environment("my.module:space/Name-v3")
     assert not any(
-        parsing.is_environment(name) for name in [*rc.envs.names(), "model.safetensors", "./a-v1/m"]
+        places.is_environment(name) for name in [*rc.envs.names(), "model.safetensors", "./a-v1/m"]
     )
 
 
 def test_states_are_read_as_bins():
-    assert parsing.parse_states("bins:12,11", None) == rc.Bins((12, 11))
-    assert parsing.parse_states("bins:8@-1:2", None) == rc.Bins(8, -1.0, 2.0)
-    assert parsing.parse_states("bins:8,4@-1:,:2", None) == rc.Bins((8, 4), (-1.0, None), (None, 2.0))
-    assert parsing.parse_states(None, None) is None
-    assert parsing.parse_actions("3,5") == (3, 5)
-    assert parsing.parse_actions("3") == 3
+    assert codes.parse_states("bins:12,11", None) == rc.Bins((12, 11))
+    assert codes.parse_states("bins:8@-1:2", None) == rc.Bins(8, -1.0, 2.0)
+    assert codes.parse_states("bins:8,4@-1:,:2", None) == rc.Bins((8, 4), (-1.0, None), (None, 2.0))
+    assert codes.parse_states(None, None) is None
+    assert codes.parse_actions("3,5") == (3, 5)
+    assert codes.parse_actions("3") == 3
 
 
 def test_something_turns_after_a_second_where_somebody_looks(monkeypatch):

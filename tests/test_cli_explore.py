@@ -47,7 +47,7 @@ def read(text: str) -> dict:
         ("--rho 2 --explorer algorithm1 --schedule quadratic:5", 2.0,
          {"explorer": "algorithm1", "schedule": rc.Quadratic(5)}),
         ("--rho 1 --mu transition_std --start 3", 1.0, {"mu": rc.weights.transition_std, "start": 3}),
-        ("--rho 2 --discount 0.9 --chains 4", 2.0, {"discount": 0.9, "num_chains": 4}),
+        ("--rho 2 --discount 0.9 --num-envs 4", 2.0, {"discount": 0.9, "num_chains": 4}),
         ("--rho 2 --horizon 7", 2.0, {"horizon": 7}),
         ("--rho 2 --horizon 4 --restrict", 2.0, {"horizon": 4, "restrict": True}),
         ("--rho 2 --model learned", 2.0, {"model": "learned"}),
@@ -205,7 +205,7 @@ def test_a_rule_that_was_met_is_told_with_its_step_and_one_that_was_not_as_well(
     shown = " ".join(rhocover(f"{asked} --steps 2000").out.split())
     assert f"Stopped after {run.num_steps:,} of 2,000 steps: {words}" in shown
     short = " ".join(rhocover(f"{asked} --steps 20").out.split())
-    assert f"All 20 steps were taken without reaching the goal: {words}" in short
+    assert f"The goal was not reached in 20 steps: {words}" in short
 
 
 def test_out_holds_the_run_the_document_and_pictures(rhocover):
@@ -220,7 +220,7 @@ def test_out_holds_the_run_the_document_and_pictures(rhocover):
 
 @pytest.mark.parametrize(
     "line",
-    tiered(["--horizon 7", "--explorer algorithm1 --chains 3", "--chains 150", "--model learned --until-visits 5",
+    tiered(["--horizon 7", "--explorer algorithm1 --num-envs 3", "--num-envs 150", "--model learned --until-visits 5",
      "--explorer fw_modest --model posterior --mu model_error"]),
 )  # fmt: skip
 def test_every_kind_of_run_has_pictures(rhocover, line):
@@ -385,7 +385,6 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
 @pytest.mark.parametrize(
     ("line", "words"),
     tiered([
-        ("explore river_swim", "--rho"),
         ("explore --rho 2", "ENV"),
         ("explore river_swam --rho 2", "'river_swim'"),
         ("explore river_swim --rho 2 --steps 0", "`--steps` must be at least 1, got 0"),
@@ -424,8 +423,8 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("compare river_swim --explorer feedback --explorer cov_game", "`--horizon` is needed: CovGame plays"),
         ("explore river_swim --rho 2 --start 6", "`--start` must be a state in 0..5, got 6"),
         ("explore river_swim --rho 2 --seed -1", "`--seed` must be at least 0"),
-        ("explore river_swim --rho 2 --steps 10 --chains 3", "multiple of --chains 3, got 10"),
-        ("explore river_swim --rho 2 --chains 0", "`--chains` must be at least 1"),
+        ("explore river_swim --rho 2 --steps 10 --num-envs 3", "multiple of --num-envs 3, got 10"),
+        ("explore river_swim --rho 2 --num-envs 0", "`--num-envs` must be at least 1"),
         ("explore river_swim --rho 2 --discount 0.9 --horizon 3", "not both"),
         ("explore river_swim --rho 2 --horizon 3", "Pass --restrict"),
         ("resume nowhere", "DIR 'nowhere' holds no run"),

@@ -55,11 +55,11 @@ def test_an_existing_file_is_refused_before_anything_runs(rhocover, monkeypatch)
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("", "expected a NAME: tarbouriech2020-table1"),
+        ("", "NAME is missing, such as reference-values. Known: tarbouriech2020-table1"),
         ("reference-value", "Did you mean 'reference-values'"),
         ("reference-value --out results", "Did you mean 'reference-values'"),
         ("../secret --out results", "unknown reproduction"),
-        ("reference-values --seeds 2", "leave out `--seeds` and `--steps`"),
+        ("reference-values --seeds 2", "is not for reference-values, which simulates nothing. Leave it out."),
         ("tarbouriech2020-table1 --steps 10", "`--steps` must be at least 1000, got 10"),
         ("tarbouriech2020-table1 --seeds none", "expected a whole number, got 'none'"),
         ("tarbouriech2020-table1 --workers 0", "`--workers` must be at least 1"),

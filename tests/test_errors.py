@@ -19,6 +19,7 @@ from rhocover import errors
 FIELDS = {
     "NotCommunicatingError": {"pairs": ((0, 1), (2, 3))},
     "InfeasibleFloorError": {"eta_max": 0.25, "argument": "eta"},
+    "InvalidDataError": {"argument": "data"},
     "NotConvergedError": {"plan": None},
     "RangeError": {"state": "what went wrong"},
 }

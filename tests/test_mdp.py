@@ -122,8 +122,8 @@ def test_a_number_of_actions_larger_than_those_used_is_kept():
 
 
 def test_the_text_of_a_model_says_its_size():
-    assert repr(MDP(np.ones((1, 2, 1)))) == "MDP(1 states, 2 actions, 2 pairs)"
-    assert repr(MDP(np.ones((1, 2, 1)), name="loop")) == "MDP(loop: 1 states, 2 actions, 2 pairs)"
+    assert repr(MDP(np.ones((1, 2, 1)))) == "MDP(1 state, 2 actions, 2 pairs)"
+    assert repr(MDP(np.ones((1, 2, 1)), name="loop")) == "MDP(loop: 1 state, 2 actions, 2 pairs)"
 
 
 # --- it never changes ---------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_a_start_within_the_tolerance_is_divided_by_its_sum():
 
 @pytest.mark.parametrize(
     "start",
-    [-1, 2, 10**30, 0.5, 1.0, True, "0", dict, [1.0], [1.0, 0, 0], [0.5, 0.4], [1.5, -0.5],
+    [-1, 2, 10**30, 0.5, 1.5, True, "0", dict, [1.0], [1.0, 0, 0], [0.5, 0.4], [1.5, -0.5],
      [math.nan, 1], [math.inf, 0], [True, False], ["a", "b"], [[0.5, 0.5]], [1e308, 1e308], [0, 0],
      [[1], [1, 2]], [1j, 0], sp.csr_array([[1.0, 0.0]])],
 )  # fmt: skip

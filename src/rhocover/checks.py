@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import itertools
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rhocover.errors import InvalidArgumentError, shortened, unknown_name
+from rhocover.printing import count_of
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -117,21 +120,27 @@ def _is_real(value: Any) -> bool:
 
 
 def integer(value: Any, name: str, *, least: int, most: int | None = None) -> int:
-    """Returns `value` as an int of at least `least`; 3.0 is refused, so that nothing is rounded."""
+    """Returns `value` as an int of at least `least`; 1e4 is 10,000, but 2.5 is refused."""
     if not _is_whole(value):
         raise InvalidArgumentError.of(name, "must be a whole number", shortened(repr(value)))
+    value = int(value)
     if value < least:
         raise InvalidArgumentError.of(name, f"must be at least {least}", f"{value}")
     if most is not None and value > most:
         raise InvalidArgumentError.of(
             name, f"must be at most {float_or_more(most)}", f"{float_or_more(value)}"
         )
-    return int(value)
+    return value
 
 
 def seed(value: Any, name: str = "seed") -> int:
     """Returns a seed, at most as large as a file can store."""
     return integer(value, name, least=0, most=LARGEST_SEED)
+
+
+def seed_or_drawn(value: Any) -> int:
+    """Returns a seed; None draws one of 32 bits, which the result has to record."""
+    return int(np.random.SeedSequence().generate_state(1)[0]) if value is None else seed(value)
 
 
 def size(value: Any, name: str, *, least: int) -> int:
@@ -154,6 +163,11 @@ def memory_bytes() -> int:
 def float_or_more(value: int) -> str:
     """Returns a whole number as a short text."""
     return str(value) if abs(value) < 10**20 else f"one of {value.bit_length()} bits"
+
+
+def is_gymnasium_id(text: str) -> bool:
+    """Returns whether a text looks like the id of a Gymnasium environment: it ends in a version."""
+    return re.fullmatch(r"([\w.]+:)?([\w-]+/)*[\w.-]+-v\d+", text) is not None
 
 
 def choice(value: Any, name: str, known: Iterable[str], *, kind: str = "") -> str:
@@ -204,8 +218,30 @@ def function_or_none(value: Any, name: str) -> Any:
     return value
 
 
+def one_argument(function: Any, name: str, what: str) -> Any:
+    """Returns a function; refuses one that cannot be called with one argument, which is `what`."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        raise InvalidArgumentError.of(
+            name, f"must be a function of one argument, {what}", _signature(function)
+        ) from error
+    except ValueError:  # a function in C that does not say what it takes
+        pass
+    return function
+
+
+def _signature(function: Any) -> str:
+    return f"{getattr(function, '__name__', type(function).__name__)}{inspect.signature(function)}"
+
+
 def _is_whole(value: Any) -> bool:
-    """Returns whether `value` is an integer; bool and NumPy's timedelta64 are integers only by type."""
+    """Returns whether `value` is an integer, or a float without a fraction.
+
+    bool and NumPy's timedelta64 are integers only by type.
+    """
+    if isinstance(value, float | np.floating):
+        return bool(value.is_integer())
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
@@ -255,11 +291,18 @@ def labels(value: Sequence[str] | None, name: str, length: int) -> tuple[str, ..
     try:
         result = tuple(str(label) for label in itertools.islice(value, length + 1))
     except TypeError as error:
-        raise InvalidArgumentError.of(name, f"must be {length} labels", shortened(repr(value))) from error
+        expected = f"must be {count_of(length, 'label')}"
+        raise InvalidArgumentError.of(name, expected, shortened(repr(value))) from error
     if isinstance(value, str) or len(result) != length:
         got = len(value) if isinstance(value, Sequence) else len(result)
-        raise InvalidArgumentError.of(name, f"must be {length} labels", f"{got}")
+        raise InvalidArgumentError.of(name, f"must be {count_of(length, 'label')}", f"{got}")
     return result
+
+
+def round_below(number: float) -> float:
+    """Returns a number of two digits below a positive one, which is easy to type."""
+    unit = 10.0 ** (math.floor(math.log10(max(number, SMALLEST_CHANCE))) - 1)
+    return max(math.floor(number / unit) - 1, 0) * unit
 
 
 def frozen(array: Any) -> Any:

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from rhocover.printing import LINES, printable
@@ -38,10 +38,14 @@ class Argument:
 
 @dataclass(frozen=True)
 class Setting:
-    """An argument and its value as Python writes it: `restrict=True`, `--restrict` on the command line."""
+    """An argument and its value as Python writes it: `restrict=True`, `--restrict` on the command line.
+
+    `typed` is the value on the command line, if it is written differently there.
+    """
 
     name: str
     value: str
+    typed: str = ""
 
     def __str__(self) -> str:
         return f"{self.name}={self.value}"
@@ -172,8 +176,7 @@ class InvalidArgumentError(RhocoverError, ValueError):
         self.argument = names.get(self.argument, self.argument)
         for field in ("message", "expected", "got", "remedy"):
             parts = _parts(getattr(self, field))
-            renamed = (Argument(names.get(p.name, p.name)) if isinstance(p, Argument) else p for p in parts)
-            setattr(self, field, tuple(renamed) if any(parts) else "")
+            setattr(self, field, tuple(_renamed(part, names) for part in parts) if any(parts) else "")
         self.args = (self._text(str),)
 
     def add_remedy(self, more: Text) -> None:
@@ -195,6 +198,11 @@ class InvalidArgumentError(RhocoverError, ValueError):
         return format_text(self.text, dialect)
 
 
+def _renamed(part: Part, names: Mapping[str, str]) -> Part:
+    is_named = isinstance(part, Argument | Setting)
+    return replace(part, name=names.get(part.name, part.name)) if is_named else part
+
+
 class InvalidModelError(InvalidArgumentError):
     """The transition probabilities do not describe a Markov decision process."""
 
@@ -210,8 +218,8 @@ class NotCommunicatingError(InvalidArgumentError):
 class InfeasibleFloorError(InvalidArgumentError):
     """No occupancy gives every pair as much as the floor requires."""
 
-    def __init__(self, message: Text, eta_max: float) -> None:
-        super().__init__(message, argument="eta")
+    def __init__(self, message: Text, eta_max: float, **fields: Any) -> None:
+        super().__init__(message, argument="eta", **fields)
         self.eta_max = eta_max
 
 
@@ -268,7 +276,13 @@ class OutOfMemoryError(RhocoverError, MemoryError):
 
 
 class InvalidDataError(InvalidArgumentError):
-    """A data set is not what was expected: a column, a type, a value, another environment."""
+    """A data set is not what was expected: a column, a type, a value, another environment.
+
+    It is about `data` unless it names another argument.
+    """
+
+    def __init__(self, message: Text = "", *, argument: str = "data", remedy: Text = "") -> None:
+        super().__init__(message, argument=argument, remedy=remedy)
 
 
 class MissingExtraError(RhocoverError, ImportError):

@@ -19,11 +19,11 @@ import scipy.sparse as sp
 from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.documents import ADDED_LATER, LEFT_OUT, from_document, to_document
-from rhocover.errors import InvalidArgumentError, InvalidModelError
+from rhocover.errors import InvalidArgumentError, InvalidModelError, parse_text
 from rhocover.files import load_tensors, save_tensors, tensor_digest
 from rhocover.layout import Layout, Ruler
 from rhocover.plugins import ADAPTERS, load
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.showing import Shown
 from rhocover.transitions import (
     check_each_state_once,
@@ -34,6 +34,8 @@ from rhocover.transitions import (
     read_sparse,
     read_transitions,
 )
+
+NO_WEIGHTS = parse_text("Leave `mu` out for equal weights.")
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,9 @@ class MDP(Shown):
         name: str = "",
         note: str = "",
     ) -> None:
+        if isinstance(P, str | Path | MDP) or hasattr(P, "unwrapped"):
+            remedy = "It is one already." if isinstance(P, MDP) else f"Make a model with {way_to_model(P)}."
+            raise InvalidModelError.of("P", "must be probabilities", type(P).__name__, remedy=remedy)
         rows, num_actions, tolerance = read_transitions(P, num_actions)
         mask = read_available(available, rows.shape[1], num_actions)
         kept = np.flatnonzero(mask)
@@ -165,7 +170,7 @@ class MDP(Shown):
     @printed
     def __repr__(self) -> str:
         title = f"{self.name}: " if self.name else ""
-        return f"MDP({title}{self.num_states} states, {self.num_actions} actions, {self.num_pairs} pairs)"
+        return f"MDP({title}{size_text(self.num_states, self.num_actions, self.num_pairs)})"
 
     def table(self, values: Any, fill: float = 0.0) -> FloatArray:
         """Returns values per pair `[n]` as an array `[S, A]`; absent pairs hold `fill`."""
@@ -188,6 +193,7 @@ class MDP(Shown):
             name,
             f"must have shape {grid} (states, actions) or ({self.num_pairs},) (one value per pair)",
             f"{array.shape}",
+            remedy=NO_WEIGHTS if name == "mu" else "",
         )
 
     def pair_name(self, pair: int) -> str:
@@ -235,40 +241,18 @@ class MDP(Shown):
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Writes the model to one file (see `rhocover.files`)."""
-        rulers = () if self.layout is None else self.layout.rulers
-        named = (self.state_labels, self.action_labels, self.name, self.note)
-        document = to_document(StoredModel(self.num_states, self.num_actions, *named, rulers))
-        tensors = self._tensors() | self._layout_tensors()
-        save_tensors(path, "mdp", tensors, document, overwrite=overwrite)
+        save_tensors(path, "mdp", *stored_model(self), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: Path | str) -> MDP:
         """Returns the model that `save` wrote; it is validated again."""
         tensors, document = load_tensors(path, "mdp")
         try:
-            return cls._from_file(tensors, document)
-        except (KeyError, TypeError, IndexError, ValueError, OverflowError) as error:
+            return model_of_stored(tensors, document)
+        except UNREADABLE as error:
             raise InvalidModelError(
                 f"`{path}` does not hold a valid model: {error}", argument="path"
             ) from error
-
-    @classmethod
-    def _from_file(cls, tensors: dict[str, np.ndarray], document: dict[str, Any]) -> MDP:
-        found = from_document(StoredModel, document, "its description")
-        shape = (tensors["pair_state"].size, found.num_states)
-        if tensors["data"].dtype != np.float64:  # some versions of SciPy would compute in a lower precision
-            raise TypeError(f"its probabilities are {tensors['data'].dtype}, expected float64.")
-        rows = sp.csr_array((tensors["data"], tensors["indices"], tensors["indptr"]), shape=shape)
-        rows.check_format(full_check=True)
-        layout = None
-        if "positions" in tensors:
-            layout = Layout(tensors["positions"], tensors.get("directions"), found.rulers)
-        return cls.from_pairs(
-            rows, tensors["pair_state"], tensors["pair_action"],
-            num_actions=found.num_actions, start=tensors.get("start"),
-            state_labels=found.state_labels, action_labels=found.action_labels,
-            layout=layout, name=found.name, note=found.note,
-        )  # fmt: skip
 
     def _tensors(self) -> dict[str, np.ndarray]:
         tensors = {
@@ -289,13 +273,61 @@ class MDP(Shown):
         return tensors
 
 
+def stored_model(mdp: MDP) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns the arrays and the document that a file has of a model."""
+    rulers = () if mdp.layout is None else mdp.layout.rulers
+    named = (mdp.state_labels, mdp.action_labels, mdp.name, mdp.note)
+    document = to_document(StoredModel(mdp.num_states, mdp.num_actions, *named, rulers))
+    return mdp._tensors() | mdp._layout_tensors(), document
+
+
+def model_of_stored(tensors: dict[str, np.ndarray], document: Any) -> MDP:
+    """Returns the model that `stored_model` described; raises for anything else, also errors of NumPy."""
+    found = from_document(StoredModel, document, "its description")
+    shape = (tensors["pair_state"].size, found.num_states)
+    if tensors["data"].dtype != np.float64:  # some versions of SciPy would compute in a lower precision
+        raise TypeError(f"its probabilities are {tensors['data'].dtype}, expected float64.")
+    rows = sp.csr_array((tensors["data"], tensors["indices"], tensors["indptr"]), shape=shape)
+    rows.check_format(full_check=True)
+    layout = None
+    if "positions" in tensors:
+        layout = Layout(tensors["positions"], tensors.get("directions"), found.rulers)
+    return MDP.from_pairs(
+        rows, tensors["pair_state"], tensors["pair_action"],
+        num_actions=found.num_actions, start=tensors.get("start"),
+        state_labels=found.state_labels, action_labels=found.action_labels,
+        layout=layout, name=found.name, note=found.note,
+    )  # fmt: skip
+
+
+UNREADABLE = (KeyError, TypeError, IndexError, ValueError, OverflowError)  # of arrays that are no model
+
+
+def size_text(num_states: int, num_actions: int, num_pairs: int) -> str:
+    """Returns the size of a model: "6 states, 2 actions, 12 pairs"."""
+    states, actions = count_of(num_states, "state"), count_of(num_actions, "action")
+    return f"{states}, {actions}, {count_of(num_pairs, 'pair')}"
+
+
 def check_mdp(mdp: Any, name: str = "mdp") -> MDP:
-    """Returns the model; refuses anything else."""
+    """Returns the model; refuses anything else, and says how to make a model of it."""
     if not isinstance(mdp, MDP):
-        raise InvalidArgumentError.of(
-            name, "must be an MDP", type(mdp).__name__, remedy="Build one with MDP(P)."
-        )
+        remedy = f"Make one with {way_to_model(mdp)}."
+        raise InvalidArgumentError.of(name, "must be an MDP", type(mdp).__name__, remedy=remedy)
     return mdp
+
+
+def way_to_model(given: Any) -> str:
+    """Returns the call that makes a model of something else: an environment, a name, a file, an array."""
+    if hasattr(given, "unwrapped"):
+        return "rc.MDP.from_gymnasium(env)"
+    if not isinstance(given, str | Path):
+        return "rc.MDP(P)"
+    if str(given).endswith(".safetensors"):
+        return f"rc.MDP.load({str(given)!r})"
+    name = repr(str(given))
+    is_id = checks.is_gymnasium_id(str(given))
+    return f"rc.MDP.from_gymnasium(gymnasium.make({name}))" if is_id else f"rc.envs.make({name})"
 
 
 def _checked_layout(layout: Layout | None, num_states: int, num_actions: int) -> Layout | None:

@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from rhocover import chains, checks
-from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix
-from rhocover.errors import Call, InfeasibleFloorError, InvalidArgumentError, parse_text
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, frozen_matrix, round_below
+from rhocover.errors import Call, InfeasibleFloorError, InvalidArgumentError, Setting, parse_text
 from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP, check_mdp
 
@@ -82,7 +82,9 @@ class Occupancies:
         """Returns the set that the arguments describe; the average one without `discount` and `horizon`."""
         if discount is not None and horizon is not None:
             raise InvalidArgumentError(
-                parse_text("pass `discount` or `horizon`, not both."), argument="horizon"
+                parse_text("`horizon` cannot be combined with `discount`."),
+                argument="horizon",
+                remedy="Leave it out.",
             )
         if discount is not None:
             return cls.discounted(mdp, discount, start=start, eta=eta)
@@ -315,6 +317,7 @@ class Occupancies:
                 f"eta={self.eta:g} asks every pair for {self.floor:g} of the visits; this MDP allows "
                 f"at most {t_star:.4g} (eta <= {t_star / 2:.4g}).",
                 eta_max=t_star / 2,
+                remedy=("Pass ", Setting("eta", f"{round_below(t_star / 2):g}"), " or less."),
             )
 
 

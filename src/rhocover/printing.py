@@ -47,6 +47,15 @@ def printed(method: Method) -> Method:
     return cast("Method", text)
 
 
+def count_of(number: int, noun: str, form: str = "") -> str:
+    """Returns a number with its noun, in the plural unless it is 1; `form` is the number's format.
+
+    >>> count_of(1, "state"), count_of(2000, "step", ",")
+    ('1 state', '2,000 steps')
+    """
+    return f"{number:{form}} {noun}{'' if number == 1 else 's'}"
+
+
 def encodable(text: str) -> str:
     r"""Returns the text with lone surrogates, which names of files may contain, as `\udcff`.
 

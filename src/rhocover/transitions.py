@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 from rhocover import checks
 from rhocover.checks import BoolArray, IntArray, Matrix
-from rhocover.errors import InvalidArgumentError, InvalidModelError
+from rhocover.errors import Call, InvalidArgumentError, InvalidModelError
+from rhocover.printing import count_of
 
 ROW_SUM_TOLERANCE = 1e-8
 FLOAT32_ROW_SUM_TOLERANCE = 1e-5  # sums of float32 probabilities are off by S times 6e-8
@@ -50,10 +51,14 @@ def _read_dense(P: Any, num_actions: int | None) -> tuple[Matrix, int, float]:
             "P",
             "must have shape (S, A, S) with P[s, a, s_next]",
             f"{array.shape}",
-            remedy="Pass a sparse matrix of shape [S*A, S] with num_actions=A.",
+            remedy=(
+                Call("Pass a sparse matrix of shape [S*A, S] with num_actions=A", "Save it in that shape"),
+                ".",
+            ),
         )
     if num_actions is not None and checks.integer(num_actions, "num_actions", least=1) != array.shape[1]:
-        raise InvalidModelError.of("num_actions", f"is {num_actions}, but P has {array.shape[1]} actions")
+        expected = f"is {num_actions}, but P has {count_of(array.shape[1], 'action')}"
+        raise InvalidModelError.of("num_actions", expected)
     check_fits_in_memory("P", 8 * array.size)
     S, A, _ = array.shape
     _check_real(array.dtype, "P")

@@ -1,6 +1,7 @@
 """Functions that make weights mu.
 
-Each returns non-negative weights `[S, A]`; only their proportions matter. Absent pairs have weight 0.
+Each returns non-negative weights `[S, A]`; only their proportions matter. Absent pairs have weight 0. Verbs
+take those in `NAMED` by name, `mu="transition_std"`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.coverage import checked_weights
-from rhocover.errors import Call, InvalidArgumentError
+from rhocover.errors import Call, InvalidArgumentError, parse_text, unknown_name
 from rhocover.mdp import MDP, check_mdp
 
 
@@ -87,6 +88,18 @@ def _floored(mdp: MDP, weights: FloatArray, min_weight: float) -> FloatArray:
         raise InvalidArgumentError(
             "every pair is deterministic, so all weights are zero.",
             argument="mdp",
-            remedy=(Call("Pass min_weight=1 or use uniform weights", "Use --mu uniform"), "."),
+            remedy=(Call("Pass min_weight=1, or use uniform weights", "Pass --mu uniform"), "."),
         )
     return mdp.table(weights)
+
+
+NAMED = {"uniform": uniform, "transition_std": transition_std, "model_error": model_error}
+
+
+def weights_of(mdp: MDP, mu: Any) -> Any:
+    """Returns the weights that a name or a function of the model describes; anything else as it is."""
+    if isinstance(mu, str):
+        if mu not in NAMED:
+            raise unknown_name(parse_text("weights for `mu`"), mu, tuple(NAMED), argument="mu")
+        return NAMED[mu](mdp)
+    return checks.one_argument(mu, "mu", "the model")(mdp) if callable(mu) else mu

@@ -437,7 +437,7 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
     [
         ({"envs": "river_swam"}, "'river_swim'"),
         ({"envs": []}, "`envs` must have at least one entry"),
-        ({"envs": 3}, "`envs` must be a list"),
+        ({"envs": 3}, "`envs` must hold MDPs or names"),
         ({"envs": ["river_swim", "river_swim"]}, "'river_swim' twice. Pass a mapping"),
         ({"explorers": "feedbak"}, "Did you mean 'feedback'"),
         ({"explorers": ["feedback", "feedback"]}, "'feedback' twice"),

@@ -124,6 +124,10 @@ def comparison_answer(found: Comparison) -> Any:
     return json.dumps(dict(found.question), sort_keys=True), kinds, str(found)
 
 
+def plan_answer(path: Path) -> Any:
+    return str(rc.Plan.load(path)), tensors_answer(path, "plan")
+
+
 def tensors_answer(path: Path, kind: str) -> Any:
     tensors, document = load_tensors(path, kind)
     arrays = {
@@ -154,7 +158,7 @@ def sealed(work: Path) -> Iterator[Target]:
     river = rc.envs.river_swim(num_states=3)
     yield one("model.safetensors", "mdp", river.save, model_answer)
     found = rc.plan(whole.RIVER, 2.0)
-    yield one("plan.safetensors", "plan", found.save, lambda path: tensors_answer(path, "plan"))
+    yield one("plan.safetensors", "plan", found.save, plan_answer)
     run = rc.explore(whole.RIVER, **whole.RUN)
     yield one("result.safetensors", "run", run.save, lambda path: tensors_answer(path, "run"))
     audit = rc.audit(whole.steps())

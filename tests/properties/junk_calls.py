@@ -194,6 +194,7 @@ def _planning() -> Iterator[Call]:
     best = rc.plan(RIVER, 2.0)
     yield _call("Plan", best.save, {"overwrite": True}, path="plan.rhocover")
     yield from _shown("Plan", best, "ratio", "pairs")
+    yield _call("Plan", rc.Plan.load, path="missing")
     yield _call("budget", rc.budget, mdp=RIVER, visits=10, policy=UNIFORM / 2, delta=0.05, start=0)
     yield _call("budget", rc.budget, {"mdp": RIVER}, model_error=0.3, delta=0.05)
     yield _call("theorem_constants", theorem_constants, {"gamma_min": 0.1}, mdp=RIVER, rho=2.0, mu=UNIFORM,

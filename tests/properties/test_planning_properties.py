@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -58,17 +59,34 @@ def test_a_floor_costs_and_never_helps(drawn, rho):
 
 @about("Plan")
 @few
-@given(weighted_models(), orders)
-def test_a_plan_tells_the_same_in_its_file_and_in_its_summary(tmp_path_factory, drawn, rho):
+@given(weighted_models(), orders, criteria)
+def test_a_plan_tells_the_same_in_its_file_and_in_its_summary(tmp_path_factory, drawn, rho, criterion):
     mdp, mu = drawn
-    best = rc.plan(mdp, rho, mu, throw=False)
+    best = rc.plan(mdp, rho, mu, **criterion, throw=False)
     path = tmp_path_factory.mktemp("plans") / "plan.rhocover"
     best.save(path)
     tensors, document = load_tensors(path, "plan")
     assert tensors["occupancy"].tobytes() == np.ascontiguousarray(best.occupancy).tobytes()
-    assert json.loads(json.dumps(best.summary())) == document | {}
-    assert best.policy.sum(axis=1) == pytest.approx(1, abs=1e-12)
+    summary = json.loads(json.dumps(best.summary()))
+    assert {key: document[key] for key in summary} == summary
+    assert_equal_plans(rc.Plan.load(path), best)
+    assert best.policy.sum(axis=-1) == pytest.approx(1, abs=1e-12)
     assert best.ratio[best.weights > 0].max() == pytest.approx(best.worst_ratio)
+
+
+def assert_equal_plans(one: rc.Plan, other: rc.Plan) -> None:
+    """Every field is the same, arrays to the bit."""
+    for field in dataclasses.fields(rc.Plan):
+        mine, theirs = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(theirs, np.ndarray):
+            assert (mine.dtype, mine.shape, mine.tobytes()) == (theirs.dtype, theirs.shape, theirs.tobytes())
+            assert not mine.flags.writeable
+        elif isinstance(theirs, rc.MDP):
+            assert (mine.fingerprint, repr(mine)) == (theirs.fingerprint, repr(theirs))
+        elif isinstance(theirs, rc.Coverage):
+            assert (mine.rho, mine.mu.tobytes()) == (theirs.rho, theirs.mu.tobytes())
+        else:
+            assert mine == theirs, field.name
 
 
 # --- budgets and theory --------------------------------------------------------------------------------

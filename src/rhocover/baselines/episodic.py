@@ -138,8 +138,8 @@ def episodic_world(belief: Belief, who: str) -> EpisodicWorld:
     if members is None or members.num_steps is None:
         raise InvalidArgumentError.of(
             "horizon",
-            f"is needed: {who} plays episodes of H steps that begin at the start",
-            remedy=parse_text("Pass `horizon=H`, for example `horizon=20`."),
+            f"is needed: {who} plays episodes of a fixed length that begin at the start",
+            remedy=parse_text("Pass `horizon=20`, for example."),
         )
     if members not in _WORLDS:
         _WORLDS[members] = _make_world(members, model_index(belief).transitions if is_learned else None)

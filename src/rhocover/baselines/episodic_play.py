@@ -41,6 +41,7 @@ class EpisodicPlay:
     """Plays one episode at a time; a method adds its settings and `policy`."""
 
     self_reliant: ClassVar[bool] = True
+    needs_horizon: ClassVar[bool] = True
     keep_memory: ClassVar[bool] = True
     who: ClassVar[str]  # the name of the method, for messages
 

@@ -21,10 +21,12 @@ from rhocover.cli.demo import demo
 from rhocover.cli.doctor import doctor
 from rhocover.cli.envs import envs, explorers
 from rhocover.cli.explore import explore, resume
+from rhocover.cli.imports import own_failure
 from rhocover.cli.output import one_line, options_of, print_message, print_note, typed_text
 from rhocover.cli.plan import plan
 from rhocover.cli.reproduce import reproduce
 from rhocover.cli.top_up import top_up
+from rhocover.cli.usage import usage_message
 from rhocover.errors import InvalidArgumentError, NotConvergedError, RhocoverError, shortened
 from rhocover.printing import put
 
@@ -92,6 +94,7 @@ def _rhocover(
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and exits with 0, or with the code of the failure."""
+    words = sys.argv[1:] if args is None else list(args)
     try:
         code = app(args, prog_name="rhocover", standalone_mode=False) or 0
         put(sys.stdout, "")  # flushes, so that a write error is raised here
@@ -100,12 +103,15 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except (RhocoverError, UsageError, OSError, MemoryError) as error:
-        print_message(f"error: {_message(error, _command(args))}", style="bold red")
+        print_message(f"error: {_message(error, words)}", style="bold red")
         code = _code(error)
     except SystemExit as end:
         code = _left(end)
-    except Exception:  # a bug: show its traceback
-        raise
+    except Exception as error:
+        if not (said := own_failure(error)):
+            raise  # a bug: show its traceback
+        print_message(f"error: {said}", style="bold red")
+        code = FAILED
     except BaseException as error:  # raised by an environment: GeneratorExit, or a class of its own
         said = one_line(shortened(error))
         print_message(
@@ -140,18 +146,12 @@ def _code(error: Exception) -> int:
     return NOT_CONVERGED if isinstance(error, NotConvergedError) else FAILED
 
 
-def _command(args: Sequence[str] | None) -> str:
-    """Returns the name of the command that was typed."""
-    words = sys.argv[1:] if args is None else args
-    return next((word for word in words if not word.startswith("-")), "")
-
-
-def _message(error: Any, command: str) -> str:
+def _message(error: Any, words: Sequence[str]) -> str:
     """Returns the error message in one line, with options in place of Python arguments."""
+    command = next((word for word in words if not word.startswith("-")), "")
     if isinstance(error, UsageError):
-        path = error.ctx.command_path if error.ctx else "rhocover"
-        said = NO_NAME.sub("a name must not contain a NUL character", error.format_message())
-        return f"{said.rstrip('.')}. Try: {path} --help"
+        said = usage_message(error, _commands(), command, words)
+        return NO_NAME.sub("a name must not contain a NUL character", said)
     if isinstance(error, MemoryError) and not isinstance(error, RhocoverError):
         return f"not enough memory. {error}"
     if isinstance(error, OSError) and not isinstance(error, RhocoverError):
@@ -164,5 +164,11 @@ def _message(error: Any, command: str) -> str:
 
 def _options(command: str) -> dict[str, str]:
     """Returns what to type for each argument of a command."""
+    known = _commands()
+    return options_of(known[command].params, command) if command in known else {}
+
+
+def _commands() -> dict[str, Any]:
+    """Returns the commands by name."""
     known: Any = typer.main.get_command(app)
-    return options_of(known.commands[command].params, command) if command in known.commands else {}
+    return known.commands

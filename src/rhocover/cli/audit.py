@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from rhocover.cli import options as o
 from rhocover.cli import outputs
+from rhocover.cli.data_sets import explained, parse_data
 from rhocover.cli.output import json_text, print_json, print_message, print_result, waiting
-from rhocover.cli.parsing import Place, close, parse_place
-from rhocover.errors import InvalidArgumentError, RhocoverError
+from rhocover.cli.places import Place, close, parse_place
+from rhocover.errors import InvalidArgumentError, RhocoverError, parse_text
+from rhocover.printing import count_of
 
 if TYPE_CHECKING:
     from rhocover.datasets import Audit
@@ -27,7 +29,7 @@ class RequirementError(RhocoverError):
 def audit(
     context: outputs.Context,
     data: o.Data,
-    rho: o.Order = 2.0,
+    rho: o.Rho = 2.0,
     mu: o.DataWeights = "uniform",
     env: o.TheEnv = None,
     settings: o.EnvSet = None,
@@ -62,14 +64,7 @@ def audit(
     * `rhocover audit steps.csv --mu transition_std --thin 3 --out results`
     * `rhocover audit steps.csv --column s=s --column a=a --states net:1`
     """
-    from rhocover.cli.parsing import (
-        UNFITTED,
-        parse_actions,
-        parse_columns,
-        parse_data,
-        parse_data_mu,
-        parse_states,
-    )
+    from rhocover.cli.codes import UNFITTED, parse_actions, parse_columns, parse_data_mu, parse_states
     from rhocover.datasets.reading import find_data
 
     _check_demands(require_worst_ratio)
@@ -82,8 +77,11 @@ def audit(
         "num_states": num_states, "num_actions": num_actions, "met_only": met_only,
         "held_out": parse_states(held_out, UNFITTED, option="--held-out"), "columns": parse_columns(columns),
     }  # fmt: skip
-    place_of_data = parse_data(data)
-    with waiting(f"counting {' '.join(data)}"):
+    with (
+        waiting(f"counting {' '.join(data)}"),
+        explained(data, num_states=num_states, num_actions=num_actions),
+    ):
+        place_of_data = parse_data(data)
         where = find_data(place_of_data)
         codes = read_codes(
             where, parse_states(states, UNFITTED), parse_actions(actions), is_known=model is not None
@@ -100,9 +98,8 @@ def audit(
     else:
         print_result(_table(found, thin, codes["states"] is not None and states is None))
     if folder is not None:
-        print_message(
-            f"wrote {len(outputs.write_all(folder, _files(found, document), force=force))} files to {out}"
-        )
+        written = outputs.write_all(folder, _files(found, document), force=force)
+        print_message(f"wrote {count_of(len(written), 'file')} to {out}")
     outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
     check_demands(found, require_worst_ratio, require_complete)
 
@@ -110,9 +107,8 @@ def audit(
 def _check_demands(worst_ratio: float | None) -> None:
     """Rejects a requirement that makes no sense, before any data is read."""
     if worst_ratio is not None and not 1 <= worst_ratio < math.inf:
-        raise InvalidArgumentError(
-            f"--require-worst-ratio must be finite and at least 1 (a perfect match), got {worst_ratio:g}.",
-            argument="require_worst_ratio",
+        raise InvalidArgumentError.of(
+            "require_worst_ratio", "must be finite and at least 1, a perfect match", f"{worst_ratio:g}"
         )
 
 
@@ -124,10 +120,9 @@ def read_env(
     if env is not None:
         return parse_place(env, settings, None, max_episode_steps, read, level)
     if settings or max_episode_steps is not None:
-        option = "--set" if settings else "--max-episode-steps"
         argument = "settings" if settings else "max_episode_steps"
-        raise InvalidArgumentError(
-            f"{option} needs --env ENV: it configures the environment.", argument=argument
+        raise InvalidArgumentError.of(
+            argument, parse_text("needs `env`, which it configures"), remedy="Leave it out."
         )
     return None
 
@@ -156,8 +151,8 @@ def check_demands(found: Audit, worst_ratio: float | None, is_whole: bool) -> No
     """Raises if the data does not meet the requirements; called after the results have been shown."""
     if is_whole and not found.is_complete:
         raise RequirementError(
-            f"--require-complete: {found.num_missing:,} of {found.num_pairs:,} pairs were never visited. "
-            f"{found.verdict}"
+            f"--require-complete: {found.num_missing:,} of {count_of(found.num_pairs, 'pair', ',')} never "
+            f"visited. {found.verdict}"
         )
     if worst_ratio is not None and not found.meets(worst_ratio=worst_ratio):
         raise RequirementError(

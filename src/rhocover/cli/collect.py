@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.output import print_json, print_message, print_result, progress
-from rhocover.cli.parsing import Place, close, parse_place
+from rhocover.cli.places import Place, close, parse_place
 from rhocover.collecting.storage import SETTINGS, is_ours
 from rhocover.datasets.minari.folders import NAMESPACE, check_id, is_of_data_set
 from rhocover.errors import InvalidArgumentError
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def collect(
     context: outputs.Context,
     env: o.Environment,
-    rho: o.Order,
     out: o.CollectOut,
+    rho: o.Rho = 2.0,
     num_steps: o.Steps = 100_000,
     explorer: o.Explorer = "feedback",
     model: o.Model = "known",
@@ -77,20 +77,11 @@ def collect(
     --out data/pendulum`
     * `rhocover collect CliffWalking-v1 --model learned --num-envs 4 --rho 2 --steps 4000 --out data/cliff`
     """
-    from rhocover.cli.parsing import (
-        parse_actions,
-        parse_data_mu,
-        parse_delta,
-        parse_orders,
-        parse_states,
-        parse_until,
-    )
+    from rhocover.cli.codes import parse_actions, parse_data_mu, parse_states
+    from rhocover.cli.parsing import parse_delta, parse_orders, parse_until
 
     if resume and force:
-        raise InvalidArgumentError(
-            "--resume continues the collection in DIR, --force removes it. Pass only one of them.",
-            argument="resume",
-        )
+        raise InvalidArgumentError.of("force", "would remove what --resume continues", remedy="Leave it out.")
     page, folder = outputs.check_report(report, force=force), locate(out)
     place = parse_place(env, settings or [], num_envs, max_episode_steps, read, level)
     until = {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}
@@ -143,6 +134,7 @@ def cleared_folder(
 
 def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     """Rejects a collection that could not start, before anything is removed for it."""
+    from rhocover.collecting.collect import check_start
     from rhocover.collecting.env_run import read_env_run
     from rhocover.collecting.storage import check_minari
     from rhocover.datasets.minari.folders import check_id
@@ -151,8 +143,7 @@ def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     check_minari()
     encoding = Encoding(asked["states"], asked["actions"], asked.get("repeat", 1), asked.get("held_out"))
     read = read_env_run(world, read_spec(asked), encoding, asked.get("step_timeout"))
-    if read.problem is not None:
-        read.problem.check_plan()
+    check_start(read)
     if asked["dataset_id"] is not None:
         check_id(asked["dataset_id"])
 
@@ -227,7 +218,7 @@ def clear_collection(held: Hold, report: Location | None = None) -> None:
         raise InvalidArgumentError.of(
             "out",
             f": {held.shown!r} holds no collection, and --force removes nothing else",
-            remedy="Name another folder.",
+            remedy=outputs.ANOTHER,
         )
     _check_ours(held, report)
     for entry in list(folder.iterdir()):
@@ -244,7 +235,7 @@ def _check_ours(held: Hold, report: Location | None) -> None:
             raise InvalidArgumentError.of(
                 "out",
                 f": {held.shown!r} holds {name!r}, which does not belong to a collection",
-                remedy="Nothing was removed.",
+                remedy=f"Nothing was removed. {outputs.ANOTHER}",
             )
 
 
@@ -257,7 +248,7 @@ def _dataset_id(held: Hold) -> str:
         raise InvalidArgumentError.of(
             "out",
             f": {SETTINGS} in {held.shown!r} is damaged, so the files of the collection cannot be identified",
-            remedy="Nothing was removed.",
+            remedy=f"Nothing was removed. {outputs.ANOTHER}",
         ) from error
     return name
 

@@ -13,20 +13,10 @@ from typing import TYPE_CHECKING, Any
 from rhocover._version import __version__
 from rhocover.cli import options as o
 from rhocover.cli import outputs
+from rhocover.cli.codes import UNFITTED, parse_actions, parse_data_mu, parse_states
 from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
-from rhocover.cli.parsing import (
-    UNFITTED,
-    Place,
-    close,
-    format_order,
-    parse_actions,
-    parse_data_mu,
-    parse_model,
-    parse_mu,
-    parse_orders,
-    parse_place,
-    parse_states,
-)
+from rhocover.cli.parsing import format_order, parse_model, parse_mu, parse_orders
+from rhocover.cli.places import Place, close, is_environment, parse_place
 from rhocover.errors import InvalidArgumentError
 from rhocover.experiments import Comparison
 from rhocover.experiments import compare as compare_explorers
@@ -56,7 +46,7 @@ def compare(
     states: o.States = None,
     actions: o.Actions = None,
     held_out: o.HeldOut = None,
-    num_chains: o.Chains = 1,
+    num_chains: o.NumChains = 1,
     start: o.RunStart = None,
     discount: o.Discount = None,
     horizon: o.Horizon = None,
@@ -76,9 +66,10 @@ def compare(
     did not visit every pair, the table says so instead. With a learned model, the *model error* replaces the
     exponent.
 
-    With --states, --actions or --held-out, every ENV is a Gymnasium environment of which nothing is known,
-    and the table shows what each explorer found: *codes* of the states, *cells* of the held-out code, and
-    the step at which 95 % of the most that any run found were seen, each with its range over the seeds.
+    With --states, --actions or --held-out, or if no ENV has a table of its transitions, every ENV is a
+    Gymnasium environment of which nothing is known. Then the table shows what each explorer found: *codes*
+    of the states, *cells* of the held-out code, and the step at which 95 % of the most that any run found
+    were seen, each with its range over the seeds.
 
     * `rhocover compare river_swim --steps 3000 --seeds 4`
     * `rhocover compare river_swim wheel --rho 2 --rho inf --steps 1000 --seeds 3 --workers 1`
@@ -89,23 +80,24 @@ def compare(
     """
     page = outputs.check_report(report, force=force)
     if redraw is not None:
-        found = _redraw(redraw, bool(env) or out is not None or (force and report is None), json)
+        _check_redraw(redraw, env or [], out, force=force and report is None)
+        found = _redraw(redraw, json)
         again = shlex.join(["rhocover", "compare", "--redraw", str(redraw)])
         outputs.write_report(page, lambda: _page(found, again), force=force)
         return
     from rhocover.experiments.compare import check_question
 
     if not env:
-        raise InvalidArgumentError("expected at least one ENV, or --redraw DIR.", argument="env")
+        raise InvalidArgumentError("ENV is missing, such as river_swim.", argument="env")
     given = {"states": states, "actions": actions, "held_out": held_out}
-    is_found = any(code is not None for code in given.values())
+    is_found = any(code is not None for code in given.values()) or lack_tables(env, settings or [])
     if is_found and report is not None:
-        raise InvalidArgumentError.of("report", "is for comparisons on models", remedy="Use --out DIR.")
+        raise InvalidArgumentError.of("report", "is for comparisons on models", remedy="Leave it out.")
     asked = (_read_environments if is_found else _read_models)(
         env, settings or [], mu, rho, explorer,
         given | {"num_steps": num_steps, "model": model, "seeds": seeds, "schedule": schedule,
-         "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
-         "restrict": restrict},
+         "num_chains": num_chains, "start": start, "discount": discount,
+         "horizon": horizon, "restrict": restrict},
     )  # fmt: skip
     if out is not None and force:
         check_question(**asked)  # nothing is removed for a comparison that could not run
@@ -118,15 +110,27 @@ def compare(
     outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
 
 
-def _redraw(folder: Path, is_asked_more: bool, json: bool) -> Any:
+def _check_redraw(folder: Path, env: Sequence[str], out: Path | None, *, force: bool) -> None:
+    """Raises if there is no comparison in the folder, or if something is asked that needs runs."""
+    if env:
+        raise InvalidArgumentError(
+            f"{env[0]!r} is too much, because --redraw runs nothing.",
+            argument="env",
+            remedy=f"Leave {env[0]!r} out.",
+        )
+    for name, given in {"out": out, "force": force or None}.items():
+        if given is not None:
+            raise InvalidArgumentError.of(
+                name, "does not go with --redraw, which runs nothing", remedy="Leave it out."
+            )
+    if not (folder / FILE).is_file():
+        remedy = outputs.folder_with(FILE, "compare")
+        raise InvalidArgumentError.of("redraw", f": {str(folder)!r} holds no comparison", remedy=remedy)
+
+
+def _redraw(folder: Path, json: bool) -> Any:
     from rhocover.experiments.env_comparison import load_comparison
 
-    if is_asked_more:
-        raise InvalidArgumentError(
-            "--redraw DIR runs nothing: leave out ENV, --out and --force.", argument="redraw"
-        )
-    if not folder.is_dir():
-        raise InvalidArgumentError.of("redraw", f": there is no folder {str(folder)!r}")
     with outputs.claim_files(folder) as held:
         found = load_comparison(folder)
         _finish(found, json, held)
@@ -190,6 +194,19 @@ def _read_environments(
     }
 
 
+def lack_tables(env: Sequence[str], settings: Sequence[str]) -> bool:
+    """Whether every ENV is an environment without a table of its transitions."""
+    return all(is_environment(text) and not _has_table(parse_place(text, settings)) for text in env)
+
+
+def _has_table(place: Place) -> bool:
+    env = place.make_one()
+    try:
+        return hasattr(env.unwrapped, "P")
+    finally:
+        close(env)
+
+
 def _spec(place: Place) -> Any:
     """Returns the Gymnasium spec of an environment, which every run makes anew."""
     env = place.make_one()
@@ -217,12 +234,13 @@ def read_comparison(
 ) -> dict[str, Any]:  # fmt: skip
     """Returns the arguments of `compare`, parsed and checked."""
     if settings and len(env) > 1:
-        raise InvalidArgumentError(
-            "--set needs exactly one ENV: every model has its own parameters.", argument="settings"
+        raise InvalidArgumentError.of(
+            "settings", "needs exactly one ENV: every model has its own parameters", remedy="Leave it out."
         )
     models = {_label(text): parse_model(text, settings)[0] for text in env}
     if len(models) < len(env):
-        raise InvalidArgumentError(f"each ENV must be given only once, got {' '.join(env)}.", argument="env")
+        twice = next(text for k, text in enumerate(env) if text in env[:k])
+        raise InvalidArgumentError.of("env", f"has {twice!r} twice", remedy="Give it once.")
     weights = {name: parse_mu(mu, mdp, arguments["model"] or KNOWN) for name, mdp in models.items()}
     return {
         "envs": models,

@@ -25,7 +25,7 @@ from rhocover.experiments import Comparison, compare
 from rhocover.experiments.comparison import comparison_regret_figure, order_name
 from rhocover.mdp import MDP
 from rhocover.planning import Plan, plan
-from rhocover.printing import printable
+from rhocover.printing import count_of, printable
 from rhocover.report.figures import save_figure
 
 HOW_TO_READ = (
@@ -122,7 +122,7 @@ def river() -> DemoScene:
         "leaves one pair with 1/{first:.2f} of its share; rho = inf raises that to 1/{last:.2f}, and the "
         "certificate proves that no policy can do better."
     )
-    title = f"River: {mdp.num_states} states, {mdp.num_pairs} pairs of equal weight"
+    title = f"River: {count_of(mdp.num_states, 'state')}, {count_of(mdp.num_pairs, 'pair')} of equal weight"
     return DemoScene("river", mdp, weights.uniform(mdp), title, explanation)
 
 

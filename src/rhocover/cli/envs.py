@@ -15,6 +15,7 @@ from rich.text import Text
 from typer import Argument, Option
 
 from rhocover.cli.output import empty_table, env_table, print_json, print_result, settings
+from rhocover.mdp import size_text
 
 if TYPE_CHECKING:
     from rhocover.envs import EnvInfo
@@ -50,7 +51,7 @@ def _page(entry: EnvInfo) -> str:
     """Returns the details of one model as text."""
     given = settings(entry.parameters)
     example = f"rhocover plan {entry.name} {f'--set {given.split()[0]} ' if given else ''}--rho 2"
-    size = f"{entry.num_states} states, {entry.num_actions} actions, {entry.num_pairs} pairs"
+    size = size_text(entry.num_states, entry.num_actions, entry.num_pairs)
     return (
         f"{entry.name}: {_details(entry.name)}\n\n"
         f"Parameters  {given or 'none'}\nSize        {size} with the defaults\nExample     {example}"

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -17,28 +18,19 @@ from rhocover._version import __version__
 from rhocover.checks import FloatArray
 from rhocover.cli import options as o
 from rhocover.cli import outputs
+from rhocover.cli.codes import parse_actions, parse_data_mu, parse_states
 from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
-from rhocover.cli.parsing import (
-    close,
-    parse_actions,
-    parse_data_mu,
-    parse_delta,
-    parse_model,
-    parse_mu,
-    parse_orders,
-    parse_place,
-    parse_states,
-    parse_until,
-)
+from rhocover.cli.parsing import parse_delta, parse_model, parse_mu, parse_orders, parse_until
+from rhocover.cli.places import close, parse_place
 from rhocover.cli.result_tables import Knowledge
 from rhocover.collecting.env_run import read_env_run
-from rhocover.errors import InvalidArgumentError, parse_text
+from rhocover.errors import InvalidArgumentError
 from rhocover.experiments.compare import check_run
 from rhocover.exploring import Run
 from rhocover.exploring import explore as explore_model
 from rhocover.exploring.explorers.algorithm1 import Algorithm1
-from rhocover.exploring.runs.checkpoint import OURS, settings_document
-from rhocover.exploring.runs.explore import read_folder
+from rhocover.exploring.runs.checkpoint import OURS, SETTINGS, settings_document
+from rhocover.exploring.runs.explore import check_for_model, read_folder
 from rhocover.exploring.runs.spec import CRITERION, Encoding, ModelRun, read_model_run, read_spec
 from rhocover.exploring.runs.stopping import CertifiedGap
 from rhocover.files import write_atomically
@@ -56,7 +48,7 @@ if TYPE_CHECKING:
 def explore(
     context: outputs.Context,
     env: o.World,
-    rho: o.Order,
+    rho: o.Rho = 2.0,
     num_steps: o.Steps = 30_000,
     explorer: o.Explorer = "feedback",
     model: o.Model = "known",
@@ -71,7 +63,7 @@ def explore(
     held_out: o.HeldOut = None,
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
-    num_chains: o.Chains = 1,
+    num_chains: o.NumChains = 1,
     start: o.RunStart = None,
     discount: o.Discount = None,
     horizon: o.Horizon = None,
@@ -98,15 +90,17 @@ def explore(
     * `rhocover explore river_swim --rho 2`
     * `rhocover explore river_swim --rho 2 --steps 3000 --explorer algorithm1 --schedule quadratic:5`
     * `rhocover explore four_rooms --rho inf --steps 5000 --seed 7 --json`
-    * `rhocover explore grid_world --rho 1 --steps 5000 --discount 0.95 --start 0 --chains 4`
+    * `rhocover explore grid_world --rho 1 --steps 5000 --discount 0.95 --start 0 --num-envs 4`
     * `rhocover explore river_swim --rho 2 --model learned --steps 5000 --until-visits 100`
     * `rhocover explore river_swim --rho 1.5 --mu model_error --model from_scratch --steps 5000`
     * `rhocover explore river_swim --rho 2 --steps 5000 --out run`
     * `rhocover explore FrozenLake-v1 --rho 2 --steps 5000`
     * `rhocover explore MountainCar-v0 --states bins:6,5 --model learned --rho 2 --steps 2000`
     """
-    from rhocover.cli.parsing import is_environment
+    from rhocover.cli.places import is_environment
 
+    if out is not None and is_environment(env):
+        raise _belongs_to_collect(context, out)
     asked = (read_env_request if is_environment(env) else read_run)(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
@@ -125,6 +119,14 @@ def explore(
             run = asked.run(held, bar)
         known = _finish(run, asked, json, held)
     outputs.write_report(page, lambda: _page(run, known, outputs.format_command(context)), force=force)
+
+
+def _belongs_to_collect(context: outputs.Context, out: Path) -> InvalidArgumentError:
+    """Returns the error that names the command which stores a run in an environment."""
+    again = outputs.format_command(context).replace(" explore ", " collect ", 1)
+    return InvalidArgumentError.of(
+        "out", "is only for models", remedy=f"Store the data as well: {again} --out {shlex.quote(str(out))}"
+    )
 
 
 def resume(
@@ -242,24 +244,17 @@ def read_run(
 
 def _of_a_model(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments without those for environments; raises if one of these is given."""
-    if arguments.get("states") is not None or arguments.get("actions") is not None:
-        raise InvalidArgumentError.of(
-            "states", parse_text("and `actions` are for environments: a model has its own states and actions")
-        )
-    if arguments.get("step_timeout") is not None:
-        raise InvalidArgumentError.of(
-            "step_timeout", "is for environments: a simulated model cannot hang", remedy="Leave it out."
-        )
-    usual = {"repeat": 1, "read": None, "level": None, "held_out": None}
-    for name, default in usual.items():
-        if arguments.get(name, default) != default:
-            raise InvalidArgumentError.of(name, "is for environments", remedy="Leave it out.")
-    own = ("states", "actions", "step_timeout", *usual)
+    own = ("states", "actions", "repeat", "step_timeout", "held_out", "read", "level")
+    check_for_model(**{name: arguments[name] for name in own})
     return {name: value for name, value in arguments.items() if name not in own}
 
 
 def stored_request(folder: Path, delta: float | None) -> ExploreRequest:
     """Returns the request of the run in a folder."""
+    if not (folder / SETTINGS).is_file():
+        raise InvalidArgumentError.of(
+            "folder", f"{str(folder)!r} holds no run", remedy=outputs.folder_with(SETTINGS, "explore")
+        )
     settings = read_folder(folder)
     delta = parse_delta(delta, settings.spec.until)
     return ExploreRequest(settings, settings_document(settings) | {"delta": delta}, delta)
@@ -328,12 +323,6 @@ class EnvRequest(ExploreRequest):
     env: Any
     given: dict[str, Any]
 
-    def check(self) -> None:
-        """Raises, because a run in an environment is not stored in a folder."""
-        raise InvalidArgumentError.of(
-            "out", "is only for models: to store a run in an environment with its data, use rhocover collect"
-        )
-
     def run(self, out: Hold | None, report: ReportProgress) -> Run:
         """Returns the finished run and closes the environment."""
         try:
@@ -347,11 +336,14 @@ def read_env_request(
 ) -> EnvRequest:
     """Returns the request, parsed and checked."""
     [rho] = parse_orders([arguments["rho"]])
-    read, level = arguments["read"], arguments["level"]
-    place, delta = parse_place(env, settings, read=read, level=level), parse_delta(delta)
+    own = {name: arguments[name] for name in ("num_chains", "read", "level")}
+    place, delta = (
+        parse_place(env, settings, own["num_chains"], None, read=own["read"], level=own["level"]),
+        parse_delta(delta),
+    )
     shown = {name: value for name, value in arguments.items() if name != "step_timeout"}
     words = {"environment": env, "set": place.arguments, "mu": mu, **shown, **until, "delta": delta}
-    given = {name: value for name, value in arguments.items() if name not in ("read", "level")} | {
+    given = {name: value for name, value in arguments.items() if name not in own} | {
         "rho": rho, "mu": parse_data_mu(mu), "until": parse_until(until, delta),
         "states": parse_states(arguments["states"], place.make_one, arguments["seed"]),
         "actions": parse_actions(arguments["actions"]),

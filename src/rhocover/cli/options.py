@@ -6,6 +6,7 @@ First those of `plan`, then those of the commands that act, then those of the co
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,20 +27,28 @@ def parse_number(text: Any) -> float:
 
 
 def parse_integer(text: Any) -> int:
-    """Returns the whole number that was typed."""
+    """Returns the whole number that was typed: 10000, 10_000 or 1e4."""
     try:
         return int(text)
     except ValueError:
-        raise BadParameter(f"expected a whole number, got {text!r}.") from None
+        pass
+    try:
+        number = Decimal(text) if math.isfinite(float(text)) else Decimal("nan")
+        if number == int(number):  # exact, and of at most 309 digits
+            return int(number)
+    except (ValueError, ArithmeticError):
+        pass
+    raise BadParameter(f"expected a whole number, got {text!r}.")
 
 
-def weights_option(others: str = "", more: str = "") -> Any:
+def weights_option(others: str = "", more: str = "", of: str = "an Estimate") -> Any:
     """Returns the option --mu; `others` lists more specifications, `more` is appended to the help."""
     return Option(
         "--mu",
         metavar="SPEC",
-        help=f"Which pairs matter: uniform, transition_std, model_error, {others}or FILE.npy or FILE.csv "
-        f"with one row per state and one column per action.{more}",
+        help=f"Which pairs matter: uniform, transition_std, model_error, {others}FILE.npy or FILE.csv with "
+        f"one row per state and one column per action, or module:name, a function of {of} that is imported "
+        f"from there.{more}",
         rich_help_panel=COVER,
     )
 
@@ -59,21 +68,21 @@ Env = Annotated[
     str,
     Argument(
         metavar="ENV",
-        help="A name from `rhocover envs`, a saved model (FILE.safetensors), or the id of a Gymnasium "
-        "environment with a transition table (FrozenLake-v1).",
+        help="A name from `rhocover envs`, a saved model (FILE.safetensors), an array P[s, a, s_next] "
+        "(FILE.npy, or P in FILE.npz), or the id of a Gymnasium environment with a transition table "
+        "(FrozenLake-v1).",
     ),
 ]
-Rho = Annotated[
-    list[float],
-    Option(
-        parser=parse_number,
-        metavar="R",
-        help="How much the worst pair counts, from 0 to inf: 0 is maximum entropy, 1 relative entropy, "
-        "2 average relative coverage, inf the worst pair. Repeatable: one row per value.",
-        rich_help_panel=COVER,
-    ),
+RHO = (
+    "How much the worst pair counts, from 0 to inf: 0 is maximum entropy, 1 relative entropy, 2 average "
+    "relative coverage, inf the worst pair. 2 if not given."
+)
+Rho = Annotated[float, Option("--rho", parser=parse_number, metavar="R", help=RHO, rich_help_panel=COVER)]
+Orders = Annotated[
+    list[float] | None,
+    Option("--rho", parser=parse_number, metavar="R", help=f"{RHO} Repeatable.", rich_help_panel=COVER),
 ]
-Mu = Annotated[str, weights_option(RANDOM)]
+Mu = Annotated[str, weights_option(RANDOM, of="the model")]
 Set = Annotated[
     list[str] | None,
     Option("--set", metavar="NAME=VALUE", help="A parameter of ENV. Repeatable.", rich_help_panel=COVER),
@@ -187,39 +196,20 @@ Envs = Annotated[
     list[str] | None,
     Argument(
         metavar="ENV",
-        help="Names from `rhocover envs`, saved models (FILE.safetensors), or Gymnasium environments.",
+        help="Names from `rhocover envs`, models in files (FILE.safetensors, FILE.npy, FILE.npz), or "
+        "Gymnasium environments.",
     ),
 ]
 World = Annotated[
     str,
     Argument(
         metavar="ENV",
-        help="A name from `rhocover envs`, a saved model (FILE.safetensors), or a Gymnasium environment "
-        "(FrozenLake-v1).",
+        help="A name from `rhocover envs`, a model in a file (FILE.safetensors, FILE.npy or FILE.npz), or a "
+        "Gymnasium environment (FrozenLake-v1).",
     ),
 ]
 RunFolder = Annotated[
     Path, Argument(metavar="DIR", help="The folder that `rhocover explore --out DIR` wrote.")
-]
-Order = Annotated[
-    float,
-    Option(
-        "--rho",
-        parser=parse_number,
-        metavar="R",
-        help="How much the worst pair counts, from 0 to inf.",
-        rich_help_panel=COVER,
-    ),
-]
-Orders = Annotated[
-    list[float] | None,
-    Option(
-        "--rho",
-        parser=parse_number,
-        metavar="R",
-        help="How much the worst pair counts, from 0 to inf; 2 if not given. Repeatable.",
-        rich_help_panel=COVER,
-    ),
 ]
 Weights = Annotated[str, weights_option(RANDOM, ALONG)]
 RunDelta = Annotated[float, delta_option(FAILURE, STOP)]
@@ -288,16 +278,9 @@ Seeds = Annotated[
         parser=parse_integer, metavar="K", help="The number of seeds: 0, 1, ..., K - 1.", rich_help_panel=RUN
     ),
 ]
-Chains = Annotated[
-    int,
-    Option(
-        "--chains",
-        parser=parse_integer,
-        metavar="C",
-        help="Act in this many copies of ENV at once; the steps are divided among them.",
-        rich_help_panel=RUN,
-    ),
-]
+COPIES = "Act in this many copies of ENV at once; the steps are divided among them."
+NumChains = Annotated[int, integer_option("--num-envs", "C", COPIES, RUN)]
+NumEnvs = Annotated[int | None, integer_option("--num-envs", "C", COPIES, RUN)]
 UntilVisits = Annotated[
     int | None,
     Option(
@@ -467,7 +450,8 @@ States = Annotated[
         help="How real-valued observations become states: bins:12,11 (this many equal bins per dimension), "
         "bins:12,11@-1.2:0.6,-0.07:0.07 (between these bounds instead of those of the space), "
         "quantiles:12,11 (bins that a rollout of random actions visits equally often), net (codes of any "
-        "dimension, as wide as 2.5 steps) or net:0.5 (of this radius).",
+        "dimension, as wide as 2.5 steps), net:0.5 (of this radius), or module:name, a function of an "
+        "observation that is imported from there; the module may be a file in this folder.",
         rich_help_panel=READ,
     ),
 ]
@@ -494,6 +478,7 @@ Level = Annotated[
     int | None,
     Option(
         "--level",
+        parser=parse_integer,
         metavar="SEED",
         help="The seed of every reset, for worlds that draw a new level each time; needs --read.",
         rich_help_panel=READ,
@@ -503,6 +488,7 @@ StoredRepeat = Annotated[
     int | None,
     Option(
         "--repeat",
+        parser=parse_integer,
         metavar="K",
         help="Hold each action for K steps of the environment; default: as in the data.",
         rich_help_panel=READ,
@@ -511,6 +497,7 @@ StoredRepeat = Annotated[
 Repeat = Annotated[
     int,
     Option(
+        parser=parse_integer,
         metavar="K",
         help="Hold each action for K steps of the environment; --steps then counts such decisions.",
         rich_help_panel=READ,
@@ -532,16 +519,6 @@ DatasetId = Annotated[
         metavar="ID",
         help="The Minari id of the data set, such as rhocover/lake/covering-v0.",
         rich_help_panel=RESULT,
-    ),
-]
-NumEnvs = Annotated[
-    int | None,
-    Option(
-        "--num-envs",
-        parser=parse_integer,
-        metavar="C",
-        help="Act in this many copies of ENV at once; the steps are divided among them.",
-        rich_help_panel=RUN,
     ),
 ]
 MaxEpisodeSteps = Annotated[

@@ -196,6 +196,7 @@ ELSEWHERE = {  # arguments that no command has by their own name
     "envs": "ENV",
     "texts": "--set",
     "explorers": "--explorer",
+    "num_chains": "--num-envs",
     "visits": "--until-visits",
     "gap": "--until-gap",
     "error": "--until-error",
@@ -219,7 +220,7 @@ def typed_text(options: Mapping[str, str], part: Part) -> str:
         return option if option.isupper() or " of " in option else f"`{option}`"
     if isinstance(part, Setting) and part.name in options:
         option = options[part.name]
-        return option if part.value == "True" else f"{option} {part.value.strip(QUOTES)}"
+        return option if part.value == "True" else f"{option} {part.typed or part.value.strip(QUOTES)}"
     return part.typed if isinstance(part, Call) else str(part)
 
 

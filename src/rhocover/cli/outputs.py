@@ -47,6 +47,15 @@ HIDDEN = "rhocover"  # the name of the folder in which the files are prepared
 PATIENCE = 60.0  # seconds to wait for another command that writes there: figures take a while
 
 
+ANOTHER = "Name another folder, such as --out results."
+
+
+def folder_with(file: str, command: str) -> str:
+    """Returns the remedy for a folder without a file: one that has it, or the command that writes one."""
+    there = [str(found.parent) for found in sorted(Path().glob(f"*/{file}"))]
+    return f"Did you mean {there[0]!r}?" if there else f"`rhocover {command} --out DIR` writes one."
+
+
 def check_free(folder: Path, names: Iterable[str], *, force: bool) -> Location:
     """Returns the location of a folder; raises if it cannot be written to or is in use.
 
@@ -62,12 +71,16 @@ def check_files(folder: Path, names: Iterable[str], *, force: bool) -> None:
     """Raises if a folder cannot be written to or, unless `force`, if one of the files exists."""
     nearest = _nearest(checks.place(folder, "out", "folder"))
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise InvalidArgumentError.of("out", f": {str(nearest)!r} is not a folder that can be written to")
+        raise InvalidArgumentError.of(
+            "out",
+            f": {str(nearest)!r} is not a folder that can be written to",
+            remedy=ANOTHER,
+        )
     taken = [name for name in names if os.path.lexists(folder / name)]
     if taken and not force:
         more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
         raise InvalidArgumentError(
-            f"{str(folder / taken[0])!r}{more} would be overwritten. Pass --force, or another --out.",
+            f"{str(folder / taken[0])!r}{more} would be overwritten. Pass --force, or name another folder.",
             argument="out",
         )
 
@@ -77,7 +90,7 @@ def claim_files(folder: Path | Location, *, patience: float = 0.0) -> Iterator[H
     """Locks a folder while a command writes to it; creates it, and removes it if nothing was written."""
     place = locate(folder)
     if place.path.exists() and not place.path.is_dir():
-        raise InvalidArgumentError.of("out", "must be a folder", f"the file {place.shown!r}")
+        raise InvalidArgumentError.of("out", "must be a folder", f"the file {place.shown!r}", remedy=ANOTHER)
     is_held = isinstance(place, Hold)
     made = [] if is_held else [each for each in (place.path, *place.path.parents) if not each.exists()]
     if made:
@@ -109,7 +122,7 @@ def clear(held: Hold, is_ours: Callable[[str], bool]) -> None:
         raise InvalidArgumentError.of(
             "out",
             f": {held.shown!r} holds {foreign[0]!r}, which this command did not write",
-            remedy="Nothing was removed.",
+            remedy=f"Nothing was removed. {ANOTHER}",
         )
     for entry in entries:
         if not is_left_folder(entry, HIDDEN.__eq__):  # removed already, or in use
@@ -172,17 +185,24 @@ def check_report(report: Path | Location | None, *, force: bool) -> Location | N
     place = locate(report, "report", "file")
     path = Path(place.shown)
     if path.suffix.lower() not in ENDINGS:
-        raise InvalidArgumentError(
-            f"--report must name a file that ends in .html, got {str(path)!r}.", argument="report"
+        raise InvalidArgumentError.of(
+            "report",
+            "must name a file that ends in .html",
+            repr(str(path)),
+            remedy=f"Such as --report {shlex.quote(str(path.with_suffix('.html')))}.",
         )
     if path.is_dir():
-        raise InvalidArgumentError(
-            f"--report must name a file; {str(path)!r} is a folder.", argument="report"
+        raise InvalidArgumentError.of(
+            "report",
+            f"must name a file, and {str(path)!r} is a folder",
+            remedy="Such as --report report.html.",
         )
     nearest = next(folder for folder in path.absolute().parents if folder.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-        raise InvalidArgumentError(
-            f"--report: {str(nearest)!r} is not a folder that can be written to.", argument="report"
+        raise InvalidArgumentError.of(
+            "report",
+            f": {str(nearest)!r} is not a folder that can be written to",
+            remedy="Such as --report report.html.",
         )
     if path.exists() and not force:
         raise InvalidArgumentError(

@@ -1,35 +1,30 @@
-"""Parsing of command-line text: environments, models, weights, orders, encodings and stopping rules.
+"""Parsing of command-line text: models, weights, orders and stopping rules.
 
-Errors name the option that is wrong. The id of a Gymnasium environment may name a module to import first,
-`module:Name-v0`, as in Gymnasium: the user typed its name and trusts its code. Files never decide which
-environment is made.
+Errors name the option that is wrong.
 """
 
 from __future__ import annotations
 
-import json
+import difflib
 import math
 import os
-import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from rhocover import checks, envs, weights
 from rhocover.checks import FloatArray
-from rhocover.cli.output import one_line, print_message
+from rhocover.cli.imports import import_function, is_import
+from rhocover.cli.places import Place, close, gymnasium_ids, is_environment, parse_arguments
 from rhocover.coverage import Coverage, checked_weights
 from rhocover.errors import (
     InvalidArgumentError,
-    MissingExtraError,
-    RhocoverError,
+    Text,
     UnknownNameError,
-    calling,
     naming,
     parse_text,
     shortened,
@@ -39,204 +34,99 @@ from rhocover.exploring.runs.spec import KNOWN
 from rhocover.exploring.runs.stopping import CertifiedGap, EveryPair, SmallModelError
 from rhocover.files import check_plain
 from rhocover.learning.rules import RULES
-from rhocover.mdp import MDP
-
-# Gymnasium environments: the id, the arguments, the number of copies.
-
-ID = re.compile(r"([\w.]+:)?([\w-]+/)*[\w.-]+-v\d+")
-NAMED = 8  # ids in a message
-
-
-def is_environment(text: str) -> bool:
-    """Whether a text looks like the id of a Gymnasium environment: it ends in a version."""
-    return ID.fullmatch(text) is not None
-
-
-def parse_arguments(settings: Sequence[str]) -> dict[str, Any]:
-    """Returns `["map_name=8x8", "is_slippery=true"]` as values: JSON where it is JSON, else text."""
-    result: dict[str, Any] = {}
-    for text in settings:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not name.isidentifier():
-            raise InvalidArgumentError(f"--set must be NAME=VALUE, got {text!r}.", argument="settings")
-        if name in result:
-            raise InvalidArgumentError(f"--set {name} is given twice.", argument="settings")
-        result[name] = _value(value)
-    return result
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return {"True": True, "False": False, "None": None}.get(text, text)
-
-
-@dataclass(frozen=True)
-class Place:
-    """An environment as it was typed. `num_envs` copies are one vector environment; None is a single one."""
-
-    name: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-    num_envs: int | None = None
-    max_episode_steps: int | None = None
-    read: str | None = None
-    level: int | None = None
-
-    def make(self) -> Any:
-        """Returns the environment, or the vector of its copies."""
-        return self.make_one() if self.num_envs is None else self._make_many(self.num_envs)
-
-    def make_one(self) -> Any:
-        """Returns a single environment, even if `num_envs` is given."""
-        import gymnasium as gym
-
-        with _explained(self.name):
-            env = gym.make(self.name, **self._all())
-        return self._reading(env)
-
-    def _make_many(self, num_envs: int) -> Any:
-        """Returns copies that step one after the other and behave like a single environment."""
-        import gymnasium as gym
-
-        with _explained(self.name):
-            wrappers = [] if self.read is None else [self._reading]  # a spec with functions is no JSON
-            return gym.make_vec(
-                self.name, num_envs, vectorization_mode="sync", wrappers=wrappers, **self._all()
-            )
-
-    def _reading(self, env: Any) -> Any:
-        """Returns the environment, or what its simulator knows as observations."""
-        if self.read is None:
-            return env
-        from rhocover.environments.read_state import ReadState
-
-        with calling(what="read"):
-            return ReadState(env, self.read, level=self.level)
-
-    def _all(self) -> dict[str, Any]:
-        limit = {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
-        return self.arguments | limit
-
-
-def parse_place(
-    name: str, settings: Sequence[str], num_envs: int | None = None, max_episode_steps: int | None = None,
-    read: str | None = None, level: int | None = None,
-) -> Place:  # fmt: skip
-    """Returns the environment that was typed, checked."""
-    if level is not None and read is None:
-        raise InvalidArgumentError("--level needs --read, which fixes it.", argument="level")
-    for value, argument in ((num_envs, "num_envs"), (max_episode_steps, "max_episode_steps")):
-        if value is not None and value < 1:
-            option = argument.replace("_", "-")
-            raise InvalidArgumentError(f"--{option} must be at least 1, got {value}.", argument=argument)
-    return Place(name, parse_arguments(settings), num_envs, max_episode_steps, read, level)
-
-
-@contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turns errors of Gymnasium into ours, and prints its warnings, one line each."""
-    import gymnasium as gym
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            yield
-        except gym.error.UnregisteredEnv as error:
-            raise _unknown(name) from error
-        except gym.error.DeprecatedEnv as error:
-            raise InvalidArgumentError(f"{name} is out of date: {one_line(error)}", argument="env") from error
-        except gym.error.DependencyNotInstalled as error:
-            raise MissingExtraError(
-                f"{name} needs a package that is not installed: {one_line(error)}"
-            ) from error
-        except ModuleNotFoundError as error:
-            raise InvalidArgumentError(
-                f"{name} cannot be imported: {one_line(error)}.", argument="env"
-            ) from error
-        except Exception as error:
-            raise InvalidArgumentError(
-                f"{name} cannot be made with these arguments: {type(error).__name__}: {one_line(error)}",
-                argument="env",
-            ) from error
-    for text in dict.fromkeys(one_line(warning.message) for warning in caught):
-        print_message(f"warning: {text}", style="yellow")
-
-
-def _unknown(name: str) -> RhocoverError:
-    """Returns the error for an id that is not registered in Gymnasium, with similar ids."""
-    import difflib
-
-    import gymnasium as gym
-
-    from rhocover import envs
-
-    if name in envs.names():
-        return InvalidArgumentError(
-            f"{name!r} is a model of rhocover, not a Gymnasium environment. Use: rhocover explore {name}",
-            argument="env",
-        )
-    known = [entry for entry in gym.registry if not entry.startswith("GymV2")]
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    if near:
-        return UnknownNameError(
-            f"unknown environment {name!r}. Did you mean {' or '.join(map(repr, near))}? If it is in another "
-            f"package, put the package first: PACKAGE:{name}",
-            argument="env",
-        )
-    return UnknownNameError(
-        f"unknown environment {name!r}. Known to Gymnasium: {', '.join(known[:NAMED])} and "
-        f"{len(known) - NAMED} more. If it is in another package, put the package first: PACKAGE:{name}",
-        argument="env",
-    )
-
-
-def close(world: Any) -> None:
-    """Closes an environment; a failure is only a warning, because the work is done."""
-    try:
-        world.close()
-    except (Exception, GeneratorExit, SystemExit) as error:
-        from rhocover.collecting.state_index import shown_as
-
-        said = " ".join(shown_as(error, str).split())
-        print_message(
-            f"warning: the environment could not be closed: {type(error).__name__}: {said}", style="yellow"
-        )
-
+from rhocover.mdp import MDP, NO_WEIGHTS
+from rhocover.printing import count_of
+from rhocover.weights import weights_of
 
 # Models, weights and orders.
 
-WEIGHTS = {
-    "uniform": weights.uniform,
-    "transition_std": weights.transition_std,
-    "model_error": weights.model_error,
-}
+WEIGHTS = weights.NAMED
+MODEL_FILES = (".safetensors", ".npy", ".npz")
 LEAST_RANDOM = 0.1  # of a random weight; the largest is 1
 MOST_NPY = 2**30  # bytes of a table of weights: at most 2^26 pairs are supported, of 8 bytes each
+MOST_MODEL = 2**33  # bytes of P[s, a, s_next]; a larger model is stored as a sparse one
 MOST_CSV = 2**27  # bytes: a number of two characters takes eight bytes in memory
+NAMED_MODELS = "`rhocover envs` lists the named models."
 
 
 def parse_model(env: str, settings: Sequence[str]) -> tuple[MDP, dict[str, Any]]:
     """Returns the model and all its parameters.
 
-    `env` is a name of the registry, a file that `MDP.save` wrote, or the id of a Gymnasium environment with a
-    table of its transitions.
+    `env` is a name of the registry, a file that `MDP.save` wrote, an array `P[s, a, s_next]` in a .npy or
+    .npz file, or the id of a Gymnasium environment with a table of its transitions.
     """
     if is_environment(env) and env not in envs.names() and not Path(env).exists():
         arguments = parse_arguments(settings)
-        return MDP.from_gymnasium(Place(env, arguments).make_one()), arguments
+        return _model_of_table(Place(env, arguments)), arguments
     if env in envs.names() or not _is_path(env):
+        _check_name(env)
         parameters = envs.parameters(env) | envs.parse_parameters(env, settings)
         return _make(env, parameters), parameters
     if settings:
-        raise InvalidArgumentError(
-            f"--set needs a named environment; {env!r} is a file.", argument="settings"
+        raise InvalidArgumentError.of(
+            "settings", f"is for named models, and {env!r} is a file", remedy="Leave it out."
         )
-    return MDP.load(env), {}
+    return _read_model(Path(env)), {}
 
 
 def _is_path(text: str) -> bool:
     return os.sep in text or "." in text or Path(text).is_file()
+
+
+def _check_name(env: str) -> None:
+    """Raises for an unknown name, with similar ones, also of Gymnasium environments."""
+    if env in envs.names():
+        return
+    ids = [known for known in gymnasium_ids() if known.partition("-v")[0] == env]
+    if ids:
+        raise UnknownNameError(
+            f"unknown environment {env!r}.",
+            argument="env",
+            remedy=f"Did you mean {' or '.join(map(repr, ids))}?",
+        )
+    raise unknown_name("environment", env, envs.names(), argument="env")
+
+
+def _model_of_table(place: Place) -> MDP:
+    """Returns the model of an environment's table; without one, the error says how to learn it."""
+    env = place.make_one()
+    try:
+        if hasattr(env.unwrapped, "P"):
+            return MDP.from_gymnasium(env)
+        from rhocover.environments.encoding.advice import learning_options
+
+        raise InvalidArgumentError(
+            f"{place.name} has no table of its transitions, so its model is not known.",
+            argument="env",
+            remedy=f"Learn it while exploring: {place.command('explore')} {learning_options(env)}",
+        )
+    finally:
+        close(env)
+
+
+def _read_model(path: Path) -> MDP:
+    suffix = path.suffix.lower()
+    if path.is_file() and suffix not in MODEL_FILES:
+        raise InvalidArgumentError.of(
+            "env",
+            f"must be a file that ends in {', '.join(MODEL_FILES)}",
+            repr(str(path)),
+            remedy=NAMED_MODELS,
+        )
+    if not path.is_file():
+        raise no_file("env", path, MODEL_FILES, NAMED_MODELS)
+    if suffix == ".safetensors":
+        return MDP.load(path)
+    with naming(path):
+        return MDP(read_array(path, "env", "P"), name=path.stem)
+
+
+def no_file(argument: str, path: Path, suffixes: Sequence[str], otherwise: Text) -> InvalidArgumentError:
+    """Returns the error for a file that is not there, with one of the same kind that is."""
+    there = {each.stem: each for each in sorted(path.parent.glob("*")) if each.suffix.lower() in suffixes}
+    near = difflib.get_close_matches(path.stem, there, n=1, cutoff=0.6)
+    remedy = f"Did you mean {str(there[near[0]])!r}?" if near else otherwise
+    return InvalidArgumentError.of(argument, f": there is no file {str(path)!r}", remedy=remedy)
 
 
 def _make(env: str, parameters: dict[str, Any]) -> MDP:
@@ -255,7 +145,7 @@ def parse_orders(texts: Sequence[float]) -> list[float]:
     orders = [Coverage(rho, np.ones(1)).rho + 0.0 for rho in texts]  # + 0.0 turns -0 into 0
     twice = [rho for k, rho in enumerate(orders) if rho in orders[:k]]
     if twice:
-        raise InvalidArgumentError(f"--rho {format_order(twice[0])} is given twice.", argument="rho")
+        raise InvalidArgumentError.of("rho", f"has {format_order(twice[0])} twice", remedy="Give it once.")
     return orders
 
 
@@ -271,21 +161,46 @@ def parse_weights(spec: str, mdp: MDP) -> FloatArray:
     name, _, seed = spec.partition(":")
     if name == "random":
         return _random_weights(seed, mdp)
+    if is_import(spec):
+        return weights_of(mdp, import_function(spec, "mu"))
     if Path(spec).suffix.lower() in (".npy", ".csv"):
-        with naming(spec):
-            table = checks.float_array(read_array(Path(spec)), "mu", (mdp.num_states, mdp.num_actions))
-            return checked_weights(table, "mu")
-    known = [*WEIGHTS, "random:SEED", "FILE.npy", "FILE.csv"]
-    raise unknown_name("weights for --mu", spec, known, argument="mu")
+        return _table(Path(spec), mdp)
+    raise unknown_weights(spec, [*WEIGHTS, "random:SEED"])
 
 
-def parse_mu(spec: str, mdp: MDP, model: str) -> FloatArray | str | None:
-    """Returns the argument `mu` of `explore`: None for equal weights, an array, or the name of a rule.
+def _table(path: Path, mdp: MDP) -> FloatArray:
+    """Returns the weights in a file."""
+    with naming(path):
+        table = read_array(path)
+        try:
+            checks.check_shape(np.shape(table), "mu", (mdp.num_states, mdp.num_actions))
+            return checked_weights(checks.float_array(table, "mu"), "mu")
+        except InvalidArgumentError as error:
+            error.add_remedy(NO_WEIGHTS)
+            raise
 
-    Weights that depend on the transitions are a rule if the model is not known: they are estimated.
+
+def unknown_weights(spec: str, known: Sequence[str]) -> UnknownNameError:
+    """Returns the error for weights that --mu does not know."""
+    listed = [*known, "FILE.npy", "FILE.csv", "module:name"]
+    near = difflib.get_close_matches(spec, known, n=1, cutoff=0.5) or ["uniform"]
+    return UnknownNameError(
+        parse_text(f"unknown weights for `mu`: {spec!r}."),
+        argument="mu",
+        remedy=parse_text(f"Known: {', '.join(listed)}. Pass `mu={near[0]}`, for example."),
+    )
+
+
+def parse_mu(spec: str, mdp: MDP, model: str) -> Any:
+    """Returns the argument `mu` of `explore`: None for equal weights, an array, or a rule.
+
+    Weights that depend on the transitions are a rule if the model is not known: they are estimated. A
+    function that was named is a rule in any case.
     """
     if spec == "uniform":
         return None
+    if is_import(spec):
+        return import_function(spec, "mu")
     return spec if model != KNOWN and spec in RULES else parse_weights(spec, mdp)
 
 
@@ -294,45 +209,70 @@ def _random_weights(seed: str, mdp: MDP) -> FloatArray:
     try:
         rng = np.random.default_rng(int(seed))
     except ValueError as error:
-        raise InvalidArgumentError(
-            f"--mu random:SEED needs a non-negative whole number, got {seed!r}.", argument="mu"
+        raise InvalidArgumentError.of(
+            "mu",
+            "random:SEED needs a whole number that is not negative",
+            repr(seed),
+            remedy="Such as --mu random:0.",
         ) from error
     return mdp.table(rng.uniform(LEAST_RANDOM, 1.0, mdp.num_pairs))
 
 
-def read_array(path: Path) -> Any:
-    """Returns the array of numbers in a file of --mu."""
+def read_array(path: Path, argument: str = "mu", member: str = "") -> Any:
+    """Returns the array of numbers in a file; `member` is the name of the one in a .npz file."""
     if not path.is_file():
-        raise InvalidArgumentError.of("mu", f": there is no file {str(path)!r}")
-    read = _read_npy if path.suffix.lower() == ".npy" else _read_csv
+        raise no_file(argument, path, (".npy", ".csv"), NO_WEIGHTS)
     try:
-        return read(path)
+        return _read(path, member)
     except Exception as error:  # NumPy's errors for files that hold no array have no common class
         reason = shortened(str(error).partition("\n")[0].rstrip(".") or type(error).__name__)
         raise InvalidArgumentError.of(
-            "mu", f": {str(path)!r} does not hold an array of numbers: {reason}"
+            argument, f": {str(path)!r} does not hold an array of numbers: {reason}"
         ) from error
 
 
+def _read(path: Path, member: str) -> Any:
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        return _read_npz(path, member)
+    if suffix == ".csv":
+        return _read_csv(path)
+    size = _check_bytes(path, MOST_MODEL if member else MOST_NPY)
+    with path.open("rb") as file:
+        return _read_npy(file, size)
+
+
 def _check_bytes(path: Path, most: int) -> int:
-    """Returns the size of a file; raises if it is larger than any table of weights."""
+    """Returns the size of a file; raises if it is larger than any table of weights or probabilities."""
     if (size := check_plain(path)) > most:
         raise ValueError(f"it has {size} bytes, expected at most {most}")
     return size
 
 
-def _read_npy(path: Path) -> Any:
-    size = _check_bytes(path, MOST_NPY)
-    with path.open("rb") as file:
-        version = np.lib.format.read_magic(file)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, _, form = read(file)
-        if math.prod(shape) * form.itemsize > size:
-            raise ValueError(f"it claims shape {shape} in {size} bytes")
-        file.seek(0)
-        return np.lib.format.read_array(file, allow_pickle=False)
+def _read_npy(file: IO[bytes], size: int) -> Any:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, form = read(file)
+    if math.prod(shape) * form.itemsize > size:
+        raise ValueError(f"it claims shape {shape} in {size} bytes")
+    file.seek(0)
+    return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _read_npz(path: Path, member: str) -> Any:
+    _check_bytes(path, MOST_MODEL)
+    with zipfile.ZipFile(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if member not in names:
+            has = shortened(", ".join(names)) or "none"
+            raise ValueError(
+                f"it has no array {member!r}, but {has}; save it with numpy.savez(FILE, {member}=...)"
+            )
+        claimed = archive.getinfo(f"{member}.npy").file_size
+        if claimed > MOST_MODEL:
+            raise ValueError(f"its {member!r} claims {claimed} bytes, expected at most {MOST_MODEL}")
+        with archive.open(f"{member}.npy") as file:
+            return _read_npy(file, claimed)
 
 
 def _read_csv(path: Path) -> Any:
@@ -340,139 +280,6 @@ def _read_csv(path: Path) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about an empty file; its shape is checked later
         return np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8")
-
-
-# States, actions and weights of the commands about data.
-
-UNFITTED: Any = object()  # instead of an environment: a code is returned as it is, for every run to fit
-STATES_SPEC = "bins:12,11, bins:12,11@-1.2:0.6,-0.07:0.07, quantiles:12,11, net or net:0.5"
-
-
-def parse_states(
-    text: str | None, make_env: Callable[[], Any] | None, seed: int = 0, option: str = "--states"
-) -> Any:
-    """Returns the argument `states`; quantiles and nets are fitted to a rollout in a separate environment.
-
-    `option` is the one that was typed: --held-out is read in the same way.
-    """
-    if text is None:
-        return None
-    if text == "net" or text.startswith("net:"):
-        return _fitted_net(text.removeprefix("net").removeprefix(":"), make_env, seed, option)
-    from rhocover.environments.encoding.bins import Bins, QuantileBins
-
-    kind, _, rest = text.partition(":")
-    counts, at, bounds = rest.partition("@")
-    if kind not in ("bins", "quantiles") or not counts or (at and (kind == "quantiles" or not bounds)):
-        raise _misspelled(text, option)
-    numbers = _one_or_many(_whole_numbers(counts, option))
-    if kind == "bins":
-        low, high = _bounds(bounds, text, option) if at else (None, None)
-        return Bins(numbers, low, high)
-    return _fitted(QuantileBins(numbers), f"{option} quantiles:...", make_env, seed)
-
-
-def _misspelled(text: str, option: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"{option} must be like {STATES_SPEC}, got {text!r}.", argument=_argument(option)
-    )
-
-
-def _argument(option: str) -> str:
-    """Returns the name of an option as an argument."""
-    return option.strip("-").replace("-", "_")
-
-
-def _fitted_net(radius: str, make_env: Callable[[], Any] | None, seed: int, option: str) -> Any:
-    from rhocover.environments.encoding.nets import AUTO, Net
-
-    if not radius:
-        return _fitted(Net(AUTO), f"{option} net", make_env, seed)
-    try:
-        net = Net(float(radius))
-    except ValueError as error:
-        raise _misspelled(f"net:{radius}", option) from error
-    return _fitted(net, f"{option} net:...", make_env, seed)
-
-
-def _fitted(code: Any, typed: str, make_env: Callable[[], Any] | None, seed: int) -> Any:
-    from rhocover.environments.stepping import random_rollout
-
-    if make_env is UNFITTED:
-        return code
-    if make_env is None:
-        raise InvalidArgumentError(
-            f"{typed} needs an environment for its random rollout. Pass bins:...",
-            argument=_argument(typed.partition(" ")[0]),
-        )
-    env = make_env()
-    try:
-        return code.fit(random_rollout(env, code.rollout_steps, seed))
-    finally:
-        close(env)
-
-
-def parse_data(places: Sequence[str]) -> Any:
-    """Returns the argument `data`: one place, or a list of them."""
-    return places[0] if len(places) == 1 else list(places)
-
-
-def parse_columns(texts: Sequence[str] | None) -> dict[str, Any] | None:
-    """Returns the argument `columns`: `s=pos` is `{"s": "pos"}`, and `s=x,y` is `{"s": ("x", "y")}`."""
-    found: dict[str, Any] = {}
-    for text in texts or ():
-        role, is_given, names = text.partition("=")
-        if not is_given or not role or not all(names.split(",")):
-            raise InvalidArgumentError(
-                f"--column must be like s=pos, or s=x,y for several, got {text!r}.", argument="columns"
-            )
-        if role in found:
-            raise InvalidArgumentError(f"--column {role}=... is given twice.", argument="columns")
-        found[role] = _one_or_many(names.split(","))
-    return found or None
-
-
-def parse_actions(text: str | None) -> Any:
-    """Returns the argument `actions`."""
-    return None if text is None else _one_or_many(_whole_numbers(text, "--actions"))
-
-
-def _whole_numbers(text: str, option: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InvalidArgumentError(
-            f"{option} needs whole numbers separated by commas, got {text!r}.", argument=_argument(option)
-        ) from None
-
-
-def _one_or_many(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else tuple(values)
-
-
-def _bounds(text: str, spec: str, option: str) -> tuple[Any, Any]:
-    """Returns the lower and the upper bounds; None stands for the bound of the space."""
-    ends = [part.split(":") for part in text.split(",")]
-    try:
-        if any(len(pair) != 2 for pair in ends):
-            raise ValueError
-        lows, highs = ([float(end) if end else None for end in side] for side in zip(*ends, strict=True))
-    except ValueError:
-        raise _misspelled(spec, option) from None
-    return _one_or_many(lows), _one_or_many(highs)
-
-
-def parse_data_mu(spec: str) -> Any:
-    """Returns the argument `mu`: None for equal weights, the name of a rule, or weights `[S, A]`."""
-    from rhocover.errors import unknown_name
-    from rhocover.learning.rules import RULES
-
-    if spec == "uniform" or spec in RULES:
-        return None if spec == "uniform" else spec
-    if Path(spec).suffix.lower() in (".npy", ".csv"):
-        return read_array(Path(spec))
-    known = ["uniform", *RULES, "FILE.npy", "FILE.csv"]
-    raise unknown_name("weights for --mu", spec, known, argument="mu")
 
 
 # Stopping rules: at most one of the `--until-` options, and one sentence about whether it was met.
@@ -492,11 +299,9 @@ def parse_until(options: Mapping[str, Any], delta: float) -> Rule | None:
     """Returns the stopping rule, or None; raises if two are given."""
     given = {name: value for name, value in options.items() if value is not None}
     if len(given) > 1:
-        names = " and ".join(f"`{name}`" for name in given)
-        raise InvalidArgumentError(
-            parse_text(f"{names} cannot be combined."),
-            argument=next(iter(given)),
-            remedy="Pass only one of them.",
+        first, second, *_ = given
+        raise InvalidArgumentError.of(
+            second, parse_text(f"cannot be combined with `{first}`"), remedy="Leave it out."
         )
     for name, value in given.items():
         return _rule(name.removeprefix(PREFIX), value, delta)
@@ -514,14 +319,14 @@ def format_stop(until: Any, num_steps: int, budget: int, *, is_met: bool) -> str
     if until is None:
         return ""
     if is_met:
-        return f"Stopped after {num_steps:,} of {budget:,} steps: {_goal(until)}."
-    return f"All {budget:,} steps were taken without reaching the goal: {_goal(until)}."
+        return f"Stopped after {num_steps:,} of {count_of(budget, 'step', ',')}: {_goal(until)}."
+    return f"The goal was not reached in {count_of(budget, 'step', ',')}: {_goal(until)}."
 
 
 def _goal(until: Any) -> str:
     """Returns the condition of a stopping rule."""
     if isinstance(until, EveryPair):
-        return f"every pair with positive weight was visited at least {until.visits:,} times"
+        return f"every pair with positive weight was visited at least {count_of(until.visits, 'time', ',')}"
     if isinstance(until, CertifiedGap):
         return f"the certified gap is at most {until.gap:g} nats (delta = {until.delta:g})"
     return f"the model error is at most {until.error:g} (delta = {until.delta:g})"

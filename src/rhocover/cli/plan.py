@@ -18,9 +18,10 @@ from rhocover.cli.output import json_text, plan_table, print_json, print_message
 from rhocover.cli.parsing import format_order, parse_model, parse_orders, parse_weights
 from rhocover.errors import InvalidArgumentError, NotConvergedError
 from rhocover.files import write_atomically
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, size_text
 from rhocover.planning import Plan
 from rhocover.planning import plan as make_plan
+from rhocover.printing import count_of
 from rhocover.report.figures import frontier_figure, save_figure, summary_figure
 from rhocover.report.figures.drawing import as_text
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 def plan(
     context: outputs.Context,
     env: o.Env,
-    rho: o.Rho,
+    rho: o.Orders = None,
     mu: o.Mu = "uniform",
     settings: o.Set = None,
     discount: o.Discount = None,
@@ -52,20 +53,23 @@ def plan(
 
     There is one row per rho: the *divergence* from the weights to the visits (0 is a perfect match), the
     *certified gap* (no policy has a divergence below divergence - gap), and the *worst ratio* (the least
-    covered pair gets 1/ratio of its target share).
+    covered pair gets 1/ratio of its target share). With `--json` each plan also has its policy, one row per
+    state (per step and state with `--horizon`); `--out` writes it too, and `rc.Plan.load` reads that file.
 
     * `rhocover plan river_swim --rho 2`
     * `rhocover plan river_swim --set num_states=20 --rho 0 --rho 1 --rho inf --out results`
-    * `rhocover plan grid_world --rho 2 --mu random:7 --json`
+    * `rhocover plan grid_world --mu random:7 --json`
     * `rhocover plan four_rooms --rho 1 --discount 0.99 --start 0`
     * `rhocover plan model.safetensors --rho 1.5 --mu model_error --restrict`
     """
     if start is not None and discount is None and horizon is None:
         raise InvalidArgumentError.of(
-            "start", "needs --discount or --horizon: long-run visits do not depend on the start"
+            "start",
+            "needs --discount or --horizon: long-run visits do not depend on the start",
+            remedy="Leave it out.",
         )
     request = read_request(
-        env, settings or [], rho, mu,
+        env, settings or [], rho or [2.0], mu,
         {"discount": discount, "horizon": horizon, "start": start, "eta": eta, "restrict": restrict,
          "method": method, "tol": tol, "max_steps": max_steps, "time_limit": time_limit},
     )  # fmt: skip
@@ -77,9 +81,8 @@ def plan(
     else:
         print_result(plan_table(request.title, plans))
     if folder is not None:
-        print_message(
-            f"wrote {len(outputs.write_all(folder, plan_files(request, plans), force=force))} files to {out}"
-        )
+        written = outputs.write_all(folder, plan_files(request, plans), force=force)
+        print_message(f"wrote {count_of(len(written), 'file')} to {out}")
     outputs.write_report(
         page, lambda: _page(plans, discount, horizon, outputs.format_command(context)), force=force
     )
@@ -106,7 +109,7 @@ def _check_converged(plans: Sequence[Plan]) -> None:
         return
     worst = missed[0]
     raise NotConvergedError(
-        f"{len(missed)} of {len(plans)} plans missed the tolerance. At rho = {worst.rho:g} "
+        f"{len(missed)} of {count_of(len(plans), 'plan')} missed the tolerance. At rho = {worst.rho:g} "
         f"{worst.status.value}: gap {worst.gap:.2g}, flow residual {worst.residuals.flow:.2g}. "
         "Raise --tol to accept it, or --max-steps or --time-limit to continue.",
         worst,
@@ -176,9 +179,9 @@ class Request:
         if self.arguments["discount"] is not None:
             visits = f"visits discounted by {self.arguments['discount']:g}"
         if self.arguments["horizon"] is not None:
-            visits = f"visits in episodes of {self.arguments['horizon']} steps"
+            visits = f"visits in episodes of {count_of(self.arguments['horizon'], 'step')}"
         mdp = self.mdp
-        size = f"{mdp.num_states} states, {mdp.num_actions} actions, {mdp.num_pairs} pairs"
+        size = size_text(mdp.num_states, mdp.num_actions, mdp.num_pairs)
         return f"{mdp.name or self.words['environment']}: {size}; {self.words['mu']} weights, {visits}"
 
     def solve(self) -> list[Plan]:
@@ -187,11 +190,13 @@ class Request:
         return [make_plan(self.mdp, rho, mu, throw=False, **self.arguments) for rho in self.orders]
 
     def document(self, plans: Sequence[Plan]) -> dict[str, Any]:
-        """Returns the request and the results, ready for JSON."""
+        """Returns the request and the results with their policies, ready for JSON."""
         return {
             "rhocover": __version__,
             "parameters": self.words | {"rho": self.orders} | self.arguments,
-            "plans": [found.summary() for found in plans],
+            "plans": [found.summary() | {"policy": found.policy.tolist()} for found in plans],
+            "states": self.mdp.state_labels,
+            "actions": self.mdp.action_labels,
         }
 
 

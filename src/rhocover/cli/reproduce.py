@@ -12,6 +12,7 @@ from rhocover.cli import options as o
 from rhocover.cli.output import json_text, print_json, print_message, print_note, progress
 from rhocover.cli.outputs import Writer, check_free, write_all
 from rhocover.errors import InvalidArgumentError, RhocoverError
+from rhocover.printing import count_of
 
 if TYPE_CHECKING:
     from rhocover.experiments.reproducing import Reproduction
@@ -60,7 +61,9 @@ def reproduce(
     from rhocover.experiments.reproducing import reproduce as run
 
     if name is None:
-        raise InvalidArgumentError(f"expected a NAME: {', '.join(NAMES)}.", argument="name")
+        raise InvalidArgumentError(
+            f"NAME is missing, such as {NAMES[-1]}.", argument="name", remedy=f"Known: {', '.join(NAMES)}."
+        )
     folder = None if out is None else check_free(out, file_names(name), force=force)
     with progress("runs") as report:
         found = run(name, seeds=seeds, num_steps=num_steps, workers=workers, report=report)
@@ -69,7 +72,7 @@ def reproduce(
     else:
         print_note(str(found))
     if folder is not None:
-        print_message(f"wrote {len(write_all(folder, files(found), force=force))} files to {out}")
+        print_message(f"wrote {count_of(len(write_all(folder, files(found), force=force)), 'file')} to {out}")
     _check(found)
 
 

@@ -29,6 +29,7 @@ from rhocover.exploring.runs.result import is_certificate_cheap, regret_column
 from rhocover.exploring.runs.spec import KNOWN
 from rhocover.learning.estimate import ModelError
 from rhocover.learning.evidence import Evidence
+from rhocover.printing import count_of
 
 if TYPE_CHECKING:
     from rhocover.collecting import Collection, TopUp
@@ -149,8 +150,9 @@ def run_table(run: Run, known: Knowledge, asked: RunSpec) -> Group:
         table.add_row("worst ratio, visited pairs", _number(run.visited_worst_ratio, ".4f"), "-")
     place = run.mdp.name or "the model"
     model = "" if run.model == KNOWN else f", model {run.model.replace('_', ' ')}"
-    title = f"{run.explorer} on {place} at rho = {run.rho:g}{model}: {steps:,} steps, seed {run.seed}"
-    notes = [f"Coverage: {run.coverage_text}. Least visited: {pair}, {count:,} times."]
+    length = f"{count_of(steps, 'step', ',')}, seed {run.seed}"
+    title = f"{run.explorer} on {place} at rho = {run.rho:g}{model}: {length}"
+    notes = [f"Coverage: {run.coverage_text}. Least visited: {pair}, {count_of(count, 'time', ',')}."]
     notes += [BREGMAN_NOTE, LONG_RUN if run.is_comparable else PART, *run.remarks]
     notes += [format_stop(asked.until, steps, asked.num_steps, is_met=run.is_enough)]
     notes += [*known.sentences(run), run.restriction]
@@ -181,7 +183,7 @@ def _found_table(env: str, found: EnvComparison) -> Group:
     for row in rows:
         cells = [] if row.cells is None else [str(row.cells)]
         table.add_row(row.explorer, str(row.codes), *cells, str(row.steps))
-    title = f"{env}: {found.num_steps:,} steps, {len(found.seeds)} seeds"
+    title = f"{env}: {count_of(found.num_steps, 'step', ',')}, {count_of(len(found.seeds), 'seed')}"
     note = f"95 % of {found.most(env, kind):,}, the most {kind} that any run here found. There may be more."
     return Group(Text(title, "bold"), table, Text(note))
 
@@ -197,7 +199,8 @@ def _cell_table(rows: Sequence[Row], found: Comparison) -> Group:
         table.add_row(row.explorer, *_cells(row), _exponent(row) if is_known else _model_error(row))
     possible = "0", _number(first.kappa_min, ".4g"), _number(first.best_worst_ratio, ".3f")
     table.add_row(Text("possible", "italic"), *possible, "" if is_known else "0")
-    title = f"{first.env} at rho = {first.rho:g}: {found.num_steps:,} steps, {first.num_seeds} seeds"
+    length = f"{count_of(found.num_steps, 'step', ',')}, {count_of(first.num_seeds, 'seed')}"
+    title = f"{first.env} at rho = {first.rho:g}: {length}"
     title += f"; {found.conditions}" if found.conditions else ""
     named = " and ".join(theorem)
     note = f"Theorem: U* - U of {named} is at most of order t^(-1/3), up to a logarithm; so is the regret."
@@ -276,7 +279,7 @@ def top_up_table(found: TopUp, num_thin: int, notes: Sequence[str] = ()) -> Grou
 def _size(found: Audit) -> str:
     tally = found.tally
     cut = f", {tally.num_truncated:,} of them truncated" if tally.num_truncated else ""
-    return f"{tally.num_steps:,} steps, {tally.num_episodes:,} episodes{cut}"
+    return f"{count_of(tally.num_steps, 'step', ',')}, {count_of(tally.num_episodes, 'episode', ',')}{cut}"
 
 
 def _figures(found: Audit, random: float | None = None) -> Table:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,11 @@ from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.audit import read_codes, read_env
 from rhocover.cli.collect import cleared_folder, hint_to_collect_on, repeated
+from rhocover.cli.data_sets import explained, parse_data
 from rhocover.cli.output import print_json, print_message, print_result, progress, waiting
-from rhocover.cli.parsing import Place, close
+from rhocover.cli.places import Place, close
 from rhocover.collecting import TopUp
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 from rhocover.files import save_tensors, write_atomically
 from rhocover.folders import Location, is_called, locate, remove_left
 
@@ -47,7 +49,7 @@ def top_up(
     context: outputs.Context,
     data: o.Data,
     num_steps: Steps,
-    rho: o.Order = 2.0,
+    rho: o.Rho = 2.0,
     mu: o.DataWeights = "uniform",
     env: o.MoreEnv = None,
     settings: o.EnvSet = None,
@@ -83,14 +85,7 @@ def top_up(
     * `rhocover top-up data/lake --steps 5000 --rho inf --env FrozenLake-v1 --out data/more`
     * `rhocover top-up steps.csv --steps 5000 --env FrozenLake-v1 --json`
     """
-    from rhocover.cli.parsing import (
-        UNFITTED,
-        parse_actions,
-        parse_columns,
-        parse_data,
-        parse_data_mu,
-        parse_states,
-    )
+    from rhocover.cli.codes import UNFITTED, parse_actions, parse_columns, parse_data_mu, parse_states
     from rhocover.datasets.reading import find_data, stored_setting
 
     _check_goal(out, resume=resume, force=force, dataset_id=dataset_id)
@@ -101,8 +96,12 @@ def top_up(
         "num_steps": num_steps, "rho": rho, "mu": parse_data_mu(mu), "seed": seed, "dataset_id": dataset_id,
         "model": model, "out": folder, "resume": resume, "step_timeout": step_timeout,
     }  # fmt: skip
+    _check_other(data, out)
     place_of_data = parse_data(data)
-    with waiting(f"counting {' '.join(data)}"):
+    with (
+        waiting(f"counting {' '.join(data)}"),
+        explained(data, num_states=num_states, num_actions=num_actions),
+    ):
         where = find_data(place_of_data)
         coded = parse_states(states, UNFITTED if place is None else place.make_one, seed)
         asked |= read_codes(where, coded, parse_actions(actions), is_known=False)
@@ -133,13 +132,20 @@ def top_up(
 def _check_goal(out: Path | None, *, resume: bool, force: bool, dataset_id: str | None) -> None:
     """Raises if options contradict each other, or would have no effect."""
     if resume and force:
-        raise InvalidArgumentError(
-            "--resume continues the collection in DIR, --force removes it. Pass only one of them.",
-            argument="resume",
-        )
+        raise InvalidArgumentError.of("force", "would remove what --resume continues", remedy="Leave it out.")
     if out is None and (resume or dataset_id is not None):
-        option, argument = ("--resume", "resume") if resume else ("--id", "dataset_id")
-        raise InvalidArgumentError(f"{option} needs --out DIR: it is for new data.", argument=argument)
+        name = "resume" if resume else "dataset_id"
+        raise InvalidArgumentError.of(
+            name, parse_text("is for new data, which need `out`"), remedy="Leave it out."
+        )
+
+
+def _check_other(data: Sequence[str], out: Path | None) -> None:
+    """Raises if the new data would be written to the folder of the old, which --force would remove."""
+    if out is not None and out.exists() and out.resolve() in [Path(name).resolve() for name in data]:
+        raise InvalidArgumentError.of(
+            "out", "is the folder of DATA, which stays as it is", remedy=outputs.ANOTHER
+        )
 
 
 def _counted(data: Any, place: Place | None, asked: dict[str, Any], sizes: dict[str, Any]) -> ReadData:
@@ -231,8 +237,11 @@ def check_policy(policy: Path | None, *, force: bool) -> Location | None:
         return None
     place, path = locate(policy, "policy", "file"), policy
     if path.suffix.lower() not in ENDINGS:
-        raise InvalidArgumentError(
-            f"--policy must end in {' or '.join(ENDINGS)}, got {str(path)!r}.", argument="policy"
+        raise InvalidArgumentError.of(
+            "policy",
+            f"must end in {' or '.join(ENDINGS)}",
+            repr(str(path)),
+            remedy=f"Such as --policy {shlex.quote(str(path.with_suffix('.csv')))}.",
         )
     outputs.check_files(path.parent, [path.name], force=force)
     return place

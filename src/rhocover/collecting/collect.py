@@ -24,12 +24,13 @@ from rhocover.collecting.datasheet import (
     settings_of,
 )
 from rhocover.collecting.env_run import FROM_TABLE, EnvRun, Fitted, read_env_run
-from rhocover.collecting.storage import CollectionFolder, check_minari, check_spaces, publish, record
+from rhocover.collecting.storage import CollectionFolder, check_minari, check_spaces, publish, record, seed_in
 from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.minari.folders import check_id
 from rhocover.environments.encoding.nets import NetCode
-from rhocover.errors import Call, InvalidArgumentError
-from rhocover.exploring.explorers.registry import make_explorer
+from rhocover.errors import Call, InvalidArgumentError, calling
+from rhocover.exploring.belief import KnownModel
+from rhocover.exploring.explorers.registry import CLASSES, make_explorer
 from rhocover.exploring.runs.result import Run
 from rhocover.exploring.runs.runner import Storage, run
 from rhocover.exploring.runs.spec import Encoding, RunSpec
@@ -59,8 +60,9 @@ def explore_environment(
     report: Report | None,
 ) -> Run:  # fmt: skip
     """Returns the run of an explorer in a Gymnasium environment; see `rhocover.explore`."""
-    _refuse_what_is_the_environments(spec.criterion, num_chains, out)
-    asked = read_env_run(env, spec, encoding, step_timeout)
+    with calling(env="world"):
+        _refuse_what_is_the_environments(spec.criterion, num_chains, out)
+        asked = read_env_run(env, spec, encoding, step_timeout)
     with progress(f"exploring {asked.name}", report) as told:
         found = run(open_environment(asked), asked.spec, Storage(told))
     warn_of(getattr(found, "codes", None), stacklevel=3)
@@ -70,10 +72,15 @@ def explore_environment(
 def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out: Any) -> None:
     names = ("start", "discount", "horizon")
     named = [name for name in names if getattr(criterion, name) is not None]
-    if named or criterion.restrict or num_chains != 1:
-        name = (named or (["restrict"] if criterion.restrict else ["num_chains"]))[0]
+    if num_chains != 1:
         raise InvalidArgumentError.of(
-            name,
+            "num_chains",
+            "is only for models",
+            remedy="For an environment, pass a vector of them: gymnasium.make_vec(id, num_envs=4).",
+        )
+    if named or criterion.restrict:
+        raise InvalidArgumentError.of(
+            (named or ["restrict"])[0],
             "is only for models: an environment has its own starts and episodes",
             remedy=("Leave it out, or ", FROM_TABLE, "."),
         )
@@ -89,8 +96,8 @@ def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out:
 
 def collect(
     env: Environment,
-    rho: float,
-    num_steps: int,
+    rho: float = 2.0,
+    num_steps: int = 100_000,
     mu: WeightsOrRule | None = None,
     *,
     out: Location,
@@ -101,7 +108,7 @@ def collect(
     explorer: NamedExplorer = "feedback",
     model: Knowledge = "known",
     schedule: Schedule | None = None,
-    seed: int = 0,
+    seed: int | None = 0,
     until: Stop | None = None,
     step_timeout: float | None = None,
     held_out: States | None = None,
@@ -121,12 +128,14 @@ def collect(
     out = locate(out)  # the environment may change the working directory
     check_minari()
     spec = RunSpec(
-        Objective(rho, mu), num_steps, explorer=make_explorer(explorer, schedule), model=model, seed=seed,
+        Objective(rho, mu), num_steps, explorer=make_explorer(explorer, schedule), model=model,
+        seed=seed_in(out) if seed is None and resume else seed,
         until=until, trace_points=5,
     )  # fmt: skip
     encoding = Encoding(states, actions, repeat, held_out)
     asked = read_env_run(env, spec, encoding, step_timeout)
     check_spaces(asked)
+    check_start(asked)
     name = default_id(asked) if dataset_id is None else dataset_id
     check_id(name)
     document = {"dataset_id": name, **settings_of(asked), **provenance(), "until": repr(until)}
@@ -138,6 +147,14 @@ def collect(
         found = make_collection(asked, folder, encoding, told, command)
     warn_of(found.audit.codes, stacklevel=2)
     return found
+
+
+def check_start(asked: EnvRun) -> None:
+    """Raises whatever the explorer would raise before its first step, so that nothing is written before."""
+    if asked.problem is not None:
+        asked.problem.check_plan()
+        if type(asked.spec.explorer) not in CLASSES.values():  # the library's own can act in every model
+            asked.spec.actor.init(KnownModel(asked.problem))
 
 
 def make_collection(

@@ -35,7 +35,7 @@ from rhocover.exploring.runs.spec import model_document, model_name
 from rhocover.files import FORMAT_VERSION
 from rhocover.learning.rules import rule_document
 from rhocover.occupancy import Occupancies
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.report.pages import Page, Section, ratio_words, section, terms
 from rhocover.report.pages.audit import head_of_audit, page_of_audit
 from rhocover.showing import Shown
@@ -90,7 +90,7 @@ class Collection(Shown):
     @printed
     def __str__(self) -> str:
         told = () if self.audit.codes is None else self.audit.codes.lines
-        head = f"{self.dataset_id}: {self.num_steps} steps in {self.path}"
+        head = f"{self.dataset_id}: {count_of(self.num_steps, 'step')} in {self.path}"
         return "\n  ".join([head, self.verdict, *told])
 
     __repr__ = __str__
@@ -128,8 +128,8 @@ def _with_missing(audit: Audit, scope: Scope) -> Audit:
         thin=_thin(audit, scope),
         certificate=Certificate(divergence, np.inf, np.inf, 0.0, delta),
         observed_note=Note(audit.observed_note, NO_BEST),
-        verdict=f"Covers {scope.num_visited} of {scope.num_weighted} pairs; {scope.met_text}. Some of the "
-        f"pairs that were never tried: {first}.",
+        verdict=f"Covers {scope.num_visited} of {count_of(scope.num_weighted, 'pair')}; {scope.met_text}. "
+        f"Some of the pairs that were never tried: {first}.",
     )
 
 

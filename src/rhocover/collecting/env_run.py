@@ -46,6 +46,7 @@ from rhocover.errors import (
     Call,
     EnvironmentFailedError,
     InvalidArgumentError,
+    Setting,
     calling,
     join_texts,
     parse_text,
@@ -68,6 +69,7 @@ from rhocover.exploring.runs.stopping import CertifiedGap
 from rhocover.exploring.worlds import no_moves
 from rhocover.learning.codes import is_lossy
 from rhocover.learning.rules import Rule, final_weights, read_rule
+from rhocover.mdp import MDP, NO_WEIGHTS
 from rhocover.planning.problem import Objective
 
 Fitted = QuantileBins | Net | SimHash  # codes that are fitted to a random rollout
@@ -202,6 +204,8 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
         with calling(states="held_out"):
             held_out = read_state_code(held_out, space)
     if table is not None:
+        if getattr(spec.explorer, "needs_horizon", False):
+            raise _needs_a_model(spec.explorer)
         return EnvRun(env, is_vector, spec, code, actions, table, None, seconds, held_out=held_out)
     spec = _learning(spec)
     if isinstance(spec.until, CertifiedGap):
@@ -245,8 +249,7 @@ def _fitted(
         raise InvalidArgumentError.of(
             asked,
             "is fitted to a rollout in a single environment, not a vector of them",
-            remedy="Fit it first: "
-            "states.fit(rhocover.environments.encoding.random_rollout(env, 10_000, seed=0)).",
+            remedy="Fit it first, to observations of a single environment: states.fit(observations).",
         )
     size = 8 * code.rollout_steps * math.prod(getattr(env.observation_space, "shape", None) or ())
     if size > MOST_ROLLOUT:
@@ -279,9 +282,15 @@ def _is_vector(env: Any) -> bool:
             "env",
             "must be a Gymnasium environment",
             type(env).__name__,
-            remedy='Make one: gymnasium.make("FrozenLake-v1").',
+            remedy=f"Make one with {_way_to_environment(env)}.",
         )
     return False
+
+
+def _way_to_environment(given: Any) -> str:
+    if isinstance(given, MDP):
+        return 'gymnasium.make("FrozenLake-v1"); a model is explored with rc.explore(mdp)'
+    return f"gymnasium.make({given if isinstance(given, str) else 'FrozenLake-v1'!r})"
 
 
 def check_attributes(env: Any) -> None:
@@ -337,15 +346,23 @@ def _learning(spec: RunSpec) -> RunSpec:
     """Returns the spec for a run in which the states are not known; refuses explorers that need them."""
     explorer: Explorer = spec.explorer
     if is_self_reliant(explorer) and not getattr(explorer, "in_environments", False):
-        raise InvalidArgumentError.of(
-            "explorer",
-            f"{explorer_name(explorer)!r} needs a model with fixed states and episodes",
-            remedy=("Use feedback, tracking, uniform_random or maxent; or ", FROM_TABLE, "."),
-        )
+        raise _needs_a_model(explorer)
     model: Learned = spec.model
     if model.discovery and not is_self_reliant(explorer):
         model = dataclasses.replace(model, know_states=False)
     return dataclasses.replace(spec, model=model)
+
+
+def _needs_a_model(explorer: Explorer) -> InvalidArgumentError:
+    """Returns the error for an explorer that cannot act in environments."""
+    return InvalidArgumentError.of(
+        "explorer",
+        f"{explorer_name(explorer)!r} needs a model with fixed states and episodes",
+        remedy=(
+            "Pass ", Setting("explorer", "'feedback'"), ", tracking, uniform_random or maxent; or ",
+            FROM_TABLE, ".",
+        ),
+    )  # fmt: skip
 
 
 def _read_weights(mu: Any, code: StateCode, actions: ActionCode) -> tuple[Rule | None, FloatArray | None]:
@@ -360,7 +377,14 @@ def _read_weights(mu: Any, code: StateCode, actions: ActionCode) -> tuple[Rule |
             "as an array needs numbered states, but these come from a function or a grid that is too large",
             remedy="Pass a rule: a function of an Estimate.",
         )
-    weights = checks.float_array(mu, "mu", (code.num_keys, actions.num_actions))
+    weights = checks.float_array(mu, "mu")
+    if weights.shape != (code.num_keys, actions.num_actions):
+        raise InvalidArgumentError.of(
+            "mu",
+            f"must have shape {(code.num_keys, actions.num_actions)}",
+            f"{weights.shape}",
+            remedy=NO_WEIGHTS,
+        )
     if weights.min() < 0 or not weights.any():
         raise InvalidArgumentError.of("mu", "must be non-negative and not all zero")
     return None, weights

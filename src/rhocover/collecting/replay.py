@@ -18,6 +18,7 @@ import numpy as np
 
 from rhocover.collecting.log import Part, nested, one, parts_of
 from rhocover.errors import EnvironmentFailedError
+from rhocover.printing import count_of
 
 
 class Replay:
@@ -81,10 +82,10 @@ class Replay:
         self._env = spare
         if spare is None or not self._stepped_through(0):
             raise EnvironmentFailedError(
-                f"the collection cannot continue after {self._num_steps} steps: for the same seeds and "
-                "actions, the environment does not return the same observations as before, or it keeps state "
-                "from before its last episodes and cannot be copied. The collected steps are kept. Start a "
-                "new collection in another folder."
+                f"the collection cannot continue after {count_of(self._num_steps, 'step')}: for the same "
+                "seeds and actions, the environment does not return the same observations as before, or it "
+                "keeps state from before its last episodes and cannot be copied. The collected steps are "
+                "kept. Start a new collection in another folder."
             )
 
     def _last_seeding(self) -> int:

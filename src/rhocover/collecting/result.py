@@ -52,7 +52,7 @@ from rhocover.learning.codes import Coded, CodeDiagnosis, diagnose, growth_of, s
 from rhocover.learning.evidence import Evidence
 from rhocover.learning.markov import MarkovTest
 from rhocover.planning.problem import Objective
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 
 AS_IF = (
     "The visit counts remain correct; plans, the best, gaps and certificates hold for these states as if "
@@ -242,9 +242,9 @@ class EnvironmentRun(TalliedRun):
         pair, count = self.least_visited
         head = (
             f"Run of {self.explorer} in {self.tally.source} (dynamics learned) at rho = {self.rho:g}: "
-            f"{self.num_steps} steps, coverage {self.coverage_text}."
+            f"{count_of(self.num_steps, 'step')}, coverage {self.coverage_text}."
         )
-        least = f"least visited in the observed model: {pair}, {count} times"
+        least = f"least visited in the observed model: {pair}, {count_of(count, 'time')}"
         notes = [least, self.restriction, self._refits(), *self._told]
         return "\n  ".join([head, *self._figures(), *(note for note in notes if note)])
 
@@ -265,7 +265,7 @@ class EnvironmentRun(TalliedRun):
                 f"divergence  {self.divergence:.6g}, worst ratio {self.worst_ratio:.6g}  (the best is not "
                 "known, because some pairs are not in the observed model)"
             ]
-        judged = f"over the {self.visits.size} pairs of the observed model"
+        judged = f"over the {count_of(self.visits.size, 'pair')} of the observed model"
         return [
             f"divergence  {self.divergence:.6g}  (best {self.best.divergence:.6g} {judged})",
             f"worst ratio {self.worst_ratio:.6g}  (the best plan at this rho: {self.best.worst_ratio:.6g})",
@@ -274,7 +274,8 @@ class EnvironmentRun(TalliedRun):
     def _refits(self) -> str:
         """Returns when the code of the states was trained again; everything is counted under the last one."""
         steps = ", ".join(f"{step:,}" for step in self.refits)
-        return f"encoder refitted at step {steps}; {self.scope.num_met:,} codes" if steps else ""
+        codes = count_of(self.scope.num_met, "code", ",")
+        return f"encoder refitted at step {steps}; {codes}" if steps else ""
 
     def _missing(self) -> str:
         were = "pair with a weight was" if self.num_missing == 1 else "pairs with a weight were"

@@ -24,6 +24,7 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.collecting.env_run import EnvRun
 from rhocover.coverage import Coverage
 from rhocover.environments.encoding import BinCode
+from rhocover.printing import count_of
 
 NAMED = 20  # pairs not met that are listed by name
 
@@ -80,7 +81,7 @@ class Scope:
     @property
     def text(self) -> str:
         """How much is covered: complete, incomplete, or so many pairs of the states met so far."""
-        pairs = f"{self.num_visited} of {self.num_weighted} pairs"
+        pairs = f"{self.num_visited} of {count_of(self.num_weighted, 'pair')}"
         if self.is_open:
             return f"{pairs} of the {self.met_text}"
         word = "incomplete" if self.num_missing else "complete"
@@ -100,7 +101,7 @@ class Scope:
         if self.num_possible is not None:
             whose = "are" if self.is_binned else "may be"
             others = f"there {whose} {self.num_possible}{ends}"
-        return f"{self.num_met} {self.noun} met so far ({others})"
+        return f"{count_of(self.num_met, self.noun.removesuffix('s'))} met so far ({others})"
 
     def document(self) -> dict[str, Any]:
         """Returns the scope, ready for JSON."""

@@ -21,6 +21,7 @@ from rhocover.errors import EnvironmentFailedError, parse_text, shortened
 from rhocover.exploring.worlds import Index, OpenIndex
 from rhocover.learning.markov import MarkovTest, markov_test
 from rhocover.mdp import MDP
+from rhocover.printing import count_of
 
 LEAST_ROOM = 64  # states for which arrays have room at first
 
@@ -418,11 +419,12 @@ def read_reward(reward: Any) -> float:
 def failed(what: str, num_steps: int, error: BaseException) -> EnvironmentFailedError:
     """Returns the error for an environment that raised an error itself, or took too long."""
     if isinstance(error, TookTooLongError):
-        late = f"the environment {error} after {num_steps} steps. The steps before are kept. "
+        late = f"the environment {error} after {count_of(num_steps, 'step')}. The steps before are kept. "
         return EnvironmentFailedError(parse_text(f"{late}Find out why it hangs, or allow more time."))
     return EnvironmentFailedError(
-        f"the environment {what} after {num_steps} steps: {type(error).__name__}: {shown_as(error, str)}. "
-        "The steps before are kept. Fix the environment, or avoid what makes it fail."
+        f"the environment {what} after {count_of(num_steps, 'step')}: {type(error).__name__}: "
+        f"{shown_as(error, str)}. The steps before are kept. Fix the environment, or avoid what makes "
+        "it fail."
     )
 
 
@@ -430,9 +432,10 @@ def refused(error: BaseException, num_steps: int) -> EnvironmentFailedError:
     """Returns the error for an observation that cannot be encoded as a state."""
     reason = shown_as(error, str, 1500)  # long enough for our own messages, which end with the remedy
     if isinstance(error, EnvironmentFailedError):
-        return EnvironmentFailedError(f"after {num_steps} steps: {reason}")
+        return EnvironmentFailedError(f"after {count_of(num_steps, 'step')}: {reason}")
     return EnvironmentFailedError(
-        f"after {num_steps} steps the environment returned an observation that is not a state: {reason}"
+        f"after {count_of(num_steps, 'step')} the environment returned an observation that is not a state: "
+        f"{reason}"
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -44,12 +45,29 @@ from rhocover.errors import (
 from rhocover.exploring.runs.result import Run
 from rhocover.exploring.runs.runner import RunState, Storage, run
 from rhocover.files import load_document, write_atomically
-from rhocover.folders import Hold, hold_folder, is_left, locate, make_folder, remove_left
+from rhocover.folders import Hold, Location, hold_folder, is_left, locate, make_folder, remove_left
 from rhocover.progress import Report
 
 FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # compared first: others may follow
 CALLED = {"environment": "env", "arrays": "mu"}
 SETTINGS, SHEET, PAGE = "collection.json", "datasheet.json", "datasheet.html"
+
+
+ANOTHER = (Call("Name another folder", "Name another folder, such as --out results"), ".")
+UNFINISHED = parse_text("Continue it: pass `resume=True`. Or name another folder.")
+FINISHED = (
+    Call(
+        "It is finished: name another folder",
+        "Name another folder, such as --out results, or replace it with --force",
+    ),
+    ".",
+)
+
+
+def seed_in(out: Location) -> Any:
+    """Returns the seed of the collection in a folder; None if there is none there."""
+    settings = out.path / SETTINGS
+    return load_document(settings).get("seed") if settings.is_file() else None
 
 
 class CollectionFolder:
@@ -85,13 +103,13 @@ class CollectionFolder:
             raise InvalidArgumentError.of(
                 "out",
                 f"{self._place.shown!r} already contains a collection",
-                remedy=parse_text("Continue it with `resume=True`, or name another folder."),
+                remedy=FINISHED if (self.path / SHEET).exists() else UNFINISHED,
             )
         if self.path.exists() and (
             not self.path.is_dir() or any(not is_left(p, is_ours) for p in self.path.iterdir())
         ):
             raise InvalidArgumentError.of(
-                "out", f"must be a new or empty folder: {self._place.shown!r} is not"
+                "out", f"must be a new or empty folder: {self._place.shown!r} is not", remedy=ANOTHER
             )
 
     def _check_same(self) -> None:
@@ -107,7 +125,11 @@ class CollectionFolder:
             raise InvalidArgumentError.of(
                 "resume",
                 f": the collection in {self._place.shown!r} is finished",
-                remedy=("Add to it with ", Call("top_up", "rhocover top-up"), "."),
+                remedy=(
+                    "Add to it: ",
+                    Call("rc.top_up", f"rhocover top-up {shlex.quote(self._place.shown)} --steps 1000"),
+                    ".",
+                ),
             )
         stored = load_document(self.path / SETTINGS)
         check_version(self.path / SETTINGS, stored)

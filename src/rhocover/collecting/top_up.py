@@ -25,7 +25,7 @@ from rhocover import checks
 from rhocover.collecting.collect import default_id, given_arrays, make_collection
 from rhocover.collecting.datasheet import Collection, provenance, repeat_call, settings_of
 from rhocover.collecting.env_run import EnvRun, check_attributes, read_env_run
-from rhocover.collecting.storage import CollectionFolder, audited, check_minari, check_spaces
+from rhocover.collecting.storage import CollectionFolder, audited, check_minari, check_spaces, seed_in
 from rhocover.collecting.top_up_result import TopUp, predict_union
 from rhocover.datasets.audit import audit_tally
 from rhocover.datasets.empirical_model import read_model
@@ -47,6 +47,7 @@ from rhocover.folders import locate
 from rhocover.mdp import MDP
 from rhocover.planning.problem import Objective
 from rhocover.planning.union import best_addition
+from rhocover.printing import count_of
 from rhocover.progress import Report, progress
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def top_up(
     actions: Actions | None = None,
     repeat: int | None = None,
     model: Knowledge | None = None,
-    seed: int = 0,
+    seed: int | None = 0,
     step_timeout: float | None = None,
     resume: bool = False,
     report: Report | None = None,
@@ -134,6 +135,7 @@ def top_up(
             with calling(model="env"):
                 before = audit_tally(read, rho, mu, model=read_model(env, actions))
             return TopUp(num_steps, before, predict_union(before, num_steps), None, None)
+        seed = seed_in(out) if seed is None and resume else seed
         spec = RunSpec(Objective(rho, mu), num_steps, model=model or _knowledge(env, states, held), seed=seed)
         encoding = Encoding(states, actions, held)
         asked = read_env_run(env, spec, encoding, step_timeout)
@@ -217,7 +219,7 @@ def _check_actions(tally: Tally, asked: EnvRun) -> None:
     if came < expected:
         raise InvalidDataError.of(
             "data",
-            parse_text(f"was counted with {came} actions, but `env` has {expected}"),
+            parse_text(f"was counted with {count_of(came, 'action')}, but `env` has {expected}"),
             remedy=(
                 "Count it with all of them: ",
                 Call(

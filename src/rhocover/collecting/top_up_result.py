@@ -18,7 +18,7 @@ from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning.problem import Criterion, Objective, PlanningProblem
 from rhocover.planning.union import Addition, best_addition
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.report.pages import Page, Table, Verdict, ratio_words, section, small_words
 from rhocover.report.pages.audit import head_of_audit, page_of_audit
 from rhocover.showing import Shown
@@ -188,7 +188,7 @@ def predicted_sentence(found: TopUp) -> str:
     said = f"{found.num_steps:,} more steps would bring the {_noun(before)} from {_number(old)} to {new:.3g}"
     missing = before.num_pairs - predicted.num_pairs
     if missing > 0:
-        tried, others = f"{predicted.num_pairs:,} pairs that were tried", f"{missing:,} others"
+        tried, others = f"{count_of(predicted.num_pairs, 'pair', ',')} that were tried", f"{missing:,} others"
         said += f" over the {tried}; {others} have to be tried first"
     return f"{said}; {_fresh(found)}{_luck(found, old, new)}; {certified_sentence(found)}."
 
@@ -268,7 +268,7 @@ def what_it_brings(found: TopUp) -> Table:
     """Returns the table of coverage before and after, each over its own pairs."""
     before, after, predicted = found.before, found.after, found.predicted
     total = before.num_steps + found.num_steps
-    possible = f"{predicted.num_pairs:,} of {before.num_pairs:,} pairs"
+    possible = f"{predicted.num_pairs:,} of {count_of(before.num_pairs, 'pair', ',')}"
     rows = [("before", before.num_steps, before.coverage_text, before.visited_worst_ratio),
             (PREDICTED, total, possible, predicted.worst_ratio)]  # fmt: skip
     if after is not None:

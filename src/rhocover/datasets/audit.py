@@ -213,7 +213,7 @@ def _wanted_best(best: bool | None, certificate: bool | None) -> bool | None:
         raise InvalidArgumentError(
             (insists, " compares with the best, which ", leaves_out, " does not plan."),
             argument="certificate",
-            remedy="Leave one of them out.",
+            remedy=("Leave ", leaves_out, " out."),
         )
     return True if certificate else best
 

@@ -57,10 +57,11 @@ from rhocover.learning.confidence import make_confidence
 from rhocover.learning.estimate import Estimate
 from rhocover.learning.optimistic import certify, robust_bound
 from rhocover.learning.rules import evaluated, final_weights, read_rule
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, NO_WEIGHTS
 from rhocover.planning import Plan, plan
 from rhocover.planning.problem import average_structure
 from rhocover.planning.program import EPSILON
+from rhocover.printing import count_of
 
 # Certificate.
 
@@ -203,6 +204,7 @@ def _by_key(tally: Tally, mu: FloatArray) -> Target:
             "mu",
             f"must have shape (states, {tally.num_actions}) with one row per state: {tally.source} has "
             f"{tally.num_states} states, {_range(tally)}; got shape {mu.shape}",
+            remedy=NO_WEIGHTS,
         )
     return Target(tally.over(range(S)) if by_number else tally, frozen(mu.copy()))
 
@@ -254,7 +256,7 @@ def find_best(target: Target, coverage: Coverage, wanted: bool | None) -> Best:
     if wanted is False:
         return _none("")
     if wanted is None and num_pairs > LARGEST_PLAN:
-        many = f"With {num_pairs} pairs the best is not planned by default: pass `best=True`."
+        many = f"With {count_of(num_pairs, 'pair')} the best is not planned by default: pass `best=True`."
         return _none(Note(parse_text(many)))
     if model is not None:
         return _planned(model, model.pair_state * tally.num_actions + model.pair_action, coverage, "")
@@ -387,5 +389,7 @@ def _statement(tally: Tally, correlation: float, changed: int, worth: float) -> 
     if correlation > ALIKE:
         return "autocorrelation is too long for this sample, so the error bars are too small"
     if changed:
-        return f"the behaviour changed over time: {changed} pairs have another share in the second half"
+        have = "has" if changed == 1 else "have"
+        pairs = f"{count_of(changed, 'pair')} {have} another share in the second half"
+        return f"the behaviour changed over time: {pairs}"
     return f"settled: {tally.num_steps} steps are worth about {worth:.3g} independent ones"

@@ -34,6 +34,7 @@ from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
 from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError, calling, parse_text
 from rhocover.mdp import MDP
+from rhocover.printing import count_of
 
 MOST_ENTRIES = 50_000_000  # entries that restarts may add to the transition matrix
 NAMED = 8  # items in a note
@@ -126,20 +127,16 @@ def _note(tally: Tally, states: IntArray, tried: IntArray, kept: BoolArray) -> s
     unknown, dropped = np.flatnonzero(has_moves_to), tried[~kept]
     if unknown.size:
         sentences.append(
-            f"{_count(unknown.size, 'state')} only met where an episode was truncated: "
+            f"{count_of(unknown.size, 'state')} only met where an episode was truncated: "
             f"{_names(unknown, tally.state_name)}; transitions into them lead to a new start instead."
         )
     if dropped.size:
         share = tally.counts.ravel()[dropped].sum() / tally.num_steps
         sentences.append(
-            f"{_count(dropped.size, 'tried pair')} with {share:.3g} of the visits cannot be visited in the "
+            f"{count_of(dropped.size, 'tried pair')} with {share:.3g} of the visits cannot be visited in the "
             f"long run in the observed model: {_names(dropped, tally.pair_name)}."
         )
     return " ".join(sentences)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _names(items: IntArray, name: Callable[[int], str]) -> str:
@@ -196,7 +193,8 @@ def over_model(tally: Tally, known: KeyedModel) -> Tally:
     """Returns the tally over the model's states; raises if the model rules out what the data contain."""
     model = known.mdp
     if tally.num_actions != model.num_actions:
-        has = f"{tally.source} has {tally.num_actions} actions, but `model` has {model.num_actions}."
+        came = count_of(tally.num_actions, "action")
+        has = f"{tally.source} has {came}, but `model` has {model.num_actions}."
         raise InvalidDataError(parse_text(has), argument="model", remedy=IMPOSSIBLE)
     labels = model.state_labels
     names = [tally.state_name(state) for state in range(tally.num_states)]
@@ -218,8 +216,8 @@ def _placed(tally: Tally, names: list[Any], whole: Sequence[Any]) -> Tally:
     lost = [name for name in names if name not in place]
     if lost:
         has = (
-            f"{tally.source} has states that `model` does not have: {checks.name_some(lost)}; its "
-            f"{len(place)} states are {checks.name_some(list(place), 4)}."
+            f"{tally.source} has states that `model` does not have: {checks.name_some(lost)}; it "
+            f"has {count_of(len(place), 'state')}: {checks.name_some(list(place), 4)}."
         )
         raise InvalidDataError(parse_text(has), argument="model", remedy=IMPOSSIBLE)
     return replace(tally, keys=tuple(place[name] for name in names))

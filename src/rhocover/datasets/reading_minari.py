@@ -216,6 +216,7 @@ def _check_space(came: Any, expected: Any, name: str, source: str) -> None:
                 f": {source} has the {name} {came}, but `model` has {expected}: it belongs to another "
                 "environment"
             ),
+            remedy=parse_text("Leave `model` out."),
         )
 
 

@@ -23,7 +23,7 @@ from rhocover.files import save_tensors
 from rhocover.layout import Layout
 from rhocover.learning.codes import CodeDiagnosis
 from rhocover.planning import Plan
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.showing import Shown
 
 # The verdict: one sentence about a data set, for readers who know no paper.
@@ -130,7 +130,7 @@ def first_to_collect(thin: Sequence[ThinPair]) -> list[str]:
 def _incomplete(extent: Extent, names: Sequence[str]) -> str:
     missing, total = extent.num_missing, extent.num_pairs
     verb, seen = "was" if missing == 1 else "were", f" ({extent.met} were met)" if extent.met else ""
-    covered = f"Covers {total - missing:,} of {total:,} pairs{seen}"
+    covered = f"Covers {total - missing:,} of {count_of(total, 'pair', ',')}{seen}"
     return f"{covered}; {missing:,} {verb} never tried: collect {_list(names, missing)} first."
 
 
@@ -198,7 +198,7 @@ class Audit(Shown):
     @property
     def coverage_text(self) -> str:
         """How many pairs are covered, such as `212 of 212 pairs`."""
-        return f"{self.num_pairs - self.num_missing:,} of {self.num_pairs:,} pairs"
+        return f"{self.num_pairs - self.num_missing:,} of {count_of(self.num_pairs, 'pair', ',')}"
 
     @property
     def best_worst_ratio(self) -> float:
@@ -277,7 +277,7 @@ class Audit(Shown):
         episodes = "1 episode" if tally.num_episodes == 1 else f"{tally.num_episodes} episodes"
         ended = f"{episodes} ({tally.num_truncated} cut)"
         lines = [
-            f"Audit of {tally.source} at rho = {self.rho:g}: {tally.num_steps} steps, {ended}.",
+            f"Audit of {tally.source} at rho = {self.rho:g}: {count_of(tally.num_steps, 'step')}, {ended}.",
             f"  {self.verdict}",
             f"  divergence  {self._beside(self.divergence, self._best_divergence, 'best achievable')}",
             f"  worst ratio {self._beside(self.worst_ratio, self.best_worst_ratio, self._best_words)}",

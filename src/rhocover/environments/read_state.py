@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from rhocover import checks
 from rhocover.environments.encoding.base import function_name
-from rhocover.errors import InvalidArgumentError, RhocoverWarning, shortened, unknown_name
+from rhocover.errors import Call, InvalidArgumentError, RhocoverWarning, shortened, unknown_name
 
 Read = Callable[[], Any]
 
@@ -206,7 +206,10 @@ def _need(inner: Any, names: tuple[str, ...], what: str, kind: str) -> None:
             "env",
             f"must be {kind} environment to read {what!r}",
             f"{type(inner).__name__}, which has no `{lacks[0]}`",
-            remedy="Pass a function of env.unwrapped that returns numbers.",
+            remedy=(
+                Call("Pass a function of env.unwrapped that returns numbers", "Leave `--read` out"),
+                ".",
+            ),
         )
 
 

@@ -13,7 +13,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from rhocover import checks
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, parse_text
 
 LONGEST = 10**6  # steps of a decision, longer than most episodes; a run only pauses between decisions
 
@@ -50,7 +50,6 @@ def repeated(env: Any, repeat: Any, *, is_vector: bool) -> tuple[Any, int]:
             "repeat",
             "is for a single environment: the copies of a vector end their episodes at different steps",
             f"{repeat}",
-            remedy=f"Hold the actions inside each copy: gymnasium.make_vec(..., wrappers=[lambda env: "
-            f"rhocover.environments.repeating.RepeatAction(env, {repeat})]).",
+            remedy=parse_text("Pass a single environment, or leave `repeat` out."),
         )
     return RepeatAction(env, repeat), repeat

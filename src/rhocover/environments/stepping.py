@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from rhocover import checks
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
+from rhocover.printing import count_of
 
 LONGEST = 1e6  # seconds: eleven days, which every system's timer accepts
 
@@ -159,8 +160,8 @@ def labelled_rollout(
         _roll_out(env, num_steps, seed, seen, labels, values)
     except (Exception, TookTooLongError, SystemExit, GeneratorExit) as error:
         raise EnvironmentFailedError(
-            f"{type(env.unwrapped).__name__} failed in the random rollout, after {len(seen)} observations: "
-            f"{type(error).__name__}: {error}"
+            f"{type(env.unwrapped).__name__} failed in the random rollout, after "
+            f"{count_of(len(seen), 'observation')}: {type(error).__name__}: {error}"
         ) from error
     return _stacked(seen), np.array(labels, np.int64)
 

@@ -30,9 +30,11 @@ import scipy.sparse as sp
 from rhocover import checks
 from rhocover.chains import maximal_end_components, reachable_states
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen, name_some
-from rhocover.errors import Call, InvalidArgumentError, InvalidModelError, unknown_name
+from rhocover.environments.encoding.advice import learning_advice
+from rhocover.errors import InvalidArgumentError, InvalidModelError, unknown_name
 from rhocover.layout import Layout, rectangle
 from rhocover.mdp import MDP
+from rhocover.printing import count_of
 from rhocover.transitions import ROW_SUM_TOLERANCE
 
 # Reading and checking the table.
@@ -73,9 +75,6 @@ def read_rows(env: Any) -> TableRows:
     )  # fmt: skip
 
 
-LEARNED = Call('explore(env, ..., model="learned")', "--model learned")
-
-
 def _table(env: Any) -> Any:
     if isinstance(env, str):
         raise InvalidArgumentError.of(
@@ -89,13 +88,13 @@ def _table(env: Any) -> Any:
         raise InvalidArgumentError(
             f"{name} has no table of its transitions (`env.unwrapped.P`), so its model is not known.",
             argument="env",
-            remedy=("It can be learned during the run: ", LEARNED, "."),
+            remedy=("It can be learned during the run: ", learning_advice(env), "."),
         )
     if getattr(env.unwrapped, "fickle_passenger", False):
         raise InvalidArgumentError(
             "a fickle passenger changes the destination outside the table of the Taxi environment.",
             argument="env",
-            remedy=("Make it with fickle_passenger=False, or ", LEARNED, "."),
+            remedy=("Make it with fickle_passenger=False, or learn it: ", learning_advice(env), "."),
         )
     return table
 
@@ -382,6 +381,6 @@ def _time_limit(env: Any) -> list[str]:
 
     while hasattr(env, "env"):
         if isinstance(env, TimeLimit):
-            return [f"The time limit of {env._max_episode_steps} steps is not part of the model."]
+            return [f"The time limit of {count_of(env._max_episode_steps, 'step')} is not part of the model."]
         env = env.env
     return []

@@ -8,7 +8,6 @@ worker process receives it once in plain values (`CompareSpec.plain`), and its r
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sized
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -28,8 +27,9 @@ from rhocover.exploring.runs.explore import ModelWorld
 from rhocover.exploring.runs.spec import CRITERION, KNOWN, ModelRun
 from rhocover.folders import locate
 from rhocover.learning.rules import RULES, Rule, read_rule
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, way_to_model
 from rhocover.progress import Report, progress
+from rhocover.weights import weights_of
 
 if TYPE_CHECKING:
     from rhocover.arguments import (
@@ -114,7 +114,8 @@ def read_models(given: Any) -> dict[str, MDP]:
     """Returns models by name, from one or several MDPs or names of `rhocover.envs`."""
     if isinstance(given, Mapping):
         return at_least_one({str(name): _model(env) for name, env in given.items()}, "envs")
-    several = [given] if isinstance(given, str | MDP) else read_sequence(given, "envs")
+    is_one = isinstance(given, str | MDP | np.ndarray) or not isinstance(given, Iterable)
+    several = [given] if is_one else read_sequence(given, "envs")
     models = [_model(env) for env in several]
     return read_named([(mdp.name or f"model {k + 1}", mdp) for k, mdp in enumerate(models)], "envs")
 
@@ -124,7 +125,8 @@ def _model(env: Any) -> MDP:
         with inside("envs"):
             return envs.make(env)
     if not isinstance(env, MDP):
-        raise InvalidArgumentError.of("envs", "must hold MDPs or names", type(env).__name__)
+        remedy = f"Make one with {way_to_model(env)}."
+        raise InvalidArgumentError.of("envs", "must hold MDPs or names", type(env).__name__, remedy=remedy)
     return env
 
 
@@ -136,11 +138,8 @@ def read_weights(mu: Any, models: Mapping[str, MDP]) -> dict[str, FloatArray | R
             raise InvalidArgumentError.of(
                 "mu", f"must have an entry for each of {', '.join(models)}; {sorted(wrong)[0]!r} differs"
             )
-        found = mu
-    else:
-        is_function = callable(mu) and not _is_rule(mu)
-        found = {name: mu(mdp) if is_function else mu for name, mdp in models.items()}
-    return {name: _weights(found[name]) for name in models}
+    found = mu if isinstance(mu, Mapping) else dict.fromkeys(models, mu)
+    return {name: _weights(found[name], mdp) for name, mdp in models.items()}
 
 
 def _is_rule(mu: Any) -> bool:
@@ -148,10 +147,10 @@ def _is_rule(mu: Any) -> bool:
     return isinstance(mu, str) or type(mu) in RULES.values()
 
 
-def _weights(mu: Any) -> FloatArray | Rule | None:
+def _weights(mu: Any, mdp: MDP) -> FloatArray | Rule | None:
     if mu is None:
         return None
-    return read_rule(mu) if _is_rule(mu) else checks.float_array(mu, "mu")
+    return read_rule(mu) if _is_rule(mu) else checks.float_array(weights_of(mdp, mu), "mu")
 
 
 def read_explorers(given: Any, schedule: Any) -> dict[str, Any]:
@@ -160,7 +159,9 @@ def read_explorers(given: Any, schedule: Any) -> dict[str, Any]:
         found = read_named(_explorers(given), "explorers")
     if schedule is not None:
         if "algorithm1" not in found:
-            raise InvalidArgumentError.of("schedule", "needs algorithm1, which is not among the explorers")
+            raise InvalidArgumentError.of(
+                "schedule", "needs algorithm1, which is not among the explorers", remedy="Leave it out."
+            )
         found["algorithm1"] = make_explorer(found["algorithm1"], schedule)
     return found
 
@@ -218,7 +219,6 @@ def at_least_one(found: dict[Any, Any], name: str) -> dict[Any, Any]:
 
 # compare()
 
-GYMNASIUM_ID = re.compile(r"([\w.]+:)?([\w-]+/)*[\w.-]+-v\d+")
 EXPLORERS = ("feedback", "tracking", "stationary", "algorithm1")
 
 
@@ -323,7 +323,7 @@ def are_environments(given: Any) -> bool:
 
 def _is_environment(env: Any) -> bool:
     if isinstance(env, str):
-        return GYMNASIUM_ID.fullmatch(env) is not None and env not in envs.names()
+        return checks.is_gymnasium_id(env) and env not in envs.names()
     return not isinstance(env, MDP) and (callable(env) or hasattr(env, "step") or hasattr(env, "entry_point"))
 
 

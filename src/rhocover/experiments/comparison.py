@@ -38,7 +38,7 @@ from rhocover.exploring.explorers.registry import explorer_from_document
 from rhocover.exploring.runs.result import regret_column
 from rhocover.exploring.runs.spec import KNOWN, model_from_document, model_name
 from rhocover.files import load_tensors, save_tensors
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.report.figures.drawing import as_text
 from rhocover.report.figures.lines import Curve, curve_of, standard_error
 from rhocover.report.figures.over_time import Part, regret_figure, worst_ratio_figure
@@ -93,7 +93,7 @@ class Row:
     def __str__(self) -> str:
         head = f"{self.env} rho={self.rho:g} {self.explorer}:"
         if self.num_incomplete:
-            return f"{head} {self.num_incomplete} of {self.num_seeds} seeds incomplete"
+            return f"{head} {self.num_incomplete} of {count_of(self.num_seeds, 'seed')} incomplete"
         return (
             f"{head} regret {self.regret}, worst ratio {self.worst_ratio} (best {self.best_worst_ratio:.4g})"
         )
@@ -178,7 +178,7 @@ class Comparison(Shown):
         """The settings that are not the default: a learned model, episodes, restarts."""
         horizon, discount = self.question["horizon"], self.question["discount"]
         words = [f"model {self.model.replace('_', ' ')}"] * (self.model != KNOWN)
-        words += [f"all in episodes of {horizon} steps"] * (horizon is not None)
+        words += [f"all in episodes of {count_of(horizon, 'step')}"] * (horizon is not None)
         words += [f"all restarted with probability {1 - (discount or 1):.3g}"] * (discount is not None)
         return ", ".join(words)
 
@@ -255,7 +255,8 @@ class Comparison(Shown):
 
     @printed
     def __str__(self) -> str:
-        size = f"{len(self.explorers)} explorers, {len(self.seeds)} seeds, {self.num_steps} steps"
+        size = f"{count_of(len(self.explorers), 'explorer')}, {count_of(len(self.seeds), 'seed')}"
+        size += f", {count_of(self.num_steps, 'step')}"
         size += f"; {self.conditions}" if self.conditions else ""
         return "\n".join([f"Comparison of {size}", *(f"  {row}" for row in self.table())])
 

@@ -33,7 +33,7 @@ from rhocover.experiments.env_question import KIND, EnvPlace, StoredEnvQuestion,
 from rhocover.experiments.finished_runs import FILE
 from rhocover.exploring.runs.result import grid_of_steps
 from rhocover.files import load_tensors, save_tensors
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.report.figures.drawing import as_text, drawing
 from rhocover.report.figures.lines import (
     Curve,
@@ -196,7 +196,8 @@ class EnvComparison(Shown):
 
     @printed
     def __str__(self) -> str:
-        size = f"{len(self.explorers)} explorers, {len(self.seeds)} seeds, {self.num_steps} steps"
+        size = f"{count_of(len(self.explorers), 'explorer')}, {count_of(len(self.seeds), 'seed')}"
+        size += f", {count_of(self.num_steps, 'step')}"
         return "\n".join([f"Comparison of {size}", *(f"  {row}" for row in self.table())])
 
     __repr__ = __str__

@@ -11,7 +11,7 @@ from rhocover import checks
 from rhocover.coverage import Coverage
 from rhocover.environments.encoding import read_action_code, read_state_code
 from rhocover.environments.encoding.base import function_name
-from rhocover.errors import InvalidArgumentError, inside, parse_text
+from rhocover.errors import Call, InvalidArgumentError, Setting, inside
 from rhocover.experiments.compare import at_least_one, read_named, read_sequence
 from rhocover.experiments.env_question import EnvQuestion, EnvSource, importable_name
 from rhocover.experiments.env_runs import ENV_EXPLORERS, make_env_explorer, read_held_out
@@ -58,13 +58,18 @@ def read_env_question(
 def _one_order(rho: Any) -> float:
     several = read_sequence(rho, "rho")
     if len(several) != 1:
-        raise InvalidArgumentError.of("rho", "must be one number on environments", f"{len(several)} of them")
+        raise InvalidArgumentError.of(
+            "rho", "must be one number on environments", f"{len(several)} of them", remedy="Give it once."
+        )
     return checks.number(several[0], "rho")
 
 
 def _read_mu(mu: Any) -> Any:
     if mu is not None and not isinstance(mu, str) and not callable(mu):
-        raise InvalidArgumentError.of("mu", "must be None or a rule on environments", type(mu).__name__)
+        raise InvalidArgumentError.of(
+            "mu", "must be a rule on environments", type(mu).__name__,
+            remedy=("Leave it out, or pass ", Setting("mu", "'transition_std'"), "."),
+        )  # fmt: skip
     return None if mu is None else read_rule(mu)
 
 
@@ -73,7 +78,7 @@ def _read_model(model: Any) -> Any:
     if isinstance(found, str) and found == KNOWN:
         raise InvalidArgumentError.of(
             "model", "must be learned on environments", repr(model),
-            remedy=parse_text("Leave it out, or compare on MDP.from_gymnasium(env)."),
+            remedy=(Call("Leave it out, or compare on rc.MDP.from_gymnasium(env)", "Leave it out"), "."),
         )  # fmt: skip
     return found
 

@@ -28,7 +28,7 @@ from rhocover.environments.discoveries import CODE, Discoveries, RecordDiscoveri
 from rhocover.environments.encoding import read_action_code, read_state_code
 from rhocover.environments.encoding.base import ActionCode, StateCode
 from rhocover.environments.stepping import random_rollout
-from rhocover.errors import InvalidArgumentError, inside, missing_extra, naming, unknown_name
+from rhocover.errors import InvalidArgumentError, Setting, inside, missing_extra, naming, unknown_name
 from rhocover.exploring import explore
 from rhocover.exploring.explorers.registry import (
     explorer_document,
@@ -132,6 +132,7 @@ def fitted(task: EnvTask, env: Any, found: Discoveries) -> Any:
                 "num_steps",
                 f"must be more than the {states.rollout_steps} steps that fit {type(states).__name__}",
                 str(task.num_steps),
+                remedy=("Pass ", Setting("num_steps", f"{2 * states.rollout_steps}"), ", for example."),
             )
         with inside("states"):
             states = states.fit(random_rollout(env, states.rollout_steps, task.seed))

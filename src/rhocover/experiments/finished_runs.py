@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.errors import InvalidArgumentError, parse_text
+from rhocover.errors import Call, InvalidArgumentError, parse_text
 from rhocover.exploring.runs.spec import MODELS, model_document
 from rhocover.files import load_tensors, save_tensors
 from rhocover.folders import Hold, Location, hold_folder, is_left, locate, make_folder, remove_left
@@ -110,6 +110,7 @@ def _check_folder(place: Location) -> None:
         raise InvalidArgumentError.of(
             "out",
             f"must be a new or empty folder, or hold a comparison: {place.shown!r} holds {foreign[0]!r}",
+            remedy=(Call("Name another folder", "Name another folder, such as --out results"), "."),
         )
 
 
@@ -142,7 +143,11 @@ def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> N
     raise InvalidArgumentError.of(
         "out",
         parse_text(f"{folder!r} holds a comparison with other {words.get(name, f'`{name}`')}{shown}"),
-        remedy="Nothing was changed. Continue with the same arguments, or name another folder.",
+        remedy=(
+            "Nothing was changed. Continue with the same arguments, or name another folder",
+            Call("", "; or pass --force to start again"),
+            ".",
+        ),
     )
 
 

@@ -220,7 +220,7 @@ def _checked_start(question: PlanningProblem, start: Any) -> FloatArray:
         raise InvalidArgumentError.of(
             "start",
             f"must lie in the end component that is explored: state {outside[0]} does not",
-            remedy=f"Its {question.states.size} states are {checks.name_some(question.states.tolist())}.",
+            remedy=f"Its states are {checks.name_some(question.states.tolist())}.",
         )
     return start[question.states]
 

@@ -40,6 +40,7 @@ from rhocover.coverage import Coverage
 from rhocover.documents import plain
 from rhocover.errors import RhocoverWarning
 from rhocover.learning.markov import MarkovTest
+from rhocover.printing import count_of
 
 NUM_BATCHES = 16  # of the last half of the steps, for the error of the number of new codes
 NEIGHBOURS = 12  # of the dimension; fewer are noisier, more see walls and corners
@@ -83,7 +84,7 @@ class Growth:
         return math.log2(self.num_codes / before) if before else math.nan
 
     def __str__(self) -> str:
-        half = f"the last {self.num_steps - self.num_steps // 2:,} steps"
+        half = f"the last {count_of(self.num_steps - self.num_steps // 2, 'step', ',')}"
         error = max(round(self.error), 1)
         new = f"{self.num_new:,} ± {error:,} new in {half}" if self.num_new else f"none new in {half}"
         if self.num_possible is not None:
@@ -164,7 +165,7 @@ class Dimension:
             return size
         return (
             f"{size}, intrinsic dimension {self.estimate:.2g} ± {self.error:.1g} (estimate from "
-            f"{self.num_points:,} observations)"
+            f"{count_of(self.num_points, 'observation', ',')})"
         )
 
 

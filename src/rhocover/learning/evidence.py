@@ -70,6 +70,7 @@ from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
 from rhocover.errors import InvalidArgumentError
 from rhocover.learning.confidence import ConfidenceSet
 from rhocover.learning.shortest_paths import shortest_paths
+from rhocover.printing import count_of
 
 # Discovery targets.
 
@@ -226,7 +227,7 @@ class Evidence:
     def _open(self) -> str:
         """Returns how many states were met and how often they were tried, when other states may exist."""
         tried = f", and each pair of them was tried {_times(self.least_trials)}" if self.least_trials else ""
-        return f"{self._met()} met in {self.num_steps:,} steps{tried}.{self._others()}"
+        return f"{self._met()} met in {count_of(self.num_steps, 'step', ',')}{tried}.{self._others()}"
 
     def _met(self) -> str:
         """Returns how many states were met, and of how many if that is known: `25 of 30 bins were`."""
@@ -248,11 +249,14 @@ class Evidence:
 
     def _states(self) -> str:
         if not self.unmet:
-            return f"All {self.num_states:,} {self.noun} were met in {self.num_steps:,} steps."
+            many = f"All {self.num_states:,} {self.noun} were"
+            every = "The only state was" if self.num_states == 1 else many
+            return f"{every} met in {count_of(self.num_steps, 'step', ',')}."
         were = "was" if len(self.unmet) == 1 else "were"
         return (
             f"{len(self.unmet):,} of {self.num_states:,} {self.noun} {were} never met "
-            f"({checks.name_some(self.unmet_names or self.unmet)}) in {self.num_steps:,} steps{self._bound()}"
+            f"({checks.name_some(self.unmet_names or self.unmet)}) in "
+            f"{count_of(self.num_steps, 'step', ',')}{self._bound()}"
         )
 
     def _bound(self) -> str:
@@ -262,7 +266,7 @@ class Evidence:
             return f", which proves nothing: {them} may be one step away."
         return (
             f": with probability {1 - self.delta:g} no policy reaches {them} in fewer than "
-            f"{math.floor(self.least_steps):,} steps on average."
+            f"{count_of(math.floor(self.least_steps), 'step', ',')} on average."
         )
 
     def _pairs(self) -> list[str]:

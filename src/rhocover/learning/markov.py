@@ -41,6 +41,7 @@ from rhocover.checks import BoolArray, FloatArray, IntArray
 from rhocover.coverage import log_sum_exp
 from rhocover.documents import plain
 from rhocover.errors import InvalidArgumentError
+from rhocover.printing import count_of
 
 BURN_IN = 8  # visits that define a pair's outcomes; more find rarer ones, but leave fewer to bet on
 CAUTION = 4.0  # c: weight of the burn-in, in visits; 1 and 8 detect less in 3,000 steps of MountainCar
@@ -72,7 +73,7 @@ class MarkovTest:
             return f"It was not tested whether states are Markov: no pair has more than {BURN_IN} visits."
         if not self.is_found:
             return (
-                f"In {self.num_steps:,} steps there is no sign that states are not Markov "
+                f"In {count_of(self.num_steps, 'step', ',')} there is no sign that states are not Markov "
                 f"(p = {self.p_value:.2g}). This does not prove that they are."
             )
         p = f"p < {SMALLEST:g}" if self.p_value <= SMALLEST else f"p <= {self.p_value:.1e}"

@@ -87,6 +87,7 @@ from rhocover.linear_program import LinearProgram
 from rhocover.mdp import MDP, check_mdp
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import Oracle, make_oracle
+from rhocover.printing import count_of
 from rhocover.theory.certainty import long_run_frequencies
 from rhocover.transitions import check_fits_in_memory
 
@@ -161,7 +162,7 @@ def _check_communicating(truth: MDP) -> None:
     names = checks.name_some([truth.pair_name(int(i)) for i in left])
     raise NotCommunicatingError(
         "`truth` must be communicating, so that the best gain does not depend on the start; outside its "
-        f"largest end component are {left.size} pairs: {names}.",
+        f"largest end component are {count_of(left.size, 'pair')}: {names}.",
         [(int(truth.pair_state[i]), int(truth.pair_action[i])) for i in left],
         argument="truth",
         remedy="Use one component: truth.subset(pairs), with the matching rows and columns of `transitions`.",

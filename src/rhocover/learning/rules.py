@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover import checks
+from rhocover import checks, weights
 from rhocover.checks import FloatArray
 from rhocover.coverage import checked_weights
 from rhocover.documents import Family, from_document
@@ -124,13 +124,16 @@ def read_rule(mu: Any) -> Rule:
         if mu not in RULES:
             raise unknown_name(parse_text("rule for `mu`"), mu, tuple(RULES), argument="mu")
         return RULES[mu]()
+    named = [name for name, function in weights.NAMED.items() if function is mu]
+    if named:
+        return RULES[named[0]]()
     if isinstance(mu, type) or not callable(mu):
         raise InvalidArgumentError.of(
             "mu",
             f"must be weights, a rule's name ({', '.join(RULES)}) or a function of an Estimate",
             repr(mu),
         )
-    return mu
+    return checks.one_argument(mu, "mu", "an Estimate (its counts, visits and model)")
 
 
 def rule_document(rule: Rule) -> Any:

@@ -21,17 +21,18 @@ from rhocover.errors import (
     InvalidArgumentError,
     NotConvergedError,
     RhocoverError,
+    Setting,
     parse_text,
     unknown_name,
 )
-from rhocover.files import save_tensors
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
 from rhocover.occupancy import Membership, Occupancies
 from rhocover.planning.interior_point import interior_point
+from rhocover.planning.plan_file import read_plan, write_plan
 from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
 from rhocover.planning.program import Multipliers, dual_bound, rounding_of_point, slack_of_point
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.progress import progress
 from rhocover.showing import Shown
 
@@ -139,14 +140,22 @@ class Plan(Shown):
         }
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
-        """Writes occupancy, policy, potential and the numbers to one file (see `rhocover.files`)."""
-        tensors = {
-            "weights": self.weights,
-            "occupancy": self.occupancy,
-            "policy": self.policy,
-            "potential": self.potential,
-        }
-        save_tensors(path, "plan", tensors, self.summary(), overwrite=overwrite)
+        """Writes the plan and its model to one file (see `rhocover.files`); `Plan.load` reads it."""
+        write_plan(self, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Plan:
+        """Returns the plan that `save` or `rhocover plan --out` wrote, every field as it was.
+
+        >>> import rhocover as rc
+        >>> import tempfile
+        >>> file = f"{tempfile.mkdtemp()}/plan.safetensors"
+        >>> best = rc.plan(rc.envs.river_swim())
+        >>> best.save(file)
+        >>> bool((rc.Plan.load(file).policy == best.policy).all())
+        True
+        """
+        return cls(**read_plan(path, PlanStatus.__members__))
 
     @printed
     def __str__(self) -> str:
@@ -154,7 +163,7 @@ class Plan(Shown):
             f"Plan for {self.mdp.name or 'the model'} at rho = {self.rho:g}: {self.status.value}.\n"
             f"  divergence  {self.divergence:.9g}  (at most {self.gap:.1e} above the best possible)\n"
             f"  worst ratio {self.worst_ratio:.6g}  (the worst pair has too few visits by this factor)\n"
-            f"  {self.steps} steps of {self.method} in {self.seconds:.3g} s"
+            f"  {count_of(self.steps, 'step')} of {self.method} in {self.seconds:.3g} s"
         )
         return f"{text}\n  {self.restriction}" if self.restriction else text
 
@@ -199,7 +208,7 @@ class _Found:
 
 def plan(
     mdp: MDP,
-    rho: float,
+    rho: float = 2.0,
     mu: Weights | None = None,
     *,
     discount: float | None = None,
@@ -364,7 +373,8 @@ def _solve_leximin(problem: PlanningProblem) -> _Found:
 
     if problem.program.rho != np.inf:
         text = f"`method='leximin'` is for rho=inf only, got rho={problem.program.rho:g}."
-        raise InvalidArgumentError(parse_text(text), argument="method")
+        remedy = ("Pass ", Setting("rho", "math.inf", "inf"), ".")
+        raise InvalidArgumentError(parse_text(text), argument="method", remedy=remedy)
     if problem.program.has_floor:
         raise InvalidArgumentError(
             parse_text("`method='leximin'` does not support a floor: pass `eta=0`."), argument="method"

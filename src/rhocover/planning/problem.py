@@ -25,10 +25,20 @@ from rhocover import checks
 from rhocover.chains import EndComponents, maximal_end_components, reachable_states
 from rhocover.checks import BoolArray, FloatArray, IntArray, frozen
 from rhocover.coverage import Coverage, checked_weights
-from rhocover.errors import Call, InvalidArgumentError, NotCommunicatingError, Text, join_texts, parse_text
+from rhocover.errors import (
+    Call,
+    InvalidArgumentError,
+    NotCommunicatingError,
+    Setting,
+    Text,
+    join_texts,
+    parse_text,
+)
 from rhocover.mdp import MDP, check_mdp
 from rhocover.occupancy import Occupancies
 from rhocover.planning.program import Multipliers, Program, Rows, flow_rows, make_program
+from rhocover.printing import count_of
+from rhocover.weights import weights_of
 
 # The pairs that can have a positive occupancy.
 
@@ -58,9 +68,9 @@ class Structure:
             return f"Dropped {self.dropped_weight:.3g} of the weight ({self.reason})."
         num_states = np.unique(mdp.pair_state[self.kept]).size
         return (
-            f"Dropped {self.dropped_pairs.size} of {_count(mdp.num_pairs, 'pair')} with "
+            f"Dropped {self.dropped_pairs.size} of {count_of(mdp.num_pairs, 'pair')} with "
             f"{self.dropped_weight:.3g} of the weight ({self.reason}): {_names(mdp, self.dropped_pairs)}. "
-            f"{_count(int(self.kept.sum()), 'pair')} of {_count(num_states, 'state')} remain."
+            f"{count_of(int(self.kept.sum()), 'pair')} of {count_of(num_states, 'state')} remain."
         )
 
 
@@ -90,7 +100,7 @@ def reachable_structure(mdp: MDP, mu: Any, start: Any, *, restrict: bool) -> Str
     lost = np.flatnonzero((mu > 0) & ~kept)
     left = bool((mu[kept] > 0).any())
     if lost.size and not (restrict and left):
-        within = _count(int(reached.sum()), "state")
+        within = count_of(int(reached.sum()), "state")
         remedy = parse_text(f"Pass `restrict=True` to plan on the {within} within reach.")
         raise _refusal(mdp, lost, _unreached(mdp, lost), remedy if left else _NOTHING_LEFT)
     return _make_structure(mu, kept, 1, "out of reach of the start")
@@ -114,8 +124,8 @@ def horizon_structure(mdp: MDP, mu: Any, reached: BoolArray, *, restrict: bool) 
     if lost.any() and not restrict:
         somewhere: BoolArray = np.logical_or.reduce(lost.reshape(-1, *ever.shape), axis=0)
         pairs = np.flatnonzero(somewhere[mdp.pair_state, mdp.pair_action])
-        where = f"within {_count(len(reached), 'step')} of the start, at the steps that have weight"
-        text = f"{_count(pairs.size, 'pair')} cannot be reached {where}: {_names(mdp, pairs)}."
+        where = f"within {count_of(len(reached), 'step')} of the start, at the steps that have weight"
+        text = f"{count_of(pairs.size, 'pair')} cannot be reached {where}: {_names(mdp, pairs)}."
         raise _refusal(mdp, pairs, text, parse_text("Pass `restrict=True` to leave them out."))
     share = weights / weights.max()
     dropped = np.flatnonzero(~ever[mdp.pair_state, mdp.pair_action])
@@ -191,27 +201,27 @@ def _not_communicating(
     }
     text = join_texts(*(say[cause](mdp, pairs) for cause, pairs in causes.items() if pairs.size))
     num_states = int((components.state_label == best).sum())
-    largest = _count(num_states, "state")
+    largest = count_of(num_states, "state")
     remedy = parse_text(f"Pass `restrict=True` to plan on the end component of {largest}.")
     pairs = np.sort(np.concatenate(list(causes.values())))
     return _refusal(mdp, pairs, text, remedy if best >= 0 else _NOTHING_LEFT)
 
 
 def _transient(mdp: MDP, pairs: IntArray) -> str:
-    return f"{_count(pairs.size, 'pair')} can never be visited again once left: {_names(mdp, pairs)}."
+    return f"{count_of(pairs.size, 'pair')} can never be visited again once left: {_names(mdp, pairs)}."
 
 
 def _elsewhere(mdp: MDP, pairs: IntArray) -> Text:
     return (
         f"The weight lies in several end components, and one trajectory stays in one of them; "
-        f"{_count(pairs.size, 'pair')} outside the heaviest: {_names(mdp, pairs)}. To connect them, pass ",
+        f"{count_of(pairs.size, 'pair')} outside the heaviest: {_names(mdp, pairs)}. To connect them, pass ",
         Call("discount= or horizon=", "--discount or --horizon"),
         ".",
     )
 
 
 def _unreached(mdp: MDP, pairs: IntArray) -> str:
-    return f"{_count(pairs.size, 'pair')} cannot be reached from the start: {_names(mdp, pairs)}."
+    return f"{count_of(pairs.size, 'pair')} cannot be reached from the start: {_names(mdp, pairs)}."
 
 
 def _refusal(mdp: MDP, pairs: IntArray, message: Text, remedy: Text) -> NotCommunicatingError:
@@ -223,10 +233,6 @@ def _names(mdp: MDP, pairs: IntArray, limit: int = 8) -> str:
     """Returns the names of the first pairs and how many more there are."""
     shown = ", ".join(mdp.pair_name(int(pair)) for pair in pairs[:limit])
     return f"{shown} and {pairs.size - limit} more" if pairs.size > limit else shown
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # The problem.
@@ -278,7 +284,7 @@ class PlanningProblem:
         check_mdp(mdp)
         rho, mu, c = objective.rho, objective.mu, criterion
         full = Occupancies.of(mdp, discount=c.discount, horizon=c.horizon, start=c.start, eta=eta)
-        mu = None if mu is None else _read_weights(mdp, mu)
+        mu = None if mu is None else _read_weights(mdp, weights_of(mdp, mu))
         weights = np.ones(full.num_pairs) if mu is None else full.flatten(mu, "mu")
         if mu is not None:
             checked_weights(mu, "mu")
@@ -291,7 +297,7 @@ class PlanningProblem:
             raise InvalidArgumentError(
                 "rho=0 measures KL(d || mu), which is infinite once a pair of zero weight is visited.",
                 argument="mu",
-                remedy="Give every pair some weight, or use a small rho such as 0.05.",
+                remedy=("Pass ", Setting("rho", "0.05"), ", a small order, or give every pair some weight."),
             )
         members.check_floor()
         rows = flow_rows(members)

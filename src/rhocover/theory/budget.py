@@ -46,11 +46,11 @@ import numpy as np
 
 from rhocover import chains, checks, weights
 from rhocover.checks import BoolArray, FloatArray, frozen
-from rhocover.errors import InvalidArgumentError, parse_text
+from rhocover.errors import InvalidArgumentError, Setting, parse_text
 from rhocover.mdp import MDP, check_mdp
 from rhocover.planning import Plan, plan
 from rhocover.planning.problem import average_structure
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.showing import Shown
 from rhocover.theory.certainty import first_time, long_run_frequencies, reached_states, sure_steps
 
@@ -215,7 +215,7 @@ class Budget(Shown):
         times = np.unique(self.visits[self.visits > 0]).astype(np.int64)
         count = int((self.visits > 0).sum())
         often = f"{times[0]:,}" if times.size == 1 else f"{times[0]:,} to {times[-1]:,}"
-        return f"{count} of {self.mdp.num_pairs} pairs visited {often} times"
+        return f"{count} of {count_of(self.mdp.num_pairs, 'pair')} visited {often} times"
 
     def summary(self) -> dict[str, Any]:
         """Returns the numbers, ready for JSON (infinities as text)."""
@@ -283,10 +283,15 @@ def budget(
                  2,306  steps at least in the long run, whatever the policy
     """
     check_mdp(mdp)
-    if (visits is None) == (model_error is None):
-        came = "neither" if visits is None else "both"
+    if visits is None and model_error is None:
         raise InvalidArgumentError(
-            parse_text(f"pass either `visits` or `model_error`, got {came}."), argument="visits"
+            parse_text("a goal is missing: `visits` or `model_error`."),
+            argument="visits",
+            remedy=("Pass ", Setting("visits", "100"), " or ", Setting("model_error", "0.05"), "."),
+        )
+    if visits is not None and model_error is not None:
+        raise InvalidArgumentError.of(
+            "model_error", parse_text("cannot be combined with `visits`"), remedy="Leave it out."
         )
     delta = checks.probability(delta, "delta", open_ends=True)
     start = _read_start(mdp, start)

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 from rhocover import checks
-from rhocover.errors import InvalidArgumentError, InvalidDataError, missing_extra
+from rhocover.errors import InvalidArgumentError, InvalidDataError, Setting, missing_extra
 from rhocover.files import sync_folder, write_atomically
 from rhocover.folders import (
     is_called,
@@ -47,6 +47,7 @@ def check_id(dataset_id: str) -> None:
             "must be like 'name-v0' or 'namespace/name-v0', with letters, digits, '-' and '_' (at least two "
             "characters in a namespace)",
             repr(dataset_id),
+            remedy=("Pass ", Setting("dataset_id", "'mine-v0'"), ", for example."),
         )
 
 
@@ -117,7 +118,7 @@ def _nothing_found(source: str | Path, folder: Path) -> InvalidDataError:
     there = f"There are {name_some(known)}." if known else "There are none."
     return InvalidDataError(
         f"`{source}` is neither a folder nor the id of a Minari data set in {minari_root()}.{hint} {there} "
-        f"Nothing is downloaded; fetch it yourself with: minari download {source}"
+        f"Nothing is downloaded; `minari download {source}` fetches it."
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from rhocover.documents import Family, from_document
 from rhocover.environments.encoding.actions import read_action_code
+from rhocover.environments.encoding.advice import states_advice
 from rhocover.environments.encoding.base import (
     ActionCode,
     OutsideSpaceError,
@@ -38,7 +39,7 @@ from rhocover.environments.encoding.hashes import (
 )
 from rhocover.environments.encoding.nets import Net, NetCode, StoredNet
 from rhocover.environments.stepping import random_rollout, rollout_of_copy
-from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
+from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, Setting, inside
 
 # State and action codes as files store them.
 
@@ -120,8 +121,12 @@ def _of_space(stored: Any, space: Any) -> StateCode:
 
 
 def _needs_function(name: str) -> InvalidDataError:
-    text = f"the states come from the function {name}, which a file cannot store: pass it as `states`."
-    return InvalidDataError(parse_text(text), argument="states")
+    module, _, function = name.rpartition(".")
+    return InvalidDataError(
+        f"the states come from the function {name}, which a file cannot store.",
+        argument="states",
+        remedy=("Pass ", Setting("states", function, f"{module}:{function}"), "."),
+    )
 
 
 __all__ = [
@@ -176,9 +181,9 @@ def _state_code(states: Any, space: Any) -> StateCode:
         return states
     if isinstance(states, FITTED):
         raise InvalidArgumentError.of(
-            f"states={type(states).__name__}(...)",
-            "is not fitted yet: call its .fit(observations) with the observations of a random rollout, for "
-            "example random_rollout(env, num_steps=10_000, seed=0), and pass the result",
+            "states",
+            f"is a {type(states).__name__} that is not fitted yet: call its .fit(observations) with "
+            "observations of a run, and pass the result",
         )
     if callable(states):
         return FunctionCode(states)
@@ -196,13 +201,17 @@ def _finite_code(space: Any) -> StateCode:
         return WholeNumber(int(space.n), int(space.start))
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         return WholeNumbers(*counts_and_starts(space))
-    python = "a function from an observation to an integer, a string, or anything else that is hashable"
-    typed = "but bins cannot divide such a space: pass a function in Python"
-    if isinstance(space, spaces.Box):
-        python = f"rc.Bins(8) for 8 bins per dimension, rc.QuantileBins(8), or {python}"
-        typed = "such as bins:8 for 8 bins per dimension, or quantiles:8"
-    lacks = f"the observation space {space} is not finite: pass "
-    raise InvalidArgumentError((lacks, Argument("states"), ", ", Call(python, typed), "."), argument="states")
+    advice, is_box = states_advice(space), isinstance(space, spaces.Box)
+    assert advice is not None  # every other space needs one
+    own = Call(
+        "a function from an observation to an integer, a string, or anything else that is hashable",
+        "module:name, a function of an observation that is imported from there",
+    )
+    raise InvalidArgumentError(
+        f"the observation space {space} {'is not finite' if is_box else 'has no numbered values'}.",
+        argument="states",
+        remedy=("Pass ", advice, ", or ", Argument("states"), " as ", own, "."),
+    )
 
 
 def _boxed(space: Any, of: Any) -> Any:

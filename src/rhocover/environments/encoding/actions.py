@@ -35,7 +35,7 @@ from rhocover.environments.encoding.discrete import (
     whole_number,
     whole_numbers,
 )
-from rhocover.errors import Argument, Call, InvalidArgumentError
+from rhocover.errors import Argument, Call, InvalidArgumentError, Setting
 
 # Actions of a Box: levels per dimension, or the actions themselves.
 
@@ -166,8 +166,14 @@ def chosen_actions(actions: Any, every: ActionCode, space: Any) -> ActionCode:
     if array.ndim != 1 + size or not array.size or array.dtype.kind not in "iub":
         example = "[[0, 1], [2, 0]]" if size else "[0, 1, 2]"
         raise InvalidArgumentError.of(
-            "actions", f"must be None or a list of actions of {space}, such as {example}", repr(actions)
-        )
+            "actions",
+            f"must be a list of actions of {space}",
+            repr(actions),
+            remedy=(
+                "Leave ", Argument("actions"), " out to use all of them, or list some: ",
+                Call(example, "--actions 0,1"), ".",
+            ),
+        )  # fmt: skip
     try:
         chosen = every.numbers(array)
     except OutsideSpaceError as error:
@@ -266,17 +272,12 @@ def _multi_discrete_code(space: Any) -> ActionCode:
 
 def _box_code(actions: Any, space: Any) -> ActionCode:
     if actions is None:
-        levels = "the low end, the middle, the high end)"
-        python = f"(actions=3: {levels}, or an array with one action per row"
+        levels = "three levels per dimension, the low end, the middle and the high end"
+        python = f"{levels}, or an array with one action per row"
         raise InvalidArgumentError(
-            (
-                f"the action space {space} is not finite: pass ",
-                Argument("actions"),
-                ", the number of levels per dimension ",
-                Call(python, f"(--actions 3: {levels}"),
-                ".",
-            ),
+            f"the action space {space} is not finite.",
             argument="actions",
+            remedy=("Pass ", Setting("actions", "3"), " for ", Call(python, levels), "."),
         )
     if checks.any_array(actions, "actions").ndim == 2:
         return listed_actions(checks.float_array(actions, "actions"), space)

@@ -28,6 +28,7 @@ import numpy as np
 from rhocover.checks import FloatArray, IntArray
 from rhocover.environments.encoding.base import OutsideSpaceError, repr_of
 from rhocover.errors import InvalidArgumentError, shortened
+from rhocover.printing import count_of
 
 # The key of a cell, and the cell of a key.
 
@@ -270,13 +271,13 @@ def as_points(values: Any, num_axes: int, what: str) -> FloatArray:
         array = np.asarray(values)
     except ValueError as error:
         raise OutsideSpaceError(
-            f"{what} must be {num_axes} numbers, got rows of different lengths."
+            f"{what} must be {count_of(num_axes, 'number')}, got rows of different lengths."
         ) from error
     if array.dtype.kind not in "fiub":
-        raise OutsideSpaceError(f"{what} must be {num_axes} numbers, got dtype {array.dtype}.")
+        raise OutsideSpaceError(f"{what} must be {count_of(num_axes, 'number')}, got dtype {array.dtype}.")
     if array.ndim == 0 or (len(array) and array[0].size != num_axes):
         got = f"{array[0].size} in shape {array.shape[1:]}" if array.ndim else "a single one"
-        raise OutsideSpaceError(f"{what} must be {num_axes} numbers, got {got}.")
+        raise OutsideSpaceError(f"{what} must be {count_of(num_axes, 'number')}, got {got}.")
     return array.reshape(len(array), num_axes).astype(np.float64)
 
 

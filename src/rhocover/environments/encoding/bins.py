@@ -34,7 +34,14 @@ from rhocover.environments.encoding.axes import (
     locate_many,
 )
 from rhocover.environments.encoding.base import OutsideSpaceError, ask, function_name, grid_layout
-from rhocover.errors import Argument, Call, InvalidArgumentError, InvalidDataError, inside, parse_text
+from rhocover.errors import (
+    Call,
+    InvalidArgumentError,
+    InvalidDataError,
+    Setting,
+    inside,
+    parse_text,
+)
 from rhocover.layout import Layout, Ruler
 
 # The code of binned observations.
@@ -276,12 +283,15 @@ class QuantileBins:
         return BinCode(tuple(axes), of)
 
 
+EQUAL_BINS = ("Pass ", Setting("states", "rc.Bins(8)", "bins:8"), " for 8 equal bins in each dimension.")
+
+
 def _uniform_axis(
     count: int, low: float, high: float, bound: tuple[float, float, float, float], name: str
 ) -> Axis:
     if not low < high:
         raise InvalidArgumentError.of(
-            "low", parse_text("must be below `high`"), f"{low:g} and {high:g} for {name}"
+            "low", parse_text("must be below `high`"), f"{low:g} and {high:g} for {name}", remedy=EQUAL_BINS
         )
     inner = np.linspace(low, high, count + 1)[1:-1].tolist()
     least, most = bound[2], bound[3]
@@ -334,8 +344,9 @@ def _ends(given: Any, which: str, bounds: list[float]) -> list[float]:
 
 
 ENDS = Call(
-    "for example Bins(..., low=[...], high=[...]), one number per dimension; None takes the space's bound.",
-    "LOW:HIGH per dimension, such as bins:8,8@-1:1,-5:5.",
+    "say where its bins end: Bins(..., low=[...], high=[...]), one number per dimension; None takes the "
+    "space's bound.",
+    "say where its bins end, LOW:HIGH for each dimension: bins:8,8@-1:1,-5:5.",
 )
 
 
@@ -343,13 +354,9 @@ def _end(value: Any, which: str, dimension: int, bound: float) -> float:
     if value is None:
         if math.isinf(bound):
             raise InvalidArgumentError(
-                (
-                    f"dimension {dimension} has no finite ",
-                    Argument(which),
-                    " bound: set where its bins end, ",
-                    ENDS,
-                ),
+                f"dimension {dimension} of the observations has no finite {which} bound.",
                 argument=which,
+                remedy=("Pass ", Setting("states", "rc.Net()", "net"), ", or ", ENDS),
             )
         return bound
     result = checks.number(value, which)
@@ -362,9 +369,16 @@ def _counts(counts: Any, length: int) -> list[int]:
     values = list(counts) if checks.any_array(counts, "counts").ndim else [counts] * length
     if len(values) != length:
         raise InvalidArgumentError.of(
-            "counts", f"must be one number or {length}, one per dimension", f"{len(values)}"
+            "counts",
+            f"must be one number or {length}, one per dimension",
+            f"{len(values)}",
+            remedy=EQUAL_BINS,
         )
-    values = [checks.integer(value, "counts", least=1) for value in values]
+    try:
+        values = [checks.integer(value, "counts", least=1) for value in values]
+    except InvalidArgumentError as error:
+        error.add_remedy(EQUAL_BINS)
+        raise
     if max(values) > MAX_BINS:
         raise InvalidArgumentError.of("counts", f"must be at most {MAX_BINS} per dimension", f"{max(values)}")
     if sum(values) > MAX_EDGES:

@@ -39,6 +39,7 @@ from rhocover.environments.encoding.encoders import Encoder, LearnedFeatures, is
 from rhocover.environments.encoding.features import FeatureReader, stored_of
 from rhocover.errors import InvalidArgumentError, InvalidDataError, inside
 from rhocover.layout import Layout
+from rhocover.printing import count_of
 
 AUTO = "auto"
 STEPS_PER_RADIUS = 2.5  # the median step fits this often into the radius
@@ -246,7 +247,7 @@ class NetCode:
         x = self.reader.one(observation)
         if x.size != self._projection.shape[1]:
             raise OutsideSpaceError(
-                f"an observation has {x.size} numbers, the net {self._projection.shape[1]}."
+                f"an observation has {count_of(x.size, 'number')}, the net {self._projection.shape[1]}."
             )
         k = _first_fit(self._net, x, self.num_leaders)
         if k >= 0:
@@ -264,7 +265,7 @@ class NetCode:
         points = self.reader.many(observations)
         if points.size and points.shape[1] != self._projection.shape[1]:
             raise OutsideSpaceError(
-                f"observations have {points.shape[1]} numbers, the net {self._projection.shape[1]}."
+                f"observations have {points.shape[1]} numbers each, the net {self._projection.shape[1]}."
             )
         if not np.isfinite(points).all():
             raise OutsideSpaceError("an observation holds a number that has no distance, nan or infinite.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from rhocover import checks
-from rhocover.errors import InvalidArgumentError, parse_text, unknown_name
+from rhocover.errors import InvalidArgumentError, unknown_name
 from rhocover.experiments.compare import read_seeds
 from rhocover.experiments.reproducing import paper_statements, peers, reference_values, tarbouriech2020
 from rhocover.experiments.reproducing.reproduction import ReproducedRow, Reproduction
@@ -59,8 +59,8 @@ def reproduce(
     run, default_seeds, default_steps = _KNOWN[name]
     if not default_steps and (seeds is not None or num_steps is not None):
         given = "num_steps" if seeds is None else "seeds"
-        raise InvalidArgumentError(
-            parse_text(f"{name} simulates nothing: leave out `seeds` and `num_steps`."), argument=given
+        raise InvalidArgumentError.of(
+            given, f"is not for {name}, which simulates nothing", remedy="Leave it out."
         )
     if workers is not None:
         checks.integer(workers, "workers", least=1)

@@ -42,6 +42,7 @@ from rhocover.learning.rules import Rule
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning.problem import Objective, PlanningProblem
+from rhocover.printing import count_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +146,8 @@ def _weights_now(frame: Frame, known: Known, num_steps: int) -> FloatArray:
     except InvalidArgumentError as error:
         error.add_remedy(
             parse_text(
-                f"The rule for `mu` returned this after {num_steps} steps, for the {known.pairs.size} pairs "
-                "met so far."
+                f"The rule for `mu` returned this after {count_of(num_steps, 'step')}, for the "
+                f"{count_of(known.pairs.size, 'pair')} met so far."
             )
         )
         raise

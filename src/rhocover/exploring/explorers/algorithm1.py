@@ -31,7 +31,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.coverage import Coverage
 from rhocover.documents import RowFamily
-from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.errors import InvalidArgumentError, Setting, unknown_name
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.explorers import Block, State, initial_state
 from rhocover.exploring.problem import Problem
@@ -172,10 +172,12 @@ def read_schedule(text: str) -> Schedule:
         numbers = [float(part) if "." in part else int(part) for part in rest.split(",") if part]
         return SCHEDULES[name](*numbers)
     except (TypeError, ValueError) as error:
+        example = ("Pass ", Setting("schedule", "'power:10,2'" if name == "power" else f"'{name}:10'"), ".")
         if isinstance(error, InvalidArgumentError):
+            error.add_remedy(example)
             raise
         raise InvalidArgumentError.of(
-            "schedule", f"{text!r} cannot be read: expected {name}:TAU, or power:TAU,P"
+            "schedule", f"{text!r} cannot be read: expected {name}:TAU, or power:TAU,P", remedy=example
         ) from None
 
 

@@ -57,7 +57,9 @@ def make_explorer(explorer: Any, schedule: Any = None) -> Explorer:
         return explorer
     if not isinstance(explorer, Algorithm1):
         raise InvalidArgumentError.of(
-            "schedule", f"is for Algorithm 1 only: {explorer_name(explorer)!r} chooses its own blocks"
+            "schedule",
+            f"is for Algorithm 1 only: {explorer_name(explorer)!r} chooses its own blocks",
+            remedy="Leave it out.",
         )
     return dataclasses.replace(explorer, schedule=schedule)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rhocover import checks
 from rhocover.checks import IntArray
-from rhocover.errors import FileFormatError, InvalidArgumentError, naming, parse_text, shortened
+from rhocover.errors import FileFormatError, InvalidArgumentError, naming, shortened
 from rhocover.exploring.explorers.registry import explorer_document, make_explorer
 from rhocover.exploring.runs.checkpoint import MODEL, SETTINGS, Folder, settings_from_file
 from rhocover.exploring.runs.result import Run, grid_of_steps, measure
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 def explore(
     world: MDP | Environment,
-    rho: float,
-    num_steps: int,
+    rho: float = 2.0,
+    num_steps: int = 30_000,
     mu: WeightsOrRule | None = None,
     *,
     states: States | None = None,
@@ -51,7 +51,7 @@ def explore(
     explorer: NamedExplorer = "feedback",
     model: Knowledge = "known",
     schedule: Schedule | None = None,
-    seed: int = 0,
+    seed: int | None = 0,
     start: Start | None = None,
     discount: float | None = None,
     horizon: int | None = None,
@@ -85,8 +85,8 @@ def explore(
     and a system other than Windows. Ctrl-C waits for the current step; pressed a second time, it ends that
     step. `held_out` is a second code of observations, as for `states`, that is never planned with: it is only
     counted, to show how far the first one may be trusted. The same `seed` gives the same bits on one machine
-    with the same versions. Another processor, BLAS or Numba target rounds last bits differently: there the
-    run is statistically the same, but not identical.
+    with the same versions; None draws one, which `run.seed` records. Another processor, BLAS or Numba target
+    rounds last bits differently: there the run is statistically the same, but not identical.
 
     >>> import rhocover as rc
     >>> run = rc.explore(rc.envs.river_swim(), rho=2, num_steps=30_000, seed=0)
@@ -102,20 +102,9 @@ def explore(
     if not isinstance(world, MDP) and (explore_other := _other_world(world)) is not None:
         encoding = Encoding(states, actions, repeat, held_out)
         return explore_other(world, spec, encoding, num_chains, step_timeout, out, report)
-    if held_out is not None:
-        raise InvalidArgumentError.of(
-            "held_out", "is for environments: a model has no observations", remedy="Leave it out."
-        )
-    if states is not None or actions is not None:
-        raise InvalidArgumentError.of(
-            "states", parse_text("and `actions` are for environments: a model has its own")
-        )
-    if repeat != 1:
-        raise InvalidArgumentError.of("repeat", "is for environments", repr(repeat), remedy="Leave it out.")
-    if step_timeout is not None:
-        raise InvalidArgumentError.of(
-            "step_timeout", "is for environments: a model never hangs", remedy="Leave it out."
-        )
+    check_for_model(
+        states=states, actions=actions, repeat=repeat, step_timeout=step_timeout, held_out=held_out
+    )
     asked = read_model_run(world, spec, num_chains)
     with progress(f"exploring {asked.mdp.name or 'the model'}", report) as told:
         _ = asked.problem  # raises if it is invalid
@@ -123,6 +112,18 @@ def explore(
         asked.problem.check_plan()
         storage = Storage(told) if out is None else Folder(out, asked, told)
         return run(ModelWorld(asked), asked.spec, storage)
+
+
+def check_for_model(**given: Any) -> None:
+    """Refuses arguments that only environments have, each with the reason."""
+    reasons = {
+        "states": ": a model has its own", "actions": ": a model has its own",
+        "step_timeout": ": a model never hangs", "held_out": ": a model has no observations",
+    }  # fmt: skip
+    for name, value in given.items():
+        if value is not None and not (name == "repeat" and value == 1):
+            reason = f"is for environments{reasons.get(name, '')}"
+            raise InvalidArgumentError.of(name, reason, remedy="Leave it out.")
 
 
 def _other_world(world: Any) -> Any:

@@ -49,7 +49,7 @@ from rhocover.mdp import MDP
 from rhocover.oracles import make_oracle
 from rhocover.planning import Plan
 from rhocover.planning.frank_wolfe import certified_gap, gradient_reward
-from rhocover.printing import printed
+from rhocover.printing import count_of, printed
 from rhocover.showing import Shown
 
 COLUMNS = (
@@ -451,9 +451,9 @@ class Run(Shown):
         place = f"{self.mdp.name or 'the model'}{self._knowledge}"
         head = (
             f"Run of {self.explorer} on {place} at rho = {self.rho:g}: "
-            f"{self.num_steps} steps, coverage {self.coverage_text}."
+            f"{count_of(self.num_steps, 'step')}, coverage {self.coverage_text}."
         )
-        least = f"\n  least visited {pair}, {count} times"
+        least = f"\n  least visited {pair}, {count_of(count, 'time')}"
         least += f"\n  {self.restriction}" if self.restriction else ""
         if not self.is_complete:
             return head + least

@@ -41,6 +41,7 @@ from rhocover.exploring.runs.stopping import RunSoFar, Stop, next_look
 from rhocover.exploring.worlds import Behaviour, Position, SeekNew, Visits, World
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
+from rhocover.printing import count_of
 from rhocover.progress import Report
 
 INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended
@@ -182,7 +183,7 @@ def checked_state(state: Any, num_steps: int) -> State:
     if state.num_steps != num_steps:
         raise InvalidArgumentError.of(
             "update",
-            f"must return a state after {num_steps} steps",
+            f"must return a state after {count_of(num_steps, 'step')}",
             f"one after {state.num_steps}",
             remedy="Return state.after(visits).",
         )

@@ -25,7 +25,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.documents import from_document, to_document
-from rhocover.errors import Call, InvalidArgumentError, parse_text, unknown_name
+from rhocover.errors import Call, InvalidArgumentError, Setting, parse_text, unknown_name
 from rhocover.exploring.belief import Belief, KnownModel
 from rhocover.exploring.belief.discovery import Discovering
 from rhocover.exploring.belief.learned import Frame, Learned, LearnedModel
@@ -35,14 +35,22 @@ from rhocover.exploring.explorers.registry import explorer_name, make_explorer
 from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.runs.stopping import CertifiedGap, Stop, check_stop
 from rhocover.learning.rules import Rule, final_weights, read_rule
-from rhocover.mdp import MDP
+from rhocover.mdp import MDP, way_to_model
 from rhocover.planning.problem import AVERAGE, Criterion, Objective
+from rhocover.printing import count_of
+from rhocover.weights import weights_of
 
 KNOWN = "known"
 Model = Literal["known"] | Learned
 PASS_LEARNED = parse_text('Pass `model="learned"`.')
 CERTIFIED_GAP = Call("`until`=CertifiedGap", "--until-gap")
-OTHER_RULES = ("Use ", Call("EveryPair or SmallModelError", "--until-visits or --until-error"), ".")
+OTHER_RULES = (
+    Call(
+        "Use rc.EveryPair or rc.SmallModelError",
+        "Leave --until-gap out, or use --until-visits or --until-error instead",
+    ),
+    ".",
+)
 MODELS: dict[str, Any] = {
     KNOWN: KNOWN,
     "learned": Learned(),
@@ -96,7 +104,7 @@ class RunSpec:
     criterion: Criterion = AVERAGE
     explorer: Any = "feedback"
     model: Any = KNOWN  # or a Learned
-    seed: int = 0
+    seed: Any = 0  # a whole number; None until it is checked: one is drawn then
     until: Stop | None = None
     trace_points: int = 10
 
@@ -145,15 +153,16 @@ class RunSpec:
             ),
             explorer=make_explorer(self.explorer),
             model=check_model(self.model),
-            seed=checks.seed(self.seed),
+            seed=checks.seed_or_drawn(self.seed),
             until=None if self.until is None else check_stop(self.until),
             trace_points=checks.integer(self.trace_points, "trace_points", least=1, most=10_000),
         )
+        restarts = "discount" if c.discount is not None else "horizon"
         if spec.rule is not None and spec.criterion.has_restarts:
             raise InvalidArgumentError.of(
                 "mu",
                 "can be a rule only in runs without restarts",
-                remedy=parse_text("Leave `discount` and `horizon` out, or pass weights."),
+                remedy=parse_text(f"Leave `{restarts}` out, or pass weights."),
             )
         _check_knowledge(spec)
         if spec.num_steps > MOST_STEPS:
@@ -242,25 +251,27 @@ class ModelRun:
         if self.spec.num_steps < first:
             raise InvalidArgumentError.of(
                 "num_steps",
-                f"must cover the first episode of {first} steps",
+                f"must cover the first episode of {count_of(first, 'step')}",
                 f"{self.spec.num_steps}",
-                remedy="Allow more steps, or shorten the schedule.",
+                remedy=("Pass ", Setting("num_steps", f"{first}"), " or more, or shorten the schedule."),
             )
 
 
 def read_model_run(world: Any, spec: RunSpec, num_chains: Any = 1) -> ModelRun:
     """Returns the checked settings of a run in a model."""
     if not isinstance(world, MDP):
-        way = f"gymnasium.make({world!r})" if isinstance(world, str) else "MDP(P) or envs.river_swim()"
+        is_id = isinstance(world, str) and checks.is_gymnasium_id(world)
         raise InvalidArgumentError.of(
             "world",
             "must be an MDP or a Gymnasium environment",
             type(world).__name__,
-            remedy=f"Make one with {way}.",
+            remedy=f"Make one with {f'gymnasium.make({world!r})' if is_id else way_to_model(world)}.",
         )
     if spec.criterion.start is not None:
         start = checks.distribution(spec.criterion.start, "start", world.num_states)
         spec = replace(spec, criterion=replace(spec.criterion, start=start))
+    if isinstance(spec.mu, str) and spec.criterion.has_restarts and spec.model == KNOWN:
+        spec = spec.with_mu(weights_of(world, spec.mu))  # a rule is for runs without restarts
     spec = spec.checked()
     num_chains = checks.integer(num_chains, "num_chains", least=1)
     if spec.num_steps % num_chains:

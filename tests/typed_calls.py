@@ -24,6 +24,10 @@ def of_models(mdp: rc.MDP, weights: list[list[float]]) -> None:
     best = assert_type(rc.plan(mdp, 2.0), rc.Plan)
     rc.plan(mdp, np.inf, np.ones((6, 2)), method="leximin", start=0, horizon=3)
     rc.plan(mdp, 1, weights, start=[0.5, 0.5], warm=best.potential)
+    rc.plan(mdp)
+    rc.plan(mdp, mu="transition_std")
+    rc.plan(mdp, mu=rc.weights.model_error)
+    assert_type(rc.Plan.load("plan.safetensors"), rc.Plan)
     rc.plan(mdp, 2.0, method="interior")  # pyright: ignore[reportArgumentType]
     rc.plan("river_swim", 2.0)  # pyright: ignore[reportArgumentType]
     rc.plan(mdp, "2")  # pyright: ignore[reportArgumentType]
@@ -34,6 +38,8 @@ def of_models(mdp: rc.MDP, weights: list[list[float]]) -> None:
 
 def of_runs(mdp: rc.MDP, env: gym.Env[Any, Any], vector: gym.vector.VectorEnv[Any, Any, Any]) -> None:
     assert_type(rc.explore(mdp, 2.0, 1000), rc.Run)
+    rc.explore(mdp, num_steps=1e4, mu=rc.weights.model_error, seed=None)
+    rc.explore(mdp, num_steps="1e4")  # pyright: ignore[reportArgumentType]
     rc.explore(mdp, 2.0, 1000, "model_error", model="learned", until=rc.EveryPair(10))
     rc.explore(mdp, 2.0, 1000, model=rc.Learned(sample=True), explorer=rc.Feedback())
     rc.explore(mdp, 2.0, 1000, explorer=rc.Algorithm1(), schedule=rc.Doubling(10))

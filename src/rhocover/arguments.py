@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
     # Models and weights.
 
-    Weights = ArrayLike  # [S, A] or one per pair
-    WeightsOrRule = Weights | Rule  # or the name of a rule, which is an ArrayLike, too
+    Whole = int | float  # a whole number, also as a float: 1e4
+    Weights = ArrayLike | Callable[[MDP], ArrayLike]  # [S, A], one per pair, a name (an ArrayLike, too)
+    WeightsOrRule = ArrayLike | Rule | Callable[[MDP], ArrayLike]  # or the name of a rule
     Start = int | ArrayLike  # a state, or a probability for each state
     Knowledge = Literal["known", "learned", "posterior", "from_scratch"] | Learned
     NamedExplorer = str | Explorer

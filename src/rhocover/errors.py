@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rhocover.planning import Plan
 
 
+LONGEST_NAME = 60  # characters of a name in a sentence
 MOST_NAMED = 1500  # characters of a message about a file: a quoted text may have any length
 
 
@@ -335,6 +336,11 @@ def shortened(text: Any, most: int = 300) -> str:
     """Returns the text, shortened in the middle if it is long, as a text from a file may be."""
     text = str(text)
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"
+
+
+def short_name(name: Any) -> str:
+    """Returns the name of a state or a pair for a sentence: a key may have any length."""
+    return shortened(name, LONGEST_NAME)
 
 
 def unknown_name(kind: Text, name: Any, known: Sequence[str], *, argument: str = "") -> UnknownNameError:

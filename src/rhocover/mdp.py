@@ -36,6 +36,11 @@ from rhocover.transitions import (
 )
 
 NO_WEIGHTS = parse_text("Leave `mu` out for equal weights.")
+FROM_TABLE = "Make one with rc.MDP.from_gymnasium(env)."
+NO_TABLE = (
+    "rc.MDP.from_gymnasium(env) makes one of a table of transitions, `env.unwrapped.P`, which this environment "
+    'does not have: learn it while exploring, with rc.explore(env, model="learned").'
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class MDP(Shown):
         note: str = "",
     ) -> None:
         if isinstance(P, str | Path | MDP) or hasattr(P, "unwrapped"):
-            remedy = "It is one already." if isinstance(P, MDP) else f"Make a model with {way_to_model(P)}."
+            remedy = "It is one already." if isinstance(P, MDP) else way_to_model(P)
             raise InvalidModelError.of("P", "must be probabilities", type(P).__name__, remedy=remedy)
         rows, num_actions, tolerance = read_transitions(P, num_actions)
         mask = read_available(available, rows.shape[1], num_actions)
@@ -312,22 +317,21 @@ def size_text(num_states: int, num_actions: int, num_pairs: int) -> str:
 def check_mdp(mdp: Any, name: str = "mdp") -> MDP:
     """Returns the model; refuses anything else, and says how to make a model of it."""
     if not isinstance(mdp, MDP):
-        remedy = f"Make one with {way_to_model(mdp)}."
-        raise InvalidArgumentError.of(name, "must be an MDP", type(mdp).__name__, remedy=remedy)
+        raise InvalidArgumentError.of(name, "must be an MDP", type(mdp).__name__, remedy=way_to_model(mdp))
     return mdp
 
 
 def way_to_model(given: Any) -> str:
-    """Returns the call that makes a model of something else: an environment, a name, a file, an array."""
+    """Returns how to make a model of something else: an environment, a name, a file, an array."""
     if hasattr(given, "unwrapped"):
-        return "rc.MDP.from_gymnasium(env)"
+        return FROM_TABLE if hasattr(given.unwrapped, "P") else NO_TABLE
     if not isinstance(given, str | Path):
-        return "rc.MDP(P)"
-    if str(given).endswith(".safetensors"):
-        return f"rc.MDP.load({str(given)!r})"
+        return "Make one with rc.MDP(P)."
     name = repr(str(given))
+    if str(given).endswith(".safetensors"):
+        return f"Make one with rc.MDP.load({name})."
     is_id = checks.is_gymnasium_id(str(given))
-    return f"rc.MDP.from_gymnasium(gymnasium.make({name}))" if is_id else f"rc.envs.make({name})"
+    return f"Make one with rc.{f'MDP.from_gymnasium(gymnasium.make({name}))' if is_id else f'envs.make({name})'}."
 
 
 def _checked_layout(layout: Layout | None, num_states: int, num_actions: int) -> Layout | None:

@@ -21,7 +21,7 @@ from rich.text import Text
 from rhocover.cli.output import empty_table, typed_text
 from rhocover.cli.parsing import format_stop
 from rhocover.collecting.result import EnvironmentRun
-from rhocover.errors import Dialect, Part, Setting, format_text
+from rhocover.errors import Dialect, Part, Setting, format_text, short_name
 from rhocover.exploring import Run
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.exploring.belief.learned import LearnedModel
@@ -349,5 +349,5 @@ def _thin_table(found: Audit, num_thin: int) -> Table:
     table = empty_table("thinnest pairs", "visits", "share / target", "of the best policy")
     for pair in found.thin[:num_thin]:
         shares = (_number(share, ".3f") for share in (pair.share, pair.best_share))
-        table.add_row(pair.name, f"{pair.count:,}", *shares)
+        table.add_row(short_name(pair.name), f"{pair.count:,}", *shares)
     return table

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         NamedExplorer,
         States,
         WeightsOrRule,
+        Whole,
     )  # fmt: skip
     from rhocover.exploring.explorers.algorithm1 import Schedule
     from rhocover.exploring.runs.stopping import Stop
@@ -97,7 +98,7 @@ def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out:
 def collect(
     env: Environment,
     rho: float = 2.0,
-    num_steps: int = 100_000,
+    num_steps: Whole = 100_000,
     mu: WeightsOrRule | None = None,
     *,
     out: Location,

@@ -30,7 +30,7 @@ from rhocover.coverage import checked_weights
 from rhocover.datasets.empirical_model import Observed, observed_model
 from rhocover.datasets.tally import Tally
 from rhocover.documents import plain
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, short_name
 from rhocover.exploring.belief import NEVER
 from rhocover.exploring.belief.certificates import (
     IF_MARKOV,
@@ -244,7 +244,7 @@ class EnvironmentRun(TalliedRun):
             f"Run of {self.explorer} in {self.tally.source} (dynamics learned) at rho = {self.rho:g}: "
             f"{count_of(self.num_steps, 'step')}, coverage {self.coverage_text}."
         )
-        least = f"least visited in the observed model: {pair}, {count_of(count, 'time')}"
+        least = f"least visited in the observed model: {short_name(pair)}, {count_of(count, 'time')}"
         notes = [least, self.restriction, self._refits(), *self._told]
         return "\n  ".join([head, *self._figures(), *(note for note in notes if note)])
 

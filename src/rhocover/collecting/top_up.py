@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         Location,
         States,
         WeightsOrRule,
+        Whole,
     )
 
 SHARE = 8  # one block takes this fraction of the remaining steps
@@ -92,7 +93,7 @@ class TopUpExplorer:
 def top_up(
     data: Data,
     env: MDP | Environment | None = None,
-    num_steps: int = 0,
+    num_steps: Whole = 0,
     rho: float = 2.0,
     mu: WeightsOrRule | None = None,
     *,

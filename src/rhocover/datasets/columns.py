@@ -332,4 +332,5 @@ def _kinds(array: Any) -> str:
     """Returns the type of the values; for objects, the types that occur."""
     if array.dtype.kind != "O":
         return f"dtype {array.dtype}"
-    return "a mix of " + ", ".join(sorted({type(value).__name__ for value in array.tolist()}))
+    kinds = sorted({type(value).__name__ for value in array.tolist()})
+    return f"values of type {kinds[0]}" if len(kinds) == 1 else f"a mix of {', '.join(kinds)}"

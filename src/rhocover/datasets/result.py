@@ -17,7 +17,7 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.datasets.best import Mixing
 from rhocover.datasets.tally import Tally
 from rhocover.documents import plain
-from rhocover.errors import Text, parse_text
+from rhocover.errors import Text, parse_text, short_name
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.files import save_tensors
 from rhocover.layout import Layout
@@ -45,7 +45,7 @@ class ThinPair:
     def __str__(self) -> str:
         best = "" if math.isnan(self.best_share) else f" (the best policy: {self.best_share:.2f})"
         visits = "1 visit" if self.count == 1 else f"{self.count} visits"
-        return f"{self.name}: {visits}, {self.share:.2g} of its target{best}"
+        return f"{short_name(self.name)}: {visits}, {self.share:.2g} of its target{best}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def sentence(
         return _incomplete(extent, [pair.name for pair in thin if pair.count == 0])
     head = f"Covers {extent}"
     worst, first = thin[0], first_to_collect(thin)
-    said = f"{head}; the thinnest, {worst.name}, got {_share(worst.share)} of the visits it should have"
+    said = f"{head}; the thinnest, {short_name(worst.name)}, got {_share(worst.share)} of the visits it should have"
     if math.isnan(best_ratio):
         return f"{said} (worst ratio {_ratio(worst_ratio)}): collect more at {_list(first)} first."
     if worst_ratio <= NEAR * best_ratio:
@@ -135,7 +135,7 @@ def _incomplete(extent: Extent, names: Sequence[str]) -> str:
 
 
 def _list(names: Sequence[str], number: int | None = None) -> str:
-    shown = list(names[:NAMED])
+    shown = [short_name(name) for name in names[:NAMED]]
     rest = (len(names) if number is None else number) - len(shown)
     return ", ".join(shown) + (f" and {rest:,} more" if number is not None and rest > 0 else "")
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         PlaceWeights,
         Start,
         States,
+        Whole,
     )
     from rhocover.experiments.env_comparison import EnvComparison
     from rhocover.exploring.explorers.algorithm1 import Schedule
@@ -125,8 +126,9 @@ def _model(env: Any) -> MDP:
         with inside("envs"):
             return envs.make(env)
     if not isinstance(env, MDP):
-        remedy = f"Make one with {way_to_model(env)}."
-        raise InvalidArgumentError.of("envs", "must hold MDPs or names", type(env).__name__, remedy=remedy)
+        raise InvalidArgumentError.of(
+            "envs", "must hold MDPs or names", type(env).__name__, remedy=way_to_model(env)
+        )
     return env
 
 
@@ -230,7 +232,7 @@ def compare(
     actions: Actions | Mapping[str, Actions] | None = None,
     held_out: States | Mapping[str, States] | None = None,
     rho: float | Iterable[float] = 2.0,
-    num_steps: int = 30_000,
+    num_steps: Whole = 30_000,
     mu: PlaceWeights | Mapping[str, PlaceWeights] | None = None,
     model: Knowledge | None = None,
     seeds: int | Iterable[int] = 20,

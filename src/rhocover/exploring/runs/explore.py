@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Start,
         States,
         WeightsOrRule,
+        Whole,
     )  # fmt: skip
     from rhocover.exploring.explorers.algorithm1 import Schedule
     from rhocover.exploring.runs.stopping import Stop
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 def explore(
     world: MDP | Environment,
     rho: float = 2.0,
-    num_steps: int = 30_000,
+    num_steps: Whole = 30_000,
     mu: WeightsOrRule | None = None,
     *,
     states: States | None = None,

@@ -36,7 +36,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, Matrix, frozen
 from rhocover.coverage import Coverage
 from rhocover.documents import plain
-from rhocover.errors import InvalidArgumentError, unknown_name
+from rhocover.errors import InvalidArgumentError, short_name, unknown_name
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.belief.certificates import Certificate, certify_visits, evidence_of
 from rhocover.exploring.belief.learned import LearnedModel
@@ -453,7 +453,7 @@ class Run(Shown):
             f"Run of {self.explorer} on {place} at rho = {self.rho:g}: "
             f"{count_of(self.num_steps, 'step')}, coverage {self.coverage_text}."
         )
-        least = f"\n  least visited {pair}, {count_of(count, 'time')}"
+        least = f"\n  least visited {short_name(pair)}, {count_of(count, 'time')}"
         least += f"\n  {self.restriction}" if self.restriction else ""
         if not self.is_complete:
             return head + least

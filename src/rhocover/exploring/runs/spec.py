@@ -265,7 +265,7 @@ def read_model_run(world: Any, spec: RunSpec, num_chains: Any = 1) -> ModelRun:
             "world",
             "must be an MDP or a Gymnasium environment",
             type(world).__name__,
-            remedy=f"Make one with {f'gymnasium.make({world!r})' if is_id else way_to_model(world)}.",
+            remedy=f"Make one with gymnasium.make({world!r})." if is_id else way_to_model(world),
         )
     if spec.criterion.start is not None:
         start = checks.distribution(spec.criterion.start, "start", world.num_states)

@@ -38,8 +38,8 @@ from rhocover.transitions import (
 NO_WEIGHTS = parse_text("Leave `mu` out for equal weights.")
 FROM_TABLE = "Make one with rc.MDP.from_gymnasium(env)."
 NO_TABLE = (
-    "rc.MDP.from_gymnasium(env) makes one of a table of transitions, `env.unwrapped.P`, which this environment "
-    'does not have: learn it while exploring, with rc.explore(env, model="learned").'
+    "rc.MDP.from_gymnasium(env) makes one of a table of transitions, `env.unwrapped.P`, which this "
+    'environment does not have: learn it while exploring, with rc.explore(env, model="learned").'
 )
 
 
@@ -330,8 +330,9 @@ def way_to_model(given: Any) -> str:
     name = repr(str(given))
     if str(given).endswith(".safetensors"):
         return f"Make one with rc.MDP.load({name})."
-    is_id = checks.is_gymnasium_id(str(given))
-    return f"Make one with rc.{f'MDP.from_gymnasium(gymnasium.make({name}))' if is_id else f'envs.make({name})'}."
+    if checks.is_gymnasium_id(str(given)):
+        return f"Make one with rc.MDP.from_gymnasium(gymnasium.make({name}))."
+    return f"Make one with rc.envs.make({name})."
 
 
 def _checked_layout(layout: Layout | None, num_states: int, num_actions: int) -> Layout | None:

@@ -90,7 +90,8 @@ def sentence(
         return _incomplete(extent, [pair.name for pair in thin if pair.count == 0])
     head = f"Covers {extent}"
     worst, first = thin[0], first_to_collect(thin)
-    said = f"{head}; the thinnest, {short_name(worst.name)}, got {_share(worst.share)} of the visits it should have"
+    least = f"the thinnest, {short_name(worst.name)}, got {_share(worst.share)} of the visits it should have"
+    said = f"{head}; {least}"
     if math.isnan(best_ratio):
         return f"{said} (worst ratio {_ratio(worst_ratio)}): collect more at {_list(first)} first."
     if worst_ratio <= NEAR * best_ratio:

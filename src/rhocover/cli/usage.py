@@ -22,13 +22,18 @@ SYNONYMS = {
     "--order": "--rho", "--alpha": "--rho", "--continue": "--resume", "--name": "--id", "--html": "--report",
     "--tolerance": "--tol",
 }  # fmt: skip
-COMMANDS = {"topup": "top-up", "run": "explore", "list": "envs", "check": "doctor", "models": "envs"}
+COMMANDS = {
+    "topup": "top-up", "run": "explore", "list": "envs", "models": "envs", "environments": "envs",
+    "check": "doctor", "help": "--help",
+}  # fmt: skip
+ANYWHERE = {"-h": "--help", "-v": "--version"}  # what other tools have
 CLOSE = 0.6  # of difflib: what shares most of its letters
 
 
 def usage_message(error: Any, commands: Mapping[str, Any], name: str, words: Sequence[str]) -> str:
     """Returns what is wrong with the words of a line of the command `name`, and what to type instead."""
-    command = commands.get(name)
+    is_before = error.ctx is not None and error.ctx.parent is None  # about what stands before the command
+    command = None if is_before else commands.get(name)
     kind = type(error).__name__ if command is not None else ""
     say = {
         "NoSuchOption": _no_such_option, "BadOptionUsage": _bad_usage, "BadParameter": _bad_value,
@@ -40,6 +45,8 @@ def usage_message(error: Any, commands: Mapping[str, Any], name: str, words: Seq
 
 def _no_such_option(error: Any, command: Any, commands: Mapping[str, Any]) -> str:
     name, said = error.option_name, f"there is no option {error.option_name}."
+    if name == "-h":
+        return f"{said} Did you mean --help?"
     if found := _named(name, command):
         return f"{said} Did you mean {found}?"
     if others := [other for other, known in commands.items() if name in _options(known)]:
@@ -113,7 +120,17 @@ def _bad_value(error: Any, command: Any, _: Any) -> str:
     return f"{said}. Such as {option} {value}."
 
 
+def _before_command(name: str) -> str:
+    """Returns what to type instead of an option that stands before the command."""
+    near = [ANYWHERE[name]] if name in ANYWHERE else difflib.get_close_matches(name, ANYWHERE.values(), n=1)
+    if near:
+        return f"there is no option {name}. Did you mean {near[0]}?"
+    return f"there is no option {name} before a command. Leave it out, or put it after the command."
+
+
 def _other(error: Any, _: Any, commands: Mapping[str, Any]) -> str:
+    if type(error).__name__ == "NoSuchOption":
+        return _before_command(error.option_name)
     said = error.format_message().rstrip(".")
     extra = re.search(r"unexpected extra arguments? ?(?:\(s\) )?\((.*)\)", said)
     if extra:

@@ -203,7 +203,7 @@ def test_what_nobody_knows_of_an_environment_is_not_told(rhocover):
                 f"{LAKE} --num-envs 2",
                 "a vector environment has no table of its transitions. Pass --model learned.",
             ),
-            ("river_swim --states bins:3", "`--states` and `--actions` are for environments"),
+            ("river_swim --states bins:3", "`--states` is for environments: a model has its own"),
             ("river_swim-v0", "unknown environment 'river_swim-v0'"),
         ]
     ),

@@ -146,7 +146,7 @@ def test_a_state_always_gives_the_same_block_of_one_episode(explorer):
 @pytest.mark.parametrize("model", ["known", "learned"])
 @pytest.mark.parametrize("criterion", [{}, {"discount": 0.9}])
 def test_runs_without_episodes_are_refused_with_the_way_out(system, model, criterion):
-    with pytest.raises(rc.errors.InvalidArgumentError, match=r"Pass horizon=H, for example horizon=20\."):
+    with pytest.raises(rc.errors.InvalidArgumentError, match=r"Pass horizon=20, for example\."):
         rc.explore(RIVER, 2, 100, explorer=system(), model=model, **criterion)
 
 

@@ -307,7 +307,9 @@ def test_nothing_is_written_outside_of_out(tmp_path, elsewhere):
 def test_an_existing_folder_is_never_overwritten(tmp_path):
     _, _, _ = collected("a limit", tmp_path / "out")
     before = contents(tmp_path / "out")
-    with pytest.raises(InvalidArgumentError, match=r"already contains a collection.*resume=True"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"already contains a collection. It is finished: name another folder"
+    ):
         collected("a limit", tmp_path / "out")
     with pytest.raises(InvalidArgumentError, match=r"is finished.*top_up"):
         collected("a limit", tmp_path / "out", resume=True)

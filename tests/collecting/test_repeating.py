@@ -81,7 +81,7 @@ def test_a_top_up_repeats_actions_as_in_the_data(tmp_path) -> None:
     [
         (gym.make("FrozenLake-v1"), {"repeat": 2}, "with `repeat` has no table of its transitions"),
         (gym.make("FrozenLake-v1"), {"repeat": 0, "model": "learned"}, "`repeat` must be at least 1"),
-        (gym.make_vec("FrozenLake-v1", 2), {"repeat": 2, "model": "learned"}, "Hold the actions inside each copy"),
+        (gym.make_vec("FrozenLake-v1", 2), {"repeat": 2, "model": "learned"}, "Pass a single environment, or leave `repeat` out"),
         (rc.envs.river_swim(), {"repeat": 2}, "`repeat` is for environments"),
     ],
     ids=["known", "zero", "vector", "model"],

@@ -271,8 +271,16 @@ def test_a_summary_is_strict_json(statements, table):
     [
         ("tarbouriech2020", {}, "Did you mean 'tarbouriech2020-table1'"),
         (3, {}, "unknown reproduction"),
-        ("reference-values", {"seeds": 3}, "simulates nothing: leave out `seeds`"),
-        ("reference-values", {"num_steps": 3000}, "leave out `seeds` and `num_steps`"),
+        (
+            "reference-values",
+            {"seeds": 3},
+            "`seeds` is not for reference-values, which simulates nothing. Leave it out.",
+        ),
+        (
+            "reference-values",
+            {"num_steps": 3000},
+            "`num_steps` is not for reference-values, which simulates nothing. Leave it out.",
+        ),
         (TABLE, {"num_steps": 999}, "`num_steps` must be at least 1000, got 999"),
         (TABLE, {"seeds": 0}, "`seeds` must be at least 1"),
         (TABLE, {"seeds": [1, 1]}, "`seeds` has 1 twice"),

@@ -116,7 +116,7 @@ def test_steps_can_be_counted_in_64_bits(refused):
 def test_the_budget_covers_the_first_episode(refused, explorer, num_steps):
     assert refused(num_steps=num_steps, explorer=explorer) == (
         f"`num_steps` must cover the first episode of 10 steps, got {num_steps}. "
-        "Allow more steps, or shorten the schedule."
+        "Pass num_steps=10 or more, or shorten the schedule."
     )
     assert "of 50 steps, got 49" in refused(num_steps=49, explorer="algorithm1_short")
 
@@ -190,7 +190,10 @@ def test_restarts_need_a_start_and_a_criterion_is_one(refused):
     assert refused(world=rc.MDP(RIVER.dense()), discount=0.9).startswith(
         "`start` is needed with `discount` or `horizon`"
     )
-    assert refused(discount=0.9, horizon=9, start=0) == "pass `discount` or `horizon`, not both."
+    assert (
+        refused(discount=0.9, horizon=9, start=0)
+        == "`horizon` cannot be combined with `discount`. Leave it out."
+    )
 
 
 @pytest.mark.parametrize("start", [6, -1])

@@ -239,7 +239,7 @@ def test_a_finished_collection_is_called_so_on_a_disk_that_cannot_be_written_to(
     (out / "log-000000.safetensors").write_bytes(b"of a process that ended between its last two steps")
     before = contents(out)
     make_read_only(monkeypatch)
-    with pytest.raises(InvalidArgumentError, match=r"is finished\. Add to it with top_up"):
+    with pytest.raises(InvalidArgumentError, match=r"is finished\. Add to it: rc\.top_up\."):
         WRITERS[verb].again(out)
     monkeypatch.undo()
     assert contents(out) == before

@@ -421,8 +421,8 @@ def test_a_summary_is_ready_for_json_and_the_text_can_be_read_without_the_paper(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "pass either `visits` or `model_error`, got neither"),
-        ({"visits": 3, "model_error": 0.1}, "pass either `visits` or `model_error`, got both"),
+        ({}, "a goal is missing: `visits` or `model_error`. Pass visits=100 or model_error=0.05."),
+        ({"visits": 3, "model_error": 0.1}, "`model_error` cannot be combined with `visits`. Leave it out."),
         ({"visits": 0}, "`visits` must be at least 1, got 0"),
         ({"visits": -2}, "`visits` must be at least 1, got -2"),
         ({"visits": 2.5}, "`visits` must be a whole number, got 2.5"),

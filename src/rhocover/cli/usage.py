@@ -122,7 +122,8 @@ def _bad_value(error: Any, command: Any, _: Any) -> str:
 
 def _before_command(name: str) -> str:
     """Returns what to type instead of an option that stands before the command."""
-    near = [ANYWHERE[name]] if name in ANYWHERE else difflib.get_close_matches(name, ANYWHERE.values(), n=1)
+    known = tuple(ANYWHERE.values())
+    near = [ANYWHERE[name]] if name in ANYWHERE else difflib.get_close_matches(name, known, 1, cutoff=0.75)
     if near:
         return f"there is no option {name}. Did you mean {near[0]}?"
     return f"there is no option {name} before a command. Leave it out, or put it after the command."

@@ -134,7 +134,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_comes_to_the_same_bytes(rhocover, m
     assert contents(Path("part")) == contents(Path("whole"))
     done = rhocover(said[1])
     assert (done.code, done.is_one_error_line) == (2, True)
-    assert "is finished. Add to it with rhocover top-up." in done.err
+    assert "is finished. Add to it: rhocover top-up" in done.err
 
 
 @pytest.mark.thorough
@@ -156,7 +156,7 @@ def test_an_existing_collection_is_kept_unless_told_otherwise(rhocover):
     before = contents(Path("lake"))
     refused = rhocover(f"{COLLECT} --seed 1 --out lake")
     assert (refused.code, refused.out, refused.is_one_error_line) == (2, "", True)
-    assert "`--out` 'lake' already contains a collection. Continue it with --resume" in refused.err
+    assert "`--out` 'lake' already contains a collection. Name another folder, such as --out results" in refused.err
     for wrong in (
         "--explorer nobody",
         "--steps 0",

@@ -422,7 +422,7 @@ def test_what_is_no_environment_is_refused(env, tmp_path):
 def test_spaces_that_no_code_knows_are_refused(tmp_path):
     graph = spaces.Graph(spaces.Discrete(2), None)
     with pytest.raises(
-        InvalidArgumentError, match="has no numbered values. Pass states=str, or `states` as a function"
+        InvalidArgumentError, match=r"has no numbered values. Pass states=str, or `states` as a function"
     ):
         rc.explore(ring(space=graph), 2.0, 100, **LEARNED)
     text = ring(lambda s, t: "abcdefg"[s], spaces.Text(1))

@@ -120,11 +120,10 @@ def parse_columns(texts: Sequence[str] | None) -> dict[str, Any] | None:
 
 def parse_actions(text: str | None) -> Any:
     """Returns the argument `actions`."""
-    return (
-        None
-        if text is None
-        else _one_or_many(_whole_numbers(text, "--actions", "Leave it out to use all actions."))
-    )
+    if text is None:
+        return None
+    such_as = "Leave it out to use all actions of a discrete space; for real numbers, such as --actions 3."
+    return _one_or_many(_whole_numbers(text, "--actions", such_as))
 
 
 def _whole_numbers(text: str, option: str, such_as: str) -> list[int]:

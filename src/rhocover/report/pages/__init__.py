@@ -30,6 +30,7 @@ from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.mdp import MDP
+from rhocover.printing import count_of
 
 Tone = Literal["good", "fair", "poor", "plain"]
 MOST_NUMBERS = 6  # more numbers belong in a table
@@ -241,16 +242,17 @@ def weights_words(weights: FloatArray) -> str:
     """Returns whether all weights are equal, and otherwise the ratio of the largest to the smallest."""
     positive = weights[weights > 0]
     zeros = int(weights.size - positive.size)
-    left_out = f"; {zeros:,} pairs with weight 0" if zeros else ""
+    left_out = f"; {count_of(zeros, 'pair', ',')} with weight 0" if zeros else ""
     if np.ptp(positive) <= 1e-12 * positive.max():
-        return f"equal for {positive.size:,} pairs{left_out}"
+        return f"equal for {count_of(positive.size, 'pair', ',')}{left_out}"
     spread = ratio_words(float(positive.max() / positive.min()))
-    return f"{positive.size:,} pairs, the largest weight {spread} times the smallest{left_out}"
+    return f"{count_of(positive.size, 'pair', ',')}, the largest weight {spread} times the smallest{left_out}"
 
 
 def model_entries(mdp: MDP) -> list[tuple[str, str]]:
     """Returns the name and the size of a model, as entries of the settings."""
-    size = f"{mdp.num_states:,} states, {mdp.num_actions:,} actions, {mdp.num_pairs:,} pairs"
+    counts = {"state": mdp.num_states, "action": mdp.num_actions, "pair": mdp.num_pairs}
+    size = ", ".join(count_of(number, noun, ",") for noun, number in counts.items())
     return [("model", f"{mdp.name or 'without a name'}: {size}"), ("omitted from the model", mdp.note)]
 
 

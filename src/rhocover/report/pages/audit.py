@@ -21,6 +21,7 @@ from rhocover.errors import InvalidArgumentError
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.layout import Layout
 from rhocover.mdp import MDP
+from rhocover.printing import count_of
 from rhocover.report import pages
 from rhocover.report.figures.lines import curve_of
 from rhocover.report.figures.over_time import worst_ratio_figure
@@ -232,14 +233,14 @@ def _condition(certificate: Certificate) -> str:
 
 def _states(audit: Audit) -> str:
     """Returns the number of states met and, if known, the number of all states."""
-    return str(audit.met) if audit.met else f"{len(audit.tally.met_keys):,} states"
+    return str(audit.met) if audit.met else count_of(len(audit.tally.met_keys), "state", ",")
 
 
 def _entries(audit: Audit) -> list[tuple[str, str]]:
     tally = audit.tally
     return [
         ("data", tally.source),
-        ("states and actions", f"{_states(audit)} met, {tally.num_actions:,} actions"),
+        ("states and actions", f"{_states(audit)} met, {count_of(tally.num_actions, 'action', ',')}"),
         ("rho", pages.order_words(audit.rho)),
         ("weights mu", pages.weights_words(audit.weights)),
         ("best policy of", "the given model" if audit.is_exact else "the observed transitions"),

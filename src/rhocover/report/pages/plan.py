@@ -14,6 +14,7 @@ import numpy as np
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.planning.planner import Plan, missed_plans
+from rhocover.printing import count_of
 from rhocover.report import pages
 from rhocover.report.figures import frontier_figure
 from rhocover.report.pages.visits import PairShares, least_section, visits_section
@@ -72,7 +73,7 @@ def visits_of_plan(plan: Plan) -> PairShares:
 def counted_visits(discount: float | None = None, horizon: int | None = None) -> str:
     """Returns a description of the visits that count."""
     if horizon is not None:
-        return f"visits in episodes of {horizon} steps"
+        return f"visits in episodes of {count_of(horizon, 'step')}"
     return "long-run visits" if discount is None else f"visits discounted by {discount:g}"
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from rhocover.checks import IntArray
 from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError
+from rhocover.printing import count_of
 from rhocover.report import pages
 from rhocover.report.pages.audit import FEWEST, NO_ORDER, canvas_of, episodes_words, running_counts
 from rhocover.report.pages.visits import PairShares, discovery_figure, least_section, visits_section
@@ -47,8 +48,9 @@ def head_of_tally(tally: Tally) -> pages.Page:
         raise InvalidDataError(f"{tally.source} has no transitions: there is nothing to show.")
     total = tally.counts.size
     verdict = pages.Verdict(
-        f"{tally.num_pairs:,} of the {total:,} pairs of {tally.num_states:,} states were visited. An audit "
-        "says what that is worth: audit(tally)."
+        f"{tally.num_pairs:,} of the {count_of(total, 'pair', ',')} of "
+        f"{count_of(tally.num_states, 'state', ',')} were visited. An audit says what that is worth: "
+        "audit(tally)."
     )
     least, most = int(tally.counts[tally.counts > 0].min()), int(tally.counts.max())
     numbers = (

@@ -295,7 +295,7 @@ def test_the_ratio_map_leaves_out_what_was_dropped(model):
             ("plan river_swim --rho 2 --set num_stats=3", "'num_states'"),
             (f"plan river_swim --rho 2 --set num_states={10**30}", "must be at most"),
             ("plan grid_world --rho 2 --set success=nan", "nan"),
-            ("plan river_swim --rho 2 --mu unifrom", "'uniform'"),
+            ("plan river_swim --rho 2 --mu unifrom", "Pass --mu uniform"),
             ("plan river_swim --rho 2 --mu random", "random:SEED"),
             ("plan river_swim --rho 2 --mu random:-1", "got '-1'"),
             ("plan river_swim --rho 2 --mu random:x", "got 'x'"),

@@ -414,7 +414,7 @@ def test_budget_prints_the_numbers_of_the_python_api(rhocover, line, given):
         ("explore river_swim --rho 2 --model learned --mu model_error --discount 0.9",
          "`--mu` can be a rule only in runs without restarts. Leave `--discount` out, or pass weights."),
         ("explore river_swim --rho 2 --model learned --mu transition_std --horizon 9", "`--mu` can be a rule only"),
-        ("explore river_swim --rho 2 --model learned --mu modelerror", "'model_error'"),
+        ("explore river_swim --rho 2 --model learned --mu modelerror", "Pass --mu model_error"),
         ("explore river_swim --rho 2 --explorer ent_game",
          "`--horizon` is needed: EntGame plays episodes of a fixed length that begin at the start. Pass --horizon 20"),
         ("explore river_swim --rho 2 --explorer generative_sampling", "generative_world(mdp)"),

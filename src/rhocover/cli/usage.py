@@ -111,11 +111,10 @@ def _examples(command: Any) -> Iterator[list[str]]:
 
 
 def _bad_value(error: Any, command: Any, _: Any) -> str:
-    param: Any = error.param
-    option = "" if param is None else param.opts[0]
-    said = error.format_message().rstrip(".")
-    if not option.startswith("-") or "expected" not in said:
+    param, said = error.param, error.format_message().rstrip(".")
+    if param is None or not param.opts[0].startswith("-") or "expected" not in said:
         return f"{said}."
+    option = param.opts[0]
     value = _example(command, option) or param.default or (20 if "whole" in said else 0.5)
     return f"{said}. Such as {option} {value}."
 

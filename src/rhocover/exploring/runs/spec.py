@@ -100,7 +100,7 @@ class RunSpec:
     """The settings of a run in any world, as the caller gave them, or `checked`."""
 
     objective: Objective  # its weights may be a rule
-    num_steps: int
+    num_steps: Any  # a whole number; it may be a float such as 1e4 until it is checked
     criterion: Criterion = AVERAGE
     explorer: Any = "feedback"
     model: Any = KNOWN  # or a Learned

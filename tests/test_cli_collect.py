@@ -156,7 +156,10 @@ def test_an_existing_collection_is_kept_unless_told_otherwise(rhocover):
     before = contents(Path("lake"))
     refused = rhocover(f"{COLLECT} --seed 1 --out lake")
     assert (refused.code, refused.out, refused.is_one_error_line) == (2, "", True)
-    assert "`--out` 'lake' already contains a collection. Name another folder, such as --out results" in refused.err
+    assert (
+        "`--out` 'lake' already contains a collection. Name another folder, such as --out results"
+        in refused.err
+    )
     for wrong in (
         "--explorer nobody",
         "--steps 0",

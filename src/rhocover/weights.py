@@ -13,7 +13,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray
 from rhocover.coverage import checked_weights
-from rhocover.errors import Call, InvalidArgumentError, parse_text, unknown_name
+from rhocover.errors import Call, InvalidArgumentError
 from rhocover.mdp import MDP, check_mdp
 
 
@@ -94,12 +94,3 @@ def _floored(mdp: MDP, weights: FloatArray, min_weight: float) -> FloatArray:
 
 
 NAMED = {"uniform": uniform, "transition_std": transition_std, "model_error": model_error}
-
-
-def weights_of(mdp: MDP, mu: Any) -> Any:
-    """Returns the weights that a name or a function of the model describes; anything else as it is."""
-    if isinstance(mu, str):
-        if mu not in NAMED:
-            raise unknown_name(parse_text("weights for `mu`"), mu, tuple(NAMED), argument="mu")
-        return NAMED[mu](mdp)
-    return checks.one_argument(mu, "mu", "the model")(mdp) if callable(mu) else mu

@@ -266,7 +266,7 @@ def test_a_folder_that_is_also_a_minari_id_is_refused(
 
 def test_observations_in_structures_need_a_code() -> None:
     rows = GOOD | {"s": [{"x": 0.0}, {"x": 1.0}], "s_next": [{"x": 1.0}, {"x": 0.0}]}
-    assert "`s` must hold whole numbers, got a mix of dict" in said(pa.table(rows))
+    assert "`s` must hold whole numbers, got values of type dict" in said(pa.table(rows))
     for data in (pa.table(rows), rows):
         assert read_tally(data, states=lambda seen: seen["x"] > 0.5).counts.tolist() == [[1, 0], [0, 1]]
     columns = GOOD | {"s": {"x": np.array([0.0, 1.0])}, "s_next": {"x": np.array([1.0, 0.0])}}

@@ -43,6 +43,7 @@ def test_every_exit_code_is_on_the_page() -> None:
 
 
 def test_required_options_are_in_the_usage_and_defaults_in_the_table() -> None:
-    assert "rhocover plan ENV --rho R [OPTIONS]" in SECTIONS["plan"]
+    assert "rhocover plan ENV [OPTIONS]" in SECTIONS["plan"]
+    assert "rhocover collect ENV --out DIR [OPTIONS]" in SECTIONS["collect"]
     assert "Default: `interior_point`" in SECTIONS["plan"]
-    assert "*Required.*" in SECTIONS["plan"]
+    assert "*Required.*" in SECTIONS["collect"]

@@ -273,7 +273,7 @@ def test_what_has_no_rules_is_no_explorer(refused, explorer):
 def test_a_schedule_goes_with_algorithm_1(refused, explorer):
     name = explorer if isinstance(explorer, str) else {rc.Feedback: "feedback"}.get(type(explorer), "Uniform")
     assert refused(explorer=explorer, schedule=rc.Quadratic()) == (
-        f"`schedule` is for Algorithm 1 only: {name!r} chooses its own blocks."
+        f"`schedule` is for Algorithm 1 only: {name!r} chooses its own blocks. Leave it out."
     )
 
 
@@ -281,7 +281,9 @@ def test_a_schedule_is_one_of_ours_or_has_lengths(refused):
     assert refused(UnknownNameError, explorer="algorithm1", schedule="weekly:7") == (
         "unknown schedule 'weekly'. Known: constant, doubling, line_search, power, quadratic."
     )
-    assert refused(explorer="algorithm1", schedule="quadratic:0") == "`tau_1` must be at least 1, got 0."
+    assert refused(explorer="algorithm1", schedule="quadratic:0") == (
+        "`tau_1` must be at least 1, got 0. Pass schedule='quadratic:10'."
+    )
     for schedule in (rc.Quadratic, 10, object()):
         message = refused(explorer="algorithm1", schedule=schedule)
         assert message.startswith("`schedule` must be a text such as 'quadratic:10', or Quadratic(), ")
@@ -290,7 +292,7 @@ def test_a_schedule_is_one_of_ours_or_has_lengths(refused):
 
 def test_a_floor_out_of_reach_is_refused_before_a_folder_is_made(refused):
     message = refused(InfeasibleFloorError, explorer=rc.Algorithm1(eta=0.03))
-    assert message.endswith("this MDP allows at most 0.04337 (eta <= 0.02169).")
+    assert message.endswith("this MDP allows at most 0.04337 (eta <= 0.02169). Pass eta=0.02 or less.")
     assert refused(explorer=rc.Algorithm1(eta=0.7)) == "`eta` must be in [0, 1/2), got 0.7."
 
 

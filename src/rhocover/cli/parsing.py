@@ -35,8 +35,8 @@ from rhocover.exploring.runs.stopping import CertifiedGap, EveryPair, SmallModel
 from rhocover.files import check_plain
 from rhocover.learning.rules import RULES
 from rhocover.mdp import MDP, NO_WEIGHTS
+from rhocover.planning.problem import weights_of
 from rhocover.printing import count_of
-from rhocover.weights import weights_of
 
 # Models, weights and orders.
 

@@ -28,8 +28,8 @@ from rhocover.exploring.runs.spec import CRITERION, KNOWN, ModelRun
 from rhocover.folders import locate
 from rhocover.learning.rules import RULES, Rule, read_rule
 from rhocover.mdp import MDP, way_to_model
+from rhocover.planning.problem import weights_of
 from rhocover.progress import Report, progress
-from rhocover.weights import weights_of
 
 if TYPE_CHECKING:
     from rhocover.arguments import (

@@ -34,12 +34,13 @@ from rhocover.errors import (
     join_texts,
     parse_text,
     short_name,
+    unknown_name,
 )
 from rhocover.mdp import MDP, check_mdp
 from rhocover.occupancy import Occupancies
 from rhocover.planning.program import Multipliers, Program, Rows, flow_rows, make_program
 from rhocover.printing import count_of
-from rhocover.weights import weights_of
+from rhocover.weights import NAMED
 
 # The pairs that can have a positive occupancy.
 
@@ -237,6 +238,15 @@ def _names(mdp: MDP, pairs: IntArray, limit: int = 8) -> str:
 
 
 # The problem.
+
+
+def weights_of(mdp: MDP, mu: Any) -> Any:
+    """Returns the weights that a name or a function of the model describes; anything else as it is."""
+    if isinstance(mu, str):
+        if mu not in NAMED:
+            raise unknown_name(parse_text("weights for `mu`"), mu, tuple(NAMED), argument="mu")
+        return NAMED[mu](mdp)
+    return checks.one_argument(mu, "mu", "the model")(mdp) if callable(mu) else mu
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,9 +36,8 @@ from rhocover.exploring.problem import Problem, make_problem
 from rhocover.exploring.runs.stopping import CertifiedGap, Stop, check_stop
 from rhocover.learning.rules import Rule, final_weights, read_rule
 from rhocover.mdp import MDP, way_to_model
-from rhocover.planning.problem import AVERAGE, Criterion, Objective
+from rhocover.planning.problem import AVERAGE, Criterion, Objective, weights_of
 from rhocover.printing import count_of
-from rhocover.weights import weights_of
 
 KNOWN = "known"
 Model = Literal["known"] | Learned

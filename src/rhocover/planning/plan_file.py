@@ -42,9 +42,10 @@ class StoredPlan:
     seconds: float
     stages: dict[str, Any]
     restriction: str
+    discount: float | None
 
 
-PLAIN = ("divergence", "gap", "worst_ratio", "value", "method", "steps", "seconds", "restriction")
+PLAIN = ("divergence", "gap", "worst_ratio", "value", "method", "steps", "seconds", "restriction", "discount")
 
 
 def write_plan(plan: Any, path: Path | str, *, overwrite: bool) -> None:

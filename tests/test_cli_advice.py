@@ -334,7 +334,7 @@ WRONG = {
         + --delta x
         + --states bins:2
         + --states 8
-        + --states quantiles:4
+        + --states quantiles
         audit car --states bins:4,4,4
         audit car --states codes:cel
         audit car --states kodes:cell
@@ -388,7 +388,7 @@ WRONG = {
         lake --max-episode-steps 0
         + --states 8
         + --states bins:2
-        + --states quantiles:4
+        + --states quantile:4
         top-up car --steps 20 --states codes:cel
         + --actions x
         + --num-states 1
@@ -703,8 +703,8 @@ WRONG = {
         --versoin
         -v
         --rho 2 plan river_swim
-        --quiet
-        --verbose
+        --rho 2 envs
+        --seed 1 explorers
     """,
     "demo": """
         demo river_swim

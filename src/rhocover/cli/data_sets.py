@@ -33,7 +33,7 @@ def explained(data: Sequence[str], **limits: int | None) -> Iterator[None]:
         if limits.get(part) is not None:
             error.add_remedy(parse_text(f"Leave `{part}` out, or count more of them."))
         elif error.argument == "data" and (other := next((name for name in data if not _is_data(name)), "")):
-            error.add_remedy(_instead(other))
+            error.add_remedy(_instead(other) if len(data) == 1 else f"Leave {other!r} out.")
         elif error.argument in CODES and all(Path(name).is_file() for name in data):
             error.add_remedy(parse_text(f"Leave `{error.argument}` out if the states are numbers already."))
         raise

@@ -92,8 +92,14 @@ def _bad_usage(error: Any, command: Any, _: Any) -> str:
     param: Any = next((param for param in command.params if option in param.opts), None)
     if param is None or param.is_flag:
         return f"`{option}` takes no value. Pass {option}."
-    value = _example(command, option) or param.default or param.metavar
+    value = _example(command, option) or param.default or _any_value(param)
     return f"`{option}` needs a value, such as {option} {value}."
+
+
+def _any_value(param: Any) -> str:
+    """Returns a value of the type that an option takes, or the word that stands for it in the help."""
+    kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    return {float: "0.5", int: "20"}.get(kind, param.metavar)
 
 
 def _example(command: Any, option: str) -> str:

@@ -94,7 +94,7 @@ def test_one_state_is_one_state():
 def test_a_verdict_quotes_only_the_ends_of_a_long_name():
     data = {
         "s": [LONG, "short", LONG],
-        "a": [0, 0, 1],
+        "a": [0, 1, 0],
         "s_next": ["short", LONG, "short"],
         "done": [False, False, False],
     }

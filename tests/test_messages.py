@@ -101,8 +101,8 @@ def test_a_verdict_quotes_only_the_ends_of_a_long_name():
     found = rc.audit(data)
     assert LONG in found.tally.keys
     assert "xxx ... xxx" in found.verdict
-    assert len(found.verdict) < 300
-    assert LONG not in str(found)
+    assert "x" * 60 not in found.verdict
+    assert "x" * 60 not in str(found)
 
 
 # --- one vocabulary ---------------------------------------------------------------------------------------

@@ -118,6 +118,7 @@ def test_a_page_that_is_not_executed_shows_stored_results_and_says_so(
         built("a", monkeypatch, tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_kernel_gives_text_and_html_of_every_cell(tmp_path: Path) -> None:
     text = "".join(
         f"```{{code-cell}} ipython3\n{code}\n```\n\n"

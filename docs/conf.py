@@ -27,7 +27,15 @@ author = "The rhocover developers"
 copyright = "The rhocover developers, Apache-2.0"
 version = release = rhocover.__version__
 
-extensions = ["myst_nb", "sphinx_copybutton", "docstrings", "generated", "linked_names", "mathml", "tutorials"]
+extensions = [
+    "myst_nb",
+    "sphinx_copybutton",
+    "docstrings",
+    "generated",
+    "linked_names",
+    "mathml",
+    "tutorials",
+]
 html_math_renderer = "mathml"
 source_suffix = {".md": "myst-nb"}
 exclude_patterns = ["_ext", "_static", "_build", "**/.ipynb_checkpoints"]

@@ -1,9 +1,9 @@
 """Results of a page that cannot be executed everywhere, stored next to it.
 
-ale-py is GPL and therefore no dependency of this project, so most builds of the site cannot execute the page that
-uses it. `make atari` installs it, executes the page and writes what every cell printed and drew, with the code of
-the cell, to `<page>.results.json`. A build without ale-py shows that. Results are shown only below the code that
-made them: after a change of a cell, `insert` refuses all of them until the page was executed again.
+ale-py is GPL and therefore no dependency of this project, so most builds of the site cannot execute the page
+that uses it. `make atari` installs it, executes the page and writes what every cell printed and drew, with the
+code of the cell, to `<page>.results.json`. A build without ale-py shows that. Results are shown only below the
+code that made them: after a change of a cell, `insert` refuses all of them until the page was executed again.
 
     python docs/_ext/stored_results.py tutorials/montezuma.md
 """
@@ -38,7 +38,7 @@ def path_of(page: str) -> Path:
 
 
 def load(page: str) -> dict[str, Any] | None:
-    """Returns the versions of the packages, and code, text and HTML of every cell; None if nothing is stored."""
+    """Returns the versions of the packages, and code, text and HTML of every cell; None without any."""
     path = path_of(page)
     return json.loads(path.read_text("utf-8")) if path.exists() else None
 
@@ -46,13 +46,13 @@ def load(page: str) -> dict[str, Any] | None:
 def insert(text: str, stored: list[dict[str, str]]) -> str:
     """Returns a page with its cells as plain code, and the stored results below each."""
     if [code for _, _, code in cells(text)] != [one["code"] for one in stored]:
-        raise ValueError("The code of the page is not the code that made its stored results: run `make atari`.")
+        raise ValueError("The page is not the code that made its stored results: run `make atari`.")
     results = iter(stored)
     return CELL.sub(lambda cell: "\n".join(_shown(cell[1], next(results))), text)
 
 
 def _shown(options: str, result: dict[str, str]) -> Iterator[str]:
-    """Yields the blocks of a cell: its code, folded where the page hides it, what it printed, what it drew."""
+    """Yields the blocks of a cell: its code, folded where the page hides it, what it printed and drew."""
     is_hidden = "hide-input" in options
     if is_hidden:
         yield "<details><summary>Code</summary>\n"

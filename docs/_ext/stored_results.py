@@ -1,9 +1,10 @@
 """Results of a page that cannot be executed everywhere, stored next to it.
 
-ale-py is GPL and therefore no dependency of this project, so most builds of the site cannot execute the page
-that uses it. `make atari` installs it, executes the page and writes what every cell printed and drew, with
-the code of the cell, to `<page>.results.json`. A build without ale-py shows that. Results are shown only below
-the code that made them: after a change of a cell, `insert` refuses all of them until the page was executed again.
+ale-py is GPL and therefore no dependency of this project, so most builds of the site cannot execute the
+page that uses it. `make atari` installs it, executes the page and writes what every cell printed and drew,
+with the code of the cell, to `<page>.results.json`. A build without ale-py shows that. Results are shown
+only below the code that made them: after a change of a cell, `insert` refuses all of them until the page
+was executed again.
 
     python docs/_ext/stored_results.py tutorials/montezuma.md
 """

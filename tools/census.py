@@ -18,10 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "rhocover"
-MOST_FILES = (
-    240  # codes, densities, learned features and comparisons on environments came after the first 200
-)
-MOST_LINES = 52_000  # raise it on purpose, and only for what was added
+MOST_FILES = 270  # after the first 200 came codes, densities, learned features, forms of data, notebooks
+MOST_LINES = 60_000  # raise it on purpose, and only for what was added
 MOST_SMALL = 10
 SMALL = 60  # lines
 MOST_ARGUMENTS = 7  # inside the library; public signatures are flat and may have more

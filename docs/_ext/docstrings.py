@@ -163,11 +163,10 @@ def shorten(
 
 
 def _is_result(cls: type) -> bool:
-    """Whether this is a value that the library hands out: many fields, all given, in a plain dataclass."""
+    """Whether this is a value that the library hands out: a dataclass with many fields that must be given."""
     if not dataclasses.is_dataclass(cls) or not vars(cls)["__dataclass_params__"].init:
         return False
-    fields = dataclasses.fields(cls)
-    return len(fields) >= 5 and all(_is_required(field) for field in fields)
+    return sum(map(_is_required, dataclasses.fields(cls))) >= 5
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     # Data sets.
 
-    class Frame(Protocol):
+    class DataFrame(Protocol):
         """A data frame of pandas, polars or another library."""
 
         @property
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
         def pos(self) -> int: ...  # noqa: D102
 
     Data = (
-        Location | Mapping[str, Any] | Frame | tuple[ArrayLike, ...] | Iterable[Any] | Tally | Tallied
+        Location | Mapping[str, Any] | DataFrame | tuple[ArrayLike, ...] | Iterable[Any] | Tally | Tallied
         | MinariDataset | ArrowData | Buffer
     )  # fmt: skip
     Columns = Mapping[str, str | Sequence[str]]  # the column of each role

@@ -54,6 +54,7 @@ suppress_warnings = ["mystnb.unknown_mime_type"]
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(Path(__file__).parent.parent / "out" / "docs-cache")
 prepare_kernels(Path(nb_execution_cache_path, "ipython"))
+nb_execution_in_temp = True  # files that a page writes are not left here
 nb_execution_timeout = 1800  # seconds for a cell: a machine may be busy, only a hang is ended
 nb_execution_raise_on_error = True
 nb_execution_excludepatterns = [page for page in NEEDS if missing(page)]

@@ -157,10 +157,10 @@ def _several(paths: Sequence[Path], name: str) -> DataTable:
     )
     if twice:
         raise InvalidDataError.of("data", f"lists {str(twice[0])!r} twice, so its steps would count twice")
-    if lost := [path for path in paths if not os.path.lexists(path)]:
-        raise InvalidDataError.of("data", f": there is no file {str(lost[0])!r}")
     kinds = sorted({kind_of(path) for path in paths})
     if len(kinds) > 1:
+        if lost := [path for path in paths if not os.path.lexists(path)]:
+            raise InvalidDataError.of("data", f": there is no file {str(lost[0])!r}")
         raise InvalidDataError.of(
             "data", f": {name} holds files of several kinds ({', '.join(kinds)}), expected one",
             remedy=f"Name one kind, such as {paths[0].parent / '*'!s}{kinds[0]}.",

@@ -247,7 +247,7 @@ def test_a_certificate_can_be_left_out_and_insisted_on(monkeypatch: pytest.Monke
     assert "certificate=True computes it" in str(small)
     assert "certificate=True computes it" in page_html(page_of_audit(audit(RANDOM_RUN[:], best=True)))
     assert audit(RANDOM_RUN[:], certificate=True).certificate == asked
-    with pytest.raises(InvalidArgumentError, match="Leave best=False out"):
+    with pytest.raises(InvalidArgumentError, match="Leave `best=False` out"):
         audit(RANDOM_RUN[:], certificate=True, best=False)
 
 

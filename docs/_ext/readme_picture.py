@@ -2,8 +2,8 @@
 
     python docs/_ext/readme_picture.py        # writes docs/_static/coverage.svg
 
-A file, because README.md is also read where nothing is built. It has a background of its own, so that it looks the
-same on light and dark pages, and letters that can be read when it is as wide as a phone.
+A file, because README.md is also read where nothing is built. It has a background of its own, so that it
+looks the same on light and dark pages, and letters that can be read when it is as wide as a phone.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ def picture() -> str:
     by_chance = mdp.table(rc.Occupancies.average(mdp).from_policy(random)) * mdp.num_pairs
     best = np.asarray(rc.plan(mdp, rho=float("inf")).occupancy) * mdp.num_pairs
     told = (
-        "FrozenLake, 8 by 8: the visits of each state-action pair, relative to its share. With random actions "
-        f"the worst pair gets {worst_share(by_chance)} of its share, with the plan of rhocover {worst_share(best)}."
+        "FrozenLake, 8 by 8: the visits of each state-action pair, relative to its share. With random "
+        f"actions the worst pair gets {worst_share(by_chance)} of its share, "
+        f"with the plan of rhocover {worst_share(best)}."
     )
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{told}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img"',
+        f' aria-label="{told}">',
         f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" rx="10" fill="{PAPER}"/>',
         f'<text class="head" x="{EDGE}" y="28">How often is each pair visited?</text>',
@@ -66,9 +68,9 @@ def _panel(mdp: rc.MDP, table: FloatArray, column: int, words: tuple[str, str]) 
 def _scale() -> list[str]:
     top, wide, parts = TOP + SIDE + 14, WIDTH - 2 * EDGE, 60
     shades = [colour_of(10 ** (3 * (k + 0.5) / parts - 3)) for k in range(parts)]
+    part = f'y="{top}" width="{wide / parts + 0.3:.2f}" height="14"'  # each a little over the next: no seams
     bars = [
-        f'<rect x="{EDGE + wide * k / parts:.2f}" y="{top}" width="{wide / parts + 0.3:.2f}" height="14" fill="{shade}"/>'
-        for k, shade in enumerate(shades)
+        f'<rect x="{EDGE + wide * k / parts:.2f}" {part} fill="{shade}"/>' for k, shade in enumerate(shades)
     ]
     ends = [("start", EDGE, "1/1,000 of its share or less"), ("end", WIDTH - EDGE, "its share")]
     return bars + [

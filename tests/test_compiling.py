@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import shutil
 import subprocess
@@ -266,3 +267,33 @@ def test_a_bad_number_of_threads_is_told_and_left_out(number):
         timeout=PATIENCE,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_first_loop_that_is_compiled_is_announced_once(loops, monkeypatch) -> None:
+    monkeypatch.setattr(compiling, "_announced", threading.Event())
+    monkeypatch.setattr(compiling, "_compiled", [])
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    found = loops()
+    assert found.twice(2) == 4
+    assert found.twice(2.0) == 4.0
+    assert sys.stderr.getvalue() == f"rhocover: {compiling.FIRST}\n"
+    assert compiling.compiled_here() == ("twice", "twice")
+
+
+def test_nothing_is_announced_where_nobody_watches_or_nothing_is_compiled(loops, monkeypatch) -> None:
+    monkeypatch.setattr(compiling, "_announced", threading.Event())
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert loops().twice(2) == 4
+    assert sys.stderr.getvalue() == ""
+    monkeypatch.setattr(compiling, "_announced", threading.Event())
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    before = compiling.compiled_here()
+    assert loops().twice(2) == 4  # from the cache
+    assert (sys.stderr.getvalue(), compiling.compiled_here()) == ("", before)

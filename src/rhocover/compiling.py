@@ -9,6 +9,9 @@ whatever is wrong with its folder, the loops are compiled again and the results 
 - Each file contains a key, for what it was compiled, and a SHA-256: a file that is damaged or truncated, or
   that two processes wrote at once, is replaced.
 
+Before the first loop of a process is compiled, whoever is watching is told that it takes a while, and the
+bar of progress names each loop. `rhocover doctor --warm` compiles them ahead.
+
 Numba chooses the folder: NUMBA_CACHE_DIR, else `__pycache__` next to the source, else the user's cache.
 
 **Who can write to a folder** (`others_may_write`). Root can change everything, and so can the owner of the
@@ -32,6 +35,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rhocover import progress
 from rhocover.errors import CacheWarning
 
 # Who can write to a folder.
@@ -84,8 +88,14 @@ COST = (
     "Every process compiles its loops again, which takes up to a minute; the results are the same. To cache "
     "compiled code, set NUMBA_CACHE_DIR=FOLDER to a folder that only you can write to"
 )
+FIRST = (
+    "compiling loops for this processor: this can take a minute, later processes load what was compiled "
+    "(rhocover doctor --warm does it ahead)"
+)
 DIGEST = hashlib.sha256().digest_size
 _told = threading.Event()
+_announced = threading.Event()
+_compiled: list[str] = []  # in this process, by name
 
 
 def tell(text: str) -> None:
@@ -155,6 +165,20 @@ def tell_once(reason: str) -> None:
         tell(f"{reason}. {COST}")
 
 
+def compiled_here() -> tuple[str, ...]:
+    """Returns the names of the loops that this process has compiled, because they were not in the cache."""
+    return tuple(_compiled)
+
+
+def _announce(name: str) -> None:
+    """Says that a loop is about to be compiled; in child processes nobody is watching."""
+    _compiled.append(name)
+    if not _announced.is_set() and multiprocessing.parent_process() is None:
+        _announced.set()
+        progress.say(FIRST)
+    progress.note(f"compiling {name}")
+
+
 class _SealedFile(IndexDataCacheFile):
     """The files of one loop, each with a SHA-256 at its end, which Numba does not read."""
 
@@ -201,10 +225,13 @@ class _Kept(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Returns the compiled loop, or None, in which case it is compiled."""
         try:
-            return super().load_overload(sig, target_context)
+            found = super().load_overload(sig, target_context)
         except Exception:  # a damaged pickle may raise anything
             self._begin_anew()
-            return None
+            found = None
+        if found is None:
+            _announce(self._py_func.__name__)
+        return found
 
     def _begin_anew(self) -> None:
         try:

@@ -23,7 +23,7 @@ from html import escape
 from typing import Any, Protocol
 
 from rhocover.checks import function_or_none
-from rhocover.printing import is_notebook, is_watched, printable
+from rhocover.printing import is_notebook, is_watched, printable, put
 
 PATIENCE = 2.0  # seconds before there is a bar
 REFRESH = 0.2  # seconds between two drawings
@@ -57,6 +57,11 @@ class Reporter:
     def is_shown(self) -> bool:
         """Whether there is, or will be, a bar."""
         return self._make is not None
+
+    @property
+    def has_bar(self) -> bool:
+        """Whether there is a bar now."""
+        return self._bar is not None
 
     def __call__(self, done: int, total: int) -> None:
         """Reports how much is done; called often, so it looks at the clock first."""
@@ -154,6 +159,16 @@ def note(text: str) -> None:
     shown = _current.get()
     if shown is not None:
         shown.note(text)
+
+
+def say(text: str) -> None:
+    """Writes a line where a bar would be seen; if there is one already, the line stands beside it."""
+    shown = _current.get()
+    if shown is not None and shown.has_bar:
+        shown.note(text)
+    elif shown is not SILENT and is_on():
+        with suppress(Exception):
+            put(sys.stderr, f"rhocover: {text}\n")
 
 
 def is_on() -> bool:

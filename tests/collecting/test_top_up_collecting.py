@@ -89,13 +89,13 @@ def test_what_was_collected_comes_near_the_best_there_is(walked, tmp_path, rho, 
 
 
 def test_new_steps_go_where_the_old_ones_were_not(tmp_path):
-    """The old data has tried one action of three: the best union of 900 visits to it and 1800 more leaves
-    it out, and a tenth is what steps in states met anew, in whole numbers, may come to.
+    """The old data has tried one action of three. Steps that ignore it would take that action a third of the
+    time; steps that complete it take it where a state is new to them, or where the old data is thin.
     """
     tally = read_tally(random_steps(limited(50), 900, actions=1), num_states=7, num_actions=3)
     found = rc.top_up(tally, limited(50), 1800, out=tmp_path / "new")
     fresh = found.collection.audit.counts.sum(axis=0)
-    assert fresh[0] < 0.1 * fresh.sum()
+    assert fresh[0] < fresh.sum() / 6
     assert found.after.is_complete
 
 

@@ -96,7 +96,9 @@ def explore_environments() -> None:
 def search_a_corridor() -> None:
     """A line of cells in codes of five, which an action leaves after some steps, with a door that closes now and then."""
     search, x = Search(3), 0
-    for step in range(2500):
+    for step in range(3500):
+        if step % 300 == 0:
+            search.begin_episode()
         pair = search.choose(x // 5)
         x = min(max(x + pair % 3 - 1, 0), 59 if step // 60 % 2 else 12)
         search.observe(pair, x // 5)

@@ -104,6 +104,7 @@ PIECE_BYTES = 2**24  # of one column at a time
 MOST_ROW_BYTES = 2**26  # bytes of a row of one column, which is the least that can be read
 MOST_TURNED = 2**30  # bytes of an array in Fortran order, which must be read whole to get its rows
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # those that NumPy writes
+ENCRYPTED = 0x1  # a flag of a member
 MOST_RATIO = 1100  # unpacked bytes per stored byte; deflate reaches at most 1032
 MOST_HEADER = 10_000  # characters, NumPy's own limit
 
@@ -127,6 +128,16 @@ class ArchiveArray:
 def column_names(archive: zipfile.ZipFile) -> tuple[str, ...]:
     """Returns the names of the arrays in an archive."""
     return tuple(dict.fromkeys(name.removesuffix(".npy") for name in archive.namelist()))
+
+
+def check_names(archive: zipfile.ZipFile) -> None:
+    """Raises if the directory of an archive names an array otherwise than the array itself does.
+
+    Columns that are not wanted count, too: a next state under a damaged name would be taken for missing.
+    """
+    for member in archive.infolist():
+        if member.compress_type in METHODS and not member.flag_bits & ENCRYPTED:
+            archive.open(member).close()
 
 
 def read_columns(archive: zipfile.ZipFile, wanted: Sequence[str], most_rows: int) -> Iterator[dict[str, Any]]:
@@ -360,6 +371,7 @@ def npz_table(path: Path) -> DataTable:
     """Returns the arrays of an NPZ file as a table; only the wanted columns are read, a piece at a time."""
     what = "an NPZ file (numpy.savez)"
     with reading_file(path, what), zipfile.ZipFile(path) as archive:
+        check_names(archive)
         names = column_names(archive)
 
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:

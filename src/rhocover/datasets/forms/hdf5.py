@@ -19,7 +19,13 @@ import numpy as np
 from rhocover.datasets import tables
 from rhocover.datasets.chunks import check_lengths
 from rhocover.datasets.minari.columns import is_plain
-from rhocover.datasets.minari.hdf5_objects import check_inside, check_size, open_file, open_inside
+from rhocover.datasets.minari.hdf5_objects import (
+    check_chunks,
+    check_inside,
+    check_size,
+    open_file,
+    open_inside,
+)
 from rhocover.datasets.tables import MOST_ROW_BYTES, PIECE_BYTES, DataTable, Piece
 from rhocover.errors import InvalidDataError, naming
 
@@ -113,7 +119,9 @@ def _opened(file: Any, name: str) -> _Column:
         raise InvalidDataError.of(
             name, f"has {column.row_bytes} bytes per row; the limit is {MOST_ROW_BYTES}"
         )
-    check_size(dataset, dtype.itemsize * math.prod(shape), file.id.get_filesize(), f"`{name}`")
+    file_bytes = file.id.get_filesize()
+    check_size(dataset, dtype.itemsize * math.prod(shape), file_bytes, f"`{name}`")
+    check_chunks(dataset, shape, file_bytes, f"`{name}`")
     return column
 
 

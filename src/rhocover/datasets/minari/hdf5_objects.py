@@ -108,6 +108,32 @@ def _check_chunk(items: int, dataset: Any, what: str) -> None:
     )
 
 
+def check_chunks(dataset: Any, shape: Sequence[int], file_bytes: int, what: str) -> None:
+    """Raises if the list of chunks is damaged: HDF5 trusts it, and a wrong one can end the process."""
+    from h5py import h5d  # pyright: ignore
+
+    made = dataset.get_create_plist()
+    if made.get_layout() != h5d.CHUNKED:
+        return
+    chunk, seen = made.get_chunk(), set()
+
+    def is_wrong(info: Any) -> bool | None:
+        place, end = info.chunk_offset, info.byte_offset + info.size
+        is_placed = all(
+            at % size == 0 and at < most for at, size, most in zip(place, chunk, shape, strict=True)
+        )
+        is_stored = info.byte_offset > 0 and info.size > 0 and end <= file_bytes
+        is_new = place not in seen
+        seen.add(place)
+        return None if is_placed and is_stored and is_new else True
+
+    if dataset.chunk_iter(is_wrong):
+        raise InvalidDataError(
+            f"{what} has a damaged list of chunks: one is outside the file or the data, or comes twice. "
+            "Write or download the data set again."
+        )
+
+
 def check_size(dataset: Any, claimed: int, file_bytes: int, what: str) -> None:
     """Raises if a data set claims more bytes than its stored bytes can unpack to."""
     if claimed <= FEW_BYTES:
@@ -309,6 +335,7 @@ def _check(column: StoredColumn, index: int, length: int, file_bytes: int) -> No
         raise InvalidDataError(f"{what} must have shape ({rows},), got {shape}.")
     item_bytes = 16 if column.is_jpeg else column.form.itemsize  # of text and other things without a size
     check_size(column.dataset, math.prod(column.shape) * item_bytes, file_bytes, what)
+    check_chunks(column.dataset, column.shape, file_bytes, what)
 
 
 def _read(column: StoredColumn, begin: int, end: int) -> np.ndarray:

@@ -83,6 +83,10 @@ docs: .venv/.sb3  ## build the documentation into out/docs, tutorials executed
 	.venv/bin/python -m sphinx -q -W --keep-going -a -b html docs out/docs
 	@echo "open out/docs/index.html"
 
+atari: .venv/.test  ## install ale-py (GPL), execute the tutorial that uses it, store its results
+	.venv/bin/python $(INSTALL) --no-deps ale-py==0.12.1
+	.venv/bin/python docs/_ext/stored_results.py tutorials/montezuma.md
+
 bench: .venv-bench/.run  ## compare with the other libraries on this machine; rewrites docs/benchmarks.md
 	.venv-bench/bin/python -m benchmarks peers
 

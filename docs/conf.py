@@ -27,7 +27,15 @@ author = "The rhocover developers"
 copyright = "The rhocover developers, Apache-2.0"
 version = release = rhocover.__version__
 
-extensions = ["myst_nb", "sphinx_copybutton", "docstrings", "generated", "linked_names", "mathml"]
+extensions = [
+    "myst_nb",
+    "sphinx_copybutton",
+    "docstrings",
+    "generated",
+    "linked_names",
+    "mathml",
+    "tutorials",
+]
 html_math_renderer = "mathml"
 source_suffix = {".md": "myst-nb"}
 exclude_patterns = ["_ext", "_static", "_build", "**/.ipynb_checkpoints"]
@@ -46,6 +54,7 @@ suppress_warnings = ["mystnb.unknown_mime_type"]
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(Path(__file__).parent.parent / "out" / "docs-cache")
 prepare_kernels(Path(nb_execution_cache_path, "ipython"))
+nb_execution_in_temp = True  # files that a page writes are not left here
 nb_execution_timeout = 1800  # seconds for a cell: a machine may be busy, only a hang is ended
 nb_execution_raise_on_error = True
 nb_execution_excludepatterns = [page for page in NEEDS if missing(page)]

@@ -54,6 +54,7 @@ def test_a_net_of_good_radius_is_diagnosed_without_a_warning():
     run = explored(env, rc.Net(), held_out=GRID)
     codes = run.codes
     assert codes.warning == ""
+    assert str(codes).splitlines() == list(codes.lines)  # what a reader prints, not the fields
     assert codes.growth.num_codes == run.scope.num_met
     assert codes.growth.num_possible is None
     assert abs(codes.dimension.estimate - 2) < 0.5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -13,7 +12,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted(
     path for path in DOCS.rglob("*.md") if not any(part.startswith(("_", ".")) for part in path.parts)
 )
-CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 
 
 def extension(name: str) -> ModuleType:
@@ -31,9 +29,4 @@ def name_of(path: Path) -> str:
 
 def cells(text: str) -> list[tuple[int, str, str]]:
     """Returns (line, options, code) of every cell of a notebook page."""
-    found = []
-    for cell in CELL.finditer(text):
-        options, code = re.match(r"((?::[^\n]*\n)*)(.*)", cell[1], re.DOTALL).groups()  # type: ignore[union-attr]
-        line = text.count("\n", 0, cell.start(1)) + options.count("\n") + 1
-        found.append((line, options, code))
-    return found
+    return extension("stored_results").cells(text)

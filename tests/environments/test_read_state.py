@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import gymnasium as gym
@@ -38,6 +39,23 @@ def test_exploration_from_scratch_finds_every_code_of_a_level() -> None:
     expected = 4 * (1 + (door - 1) + (width - 3) + (width - 2))
     assert run.tally.num_states == expected
     assert run.coverage_text.startswith(f"{7 * expected} of {7 * expected} pairs")
+
+
+@pytest.mark.parametrize("what", ["minigrid", lambda grid: grid.agent_dir])
+def test_a_copy_reads_its_own_simulator(what) -> None:
+    """Not that of the original: searches through a simulator step copies of it."""
+    env = rc.ReadState(KeyRoom(), what, level=3)
+    before, _ = env.reset()
+    other = copy.deepcopy(env)
+    assert (other.step(RIGHT)[0] != before).any()
+    assert (env.observation(None) == before).all()
+
+
+def test_a_copy_reads_its_own_coordinates() -> None:
+    env = rc.ReadState(Slider(), "positions")
+    before, _ = env.reset()
+    assert (copy.deepcopy(env).step(RIGHT)[0] != before).any()
+    assert (env.observation(None) == before).all()
 
 
 def test_levels_that_change_are_told_once_and_a_fixed_level_does_not_change() -> None:

@@ -95,8 +95,22 @@ def test_the_callback_logs_cells_where_the_learner_logs(tmp_path):
     model.set_logger(configure(str(tmp_path), ["csv"]))
     model.learn(128, callback=rc.CoverageCallback(log_every=64))
     model.logger.close()
-    names = {f"rhocover/{name}" for name in ("pairs_visited", "states_met", "divergence", "worst_ratio")}
-    assert names <= set(logged_rows(tmp_path)[0])
+    names = {"pairs_visited", "states_met", "divergence", "worst_ratio", "visits", "dimension"}
+    assert {f"rhocover/{name}" for name in names} <= set(logged_rows(tmp_path)[0])
+
+
+@pytest.mark.parametrize("learner", [PPO, DQN])
+def test_the_last_record_is_in_the_log(learner, tmp_path):
+    """Learners write their log after a rollout or some episodes, and not when training ends."""
+    env = rc.CoverageReward(car(1_000), states=rc.Bins(6), density=rc.Neighbours())
+    settings = {"n_steps": 64, "n_epochs": 1} if learner is PPO else {"learning_starts": 300}
+    model = learner("MlpPolicy", env, device="cpu", **settings)
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(192, callback=(callback := rc.CoverageCallback(log_every=100)))
+    model.logger.close()
+    assert [record["steps"] for record in callback.history] == [100, 192]
+    assert float(logged_rows(tmp_path)[-1]["rhocover/states_met"]) == len(env.visits.keys)
+    assert float(logged_rows(tmp_path)[-1]["rhocover/visits"]) == env.visits.num_steps == 192
 
 
 def test_the_callback_logs_a_shared_density():

@@ -8,7 +8,8 @@ go on in the background and are never repeated:
     python -m tools.bars.codes montezuma --steps 100000 --only feedback
     python -m tools.bars.codes --one maze feedback 0 51200        # one run
 
-Needs torch, Stable-Baselines3, gymnasium-robotics, minigrid and ale-py for the worlds that use them.
+Needs torch, Stable-Baselines3, gymnasium-robotics, minigrid and ale-py for the worlds that use them, and
+rllte-core for the rows of RLeXplore (see `rlexplore`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import numpy as np
 from benchmarks import report
 from rhocover.experiments.env_question import EnvSource
 from rhocover.experiments.env_runs import EnvTask, find, make_env_explorer
+from tools.bars import rlexplore
 from tools.bars.code_worlds import WORLDS
 
 RUNS = Path("out/bars/codes.jsonl")
@@ -42,7 +44,7 @@ def one(world: str, explorer: str, seed: int, num_steps: int) -> dict[str, Any]:
     asked, began = WORLDS[world], time.process_time()
     task = EnvTask(
         EnvSource("function", world, "", asked.make), asked.states, asked.actions, asked.held_out,
-        make_env_explorer(explorer)[1], seed, num_steps // asked.repeat, RHO, None, "from_scratch",
+        _made(explorer), seed, num_steps // asked.repeat, RHO, None, "from_scratch",
     )  # fmt: skip
     found = find(task)
     return {
@@ -50,6 +52,10 @@ def one(world: str, explorer: str, seed: int, num_steps: int) -> dict[str, Any]:
         "cells": found.cells.size, "reachable": asked.reachable(),
         "cell_steps": (found.cells * asked.repeat).tolist(), "cpu_s": round(time.process_time() - began, 1),
     }  # fmt: skip
+
+
+def _made(explorer: str) -> Any:
+    return rlexplore.EXPLORERS.get(explorer) or make_env_explorer(explorer)[1]
 
 
 def known() -> dict[Job, dict[str, Any]]:
@@ -91,7 +97,8 @@ def measure(worlds: list[str], num_seeds: int, num_steps: int | None, only: list
 
 def rows_of(world: str) -> tuple[str, ...]:
     """Returns the explorers of a world: ours, those of the bar, and those beside them."""
-    return tuple(dict.fromkeys((OURS, *WORLDS[world].others, *BESIDE)))
+    theirs = rlexplore.NAMES if rlexplore.is_installed() else ()
+    return tuple(dict.fromkeys((OURS, *WORLDS[world].others, *BESIDE, *theirs)))
 
 
 def times(runs: list[dict[str, Any]], share: float) -> list[float]:

@@ -40,7 +40,7 @@ from rhocover import checks
 from rhocover.environments.encoding.base import function_name
 from rhocover.errors import InvalidArgumentError, RhocoverWarning, shortened, unknown_name
 
-Read = Callable[[], Any]
+Read = Callable[[Any], Any]  # of `env.unwrapped`, so that a copy of the wrapper reads its own simulator
 
 WIDEST = 2**31  # a function's whole numbers lie between minus this and this
 
@@ -62,7 +62,7 @@ def _minigrid(env: Any, level: int | None) -> tuple[Any, Read]:
         doors = len(_doors(inner.grid))
     counts = [inner.width, inner.height, 4, len(KINDS) + 1, len(COLOURS) + 1, 3**doors]
 
-    def read() -> list[int]:
+    def read(inner: Any) -> list[int]:
         x, y = inner.agent_pos
         held = inner.carrying
         carried = [0, 0] if held is None else [_place(KINDS, held.type), _place(COLOURS, held.color)]
@@ -122,9 +122,8 @@ def _ram(env: Any) -> tuple[Any, Read]:
 
 
 def _memory(env: Any) -> Read:
-    inner = env.unwrapped
-    _need(inner, ("ale",), RAM, "an Atari")
-    return lambda: inner.ale.getRAM()
+    _need(env.unwrapped, ("ale",), RAM, "an Atari")
+    return lambda inner: inner.ale.getRAM()
 
 
 def _game(env: Any, name: str) -> tuple[Any, Read]:
@@ -133,8 +132,8 @@ def _game(env: Any, name: str) -> tuple[Any, Read]:
         raise unknown_name("game", name, tuple(GAMES), argument="what")
     game, memory = GAMES[name], _memory(env)
 
-    def read() -> list[int]:
-        ram = memory()
+    def read(inner: Any) -> list[int]:
+        ram = memory(inner)
         cell = [int(ram[game.x]) // CELL, int(ram[game.y]) // CELL]
         return [int(ram[game.room]), *cell, *(int(ram[place]) for place in game.other)]
 
@@ -146,12 +145,19 @@ def _game(env: Any, name: str) -> tuple[Any, Read]:
 
 def _coordinates(env: Any, what: str, number: int | None) -> tuple[Any, Read]:
     """Returns the space and the reader of the first coordinates of a MuJoCo model, None for all of them."""
-    inner = env.unwrapped
-    holders = [inner, *(getattr(part, "unwrapped", None) for part in vars(inner).values())]
-    found = next((one for one in holders if hasattr(getattr(one, "data", None), "qpos")), inner)
+    found = _mujoco(env.unwrapped)
     _need(found, ("data",), what, "a MuJoCo")
     size = found.data.qpos[:number].size
-    return spaces.Box(-np.inf, np.inf, (size,), np.float64), lambda: found.data.qpos[:number]
+    space = spaces.Box(-np.inf, np.inf, (size,), np.float64)
+    return space, lambda inner: _mujoco(inner).data.qpos[:number]
+
+
+def _mujoco(inner: Any) -> Any:
+    """Returns the simulator, or the part of it, that has coordinates; itself if there is none."""
+    if hasattr(getattr(inner, "data", None), "qpos"):
+        return inner
+    parts = (getattr(part, "unwrapped", None) for part in vars(inner).values())
+    return next((part for part in parts if hasattr(getattr(part, "data", None), "qpos")), inner)
 
 
 # A function of the simulator.
@@ -173,9 +179,9 @@ def _asked(env: Any, function: Callable[[Any], Any], level: int | None) -> tuple
             "what", "must return a number or an array of numbers", shortened(repr(example))
         )
     if example.dtype.kind == "f":
-        return spaces.Box(-np.inf, np.inf, (example.size,), np.float64), lambda: function(inner)
+        return spaces.Box(-np.inf, np.inf, (example.size,), np.float64), function
     size = example.size
-    return spaces.MultiDiscrete([2 * WIDEST] * size, start=[-WIDEST] * size), lambda: function(inner)
+    return spaces.MultiDiscrete([2 * WIDEST] * size, start=[-WIDEST] * size), function
 
 
 NAMES = ("minigrid", RAM, "positions", "joints", *(f"{RAM}:{name}" for name in GAMES))
@@ -249,7 +255,7 @@ class ReadState(RecordConstructorArgs, gym.ObservationWrapper):
     def observation(self, observation: Any) -> NDArray[Any]:
         """Returns what the simulator knows now."""
         space = self.observation_space
-        return np.array(self._read()).reshape(space.shape).astype(space.dtype)
+        return np.array(self._read(self.unwrapped)).reshape(space.shape).astype(space.dtype)
 
     def _compare_levels(self) -> None:
         """Warns once if the level is another one than in the last episode."""

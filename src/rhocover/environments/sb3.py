@@ -31,6 +31,7 @@ from rhocover.environments.wrappers import read_density
 from rhocover.errors import InvalidArgumentError, missing_extra
 
 REWARDS = ("task_reward", "coverage_reward")  # the parts of the reward that CoverageReward puts in `info`
+PLACE = "rhocover/"  # of the numbers in a learner's log
 
 
 def CoverageCallback(rho: float | None = None, *, log_every: int = 2_048, verbose: int = 0) -> Any:
@@ -44,9 +45,11 @@ def CoverageCallback(rho: float | None = None, *, log_every: int = 2_048, verbos
     - `task_reward`, `coverage_reward`: means per step since the last record, for `CoverageReward`.
 
     With a density it records the density's own numbers: `visits`, and `dimension`, `worst_ratio` or those
-    above; with separate densities in several sub-environments their means. If `rho` is None, that of
-    `CoverageReward` is used, and 2 for `CountVisits`. `callback.history` holds the same numbers, one
-    dictionary with `steps` per record; `callback.visits` holds the visits at the last one.
+    above; with separate densities in several sub-environments their means. With `states` beside a density,
+    those above are recorded too. If `rho` is None, that of `CoverageReward` is used, and 2 for `CountVisits`.
+    `callback.history` holds the same numbers, one dictionary with `steps` per record; `callback.visits` holds
+    the visits at the last one. The learner decides when its log is written (PPO after a rollout, DQN after
+    some episodes) and keeps the last record until then; what is left when training ends is written then.
     """
     rho = None if rho is None else checks.number(rho, "rho")
     log_every = checks.integer(log_every, "log_every", least=1)
@@ -217,25 +220,27 @@ def _callback_class() -> type:
         def _on_training_end(self) -> None:
             if self.num_timesteps > self._last:
                 self._record()
+            if any(name.startswith(PLACE) for name in self.logger.name_to_value):
+                self.logger.dump(self.num_timesteps)  # the learner writes its log no more
 
         def _record(self) -> None:
             numbers = self._numbers()
             if self._num:
                 numbers |= dict(zip(REWARDS, (self._sums / self._num).tolist(), strict=True))
             for name, value in numbers.items():
-                self.logger.record(f"rhocover/{name}", value)
+                self.logger.record(f"{PLACE}{name}", value)
             self.history.append({"steps": self.num_timesteps, **numbers})
             self._last, self._num, self._sums = self.num_timesteps, 0, np.zeros(len(REWARDS))
 
         def _numbers(self) -> dict[str, float]:
             env = self.training_env
+            each = [self._shared()] if self._shared else env.env_method("coverage_numbers")
+            means = {name: float(np.mean([one[name] for one in each if name in one])) for name in each[0]}
             if not self._counts:
-                each = [self._shared()] if self._shared else env.env_method("coverage_numbers")
-                return {name: float(np.mean([one[name] for one in each if name in one])) for name in each[0]}
+                return means
             assert self._rho is not None  # set when the training started
             self.visits = visits = functools.reduce(operator.add, env.get_attr("visits"))
             weights = env.env_method("weights_of", visits.keys, indices=[0])[0]
-            shared = self._shared() if self._shared else {}
-            return shared | coverage_numbers(visits, self._rho, weights)
+            return means | coverage_numbers(visits, self._rho, weights)
 
     return CoverageCallback

@@ -346,6 +346,9 @@ class CodeDiagnosis:
         found = self.markov is not None and self.markov.is_found
         return [note for note in (str(self.markov) if found else "", self.warning, SENTENCE) if note]
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
     def document(self) -> dict[str, Any]:
         """Returns everything, ready for JSON: infinities as text, nan as None."""
         return plain({

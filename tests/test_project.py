@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import doctest
 import importlib
 import importlib.metadata
-import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -22,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import rhocover
+from prose import check_examples, commands, run_blocks
 from tiers import tiered
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -320,66 +318,6 @@ def test_the_lock_of_stable_baselines_pins_it_and_not_torch() -> None:
 
 
 # Prose.
-
-
-def fenced_blocks(text: str) -> list[tuple[int, str, str]]:
-    """Returns (line of the first row, language, body) of every fenced block; `python sb3` needs torch."""
-    blocks = re.finditer(r"^```([\w-]*(?: sb3)?)[^\n]*\n(.*?)^```\s*$", text, re.MULTILINE | re.DOTALL)
-    return [(text.count("\n", 0, b.start(2)) + 1, b[1], b[2]) for b in blocks]
-
-
-def run_python(body: str, line: int, names: dict[str, object]) -> None:
-    """Runs a block as a script, or as a doctest if it shows a prompt."""
-    if ">>>" in body:
-        check_examples(doctest.DocTestParser().get_doctest(body, names, "README.md", "README.md", line - 1))
-        return
-    with contextlib.redirect_stdout(io.StringIO()):
-        exec(compile("\n" * (line - 1) + body, "README.md", "exec"), names)
-
-
-def check_examples(test: doctest.DocTest) -> None:
-    report = io.StringIO()
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    runner = doctest.DocTestRunner(optionflags=flags, verbose=False)
-    failed, _ = runner.run(test, out=report.write, clear_globs=False)
-    assert not failed, report.getvalue()
-
-
-def commands(body: str) -> list[tuple[str, str]]:
-    """Returns (command, output shown below it) for each `$ ` line of a console block."""
-    body = body.replace("\\\n", " ")
-    parts = re.split(r"^\$ (.*)\n?", body, flags=re.MULTILINE)[1:]
-    return list(zip(parts[::2], parts[1::2], strict=True))
-
-
-def run_command(command: str, shown: str, line: int) -> None:
-    """Runs a `rhocover` command; output that is shown must be its output, `...` standing for anything."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    env = os.environ | {"PATH": path, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
-    result = subprocess.run(command, shell=True, env=env, capture_output=True, text=True)
-    assert result.returncode == 0, f"README.md:{line}: {command}\n{result.stdout}{result.stderr}"
-    same = doctest.OutputChecker().check_output(
-        shown, result.stdout, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    )
-    assert same or not shown.strip(), (
-        f"README.md:{line}: {command}\nshows\n{shown}\nbut prints\n{result.stdout}"
-    )
-
-
-def run_blocks(text: str) -> int:
-    """Runs the Python blocks in one namespace and the `$ rhocover` lines, in order; returns how many."""
-    names: dict[str, object] = {"__name__": "readme"}
-    count = 0
-    for line, language, body in fenced_blocks(text):
-        if language in ("python", "pycon"):
-            run_python(body, line, names)
-            count += 1
-        elif language in ("console", "sh"):
-            ours = [pair for pair in commands(body) if pair[0].startswith("rhocover")]
-            for command, shown in ours:
-                run_command(command, shown, line)
-            count += len(ours)
-    return count
 
 
 PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))]

@@ -55,17 +55,21 @@ def _panel(mdp: rc.MDP, title: str, table: FloatArray) -> str:
         f"<text class='title' x='0' y='16'>{title}</text>"
         f"<text class='note' x='0' y='34'>{_worst(table)}</text>"
         f"<g transform='translate(0 {TOP})'><rect class='hole' width='{side}' height='{side}'/>"
-        f"{_pairs(mdp, table)}</g></svg>"
+        f"{''.join(triangles(mdp, table))}</g></svg>"
     )
 
 
 def _worst(table: FloatArray) -> str:
-    ratio = 1 / table.min()
-    return f"worst pair: 1/{ratio:,.0f} of its share"
+    return f"worst pair: {worst_share(table)} of its share"
 
 
-def _pairs(mdp: rc.MDP, table: FloatArray) -> str:
-    """Returns a triangle for each pair, pointing to where its action goes."""
+def worst_share(table: FloatArray) -> str:
+    """Returns what the worst pair has of its share."""
+    return f"1/{1 / table.min():,.0f}"
+
+
+def triangles(mdp: rc.MDP, table: FloatArray) -> list[str]:
+    """Returns a triangle for each pair, pointing to where its action goes, and the outline of each cell."""
     assert mdp.layout is not None
     assert mdp.layout.directions is not None
     shapes = []
@@ -75,15 +79,16 @@ def _pairs(mdp: rc.MDP, table: FloatArray) -> str:
             across = np.array([direction[1], -direction[0]])
             corners = (centre, centre + (direction + across) / 2, centre + (direction - across) / 2)
             points = " ".join(f"{CELL * px:g},{CELL * py:g}" for px, py in corners)
-            shapes.append(f"<polygon points='{points}' fill='{_colour(share)}'/>")
-    grid = "".join(
+            shapes.append(f"<polygon points='{points}' fill='{colour_of(share)}'/>")
+    grid = [
         f"<rect class='cell' x='{CELL * x:g}' y='{CELL * y:g}' width='{CELL}' height='{CELL}'/>"
         for x, y in mdp.layout.positions
-    )
-    return "".join(shapes) + grid
+    ]
+    return shapes + grid
 
 
-def _colour(share: float) -> str:
+def colour_of(share: float) -> str:
+    """Returns the colour of a pair by its visits relative to its share."""
     height = 1 - np.clip(np.log(max(share, FAINTEST)) / np.log(FAINTEST), 0, 1)
     return _hex(0.04 + 0.9 * height)
 

@@ -200,3 +200,14 @@ def test_an_audit_has_what_a_promise_needs(walked):
     tally = read_tally(walked)
     found = rc.top_up(tally, num_steps=50)
     assert found.before.tally is tally or np.array_equal(found.before.counts, audit_tally(tally).counts)
+
+
+def test_a_perfect_match_is_a_divergence_of_0_and_not_what_rounding_leaves():
+    steps = ([0, 1, 1, 0, 0], [0, 0, 1, 1, 1], [0, 1, 0, 1, 1], [False] * 5)  # two states, 0 stays, 1 moves
+    said = rc.top_up(steps, num_steps=10, rho=2.0).verdict
+    assert "reaches 0 in the long run" in said
+
+
+def test_a_single_untried_pair_is_told_in_the_singular():
+    steps = ([0, 1, 0, 1], [1, 0, 1, 1], [1, 1, 1, 0], [False] * 4)
+    assert "; 1 other has to be tried first;" in rc.top_up(steps, num_steps=10, rho=2.0).verdict

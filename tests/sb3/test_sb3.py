@@ -18,6 +18,7 @@ from stable_baselines3.common.logger import KVWriter, Logger
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
+import prose
 from rhocover.environments.encoding.bins import Bins
 from rhocover.environments.sb3 import CoverageCallback
 from rhocover.environments.wrappers import CountVisits, CoverageReward
@@ -148,3 +149,14 @@ def test_the_tutorial_runs_with_a_real_learner(tmp_path, monkeypatch):
     for block in blocks:
         exec(compile(block, "rewards.md", "exec"), names)
     assert "stable_baselines3" in "".join(blocks)
+
+
+def test_the_recipe_of_the_cookbook_reads_the_buffer_of_a_real_learner(tmp_path, monkeypatch):
+    page = Path(__file__).resolve().parents[2] / "docs" / "cookbook.md"
+    blocks = prose.fenced_blocks(page.read_text("utf-8"))
+    opening, *recipes = [body for _, language, body in blocks if language.startswith("python")]
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "page"}
+    exec(compile(opening, "cookbook.md", "exec"), names)
+    (recipe,) = [body for body in recipes if "stable_baselines3" in body]
+    exec(compile(recipe, "cookbook.md", "exec"), names)

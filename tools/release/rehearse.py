@@ -18,6 +18,7 @@ import venv
 from pathlib import Path
 
 from tools.release.build import ROOT, build
+from tools.release.locks import Package
 
 MOST = 1800  # seconds that one command may take: a machine may be busy, only a hang is ended
 
@@ -46,6 +47,18 @@ def pip(python: Path, *arguments: str) -> None:
     """Installs into an environment with the pip of this one."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python), "install"]
     subprocess.run([*command, "--quiet", *arguments], check=True)
+
+
+def install_locked(python: Path, packages: dict[str, Package]) -> None:
+    """Installs packages into an environment in the versions of their lock, checked by its hashes."""
+    lines = [
+        " ".join([f"{package.name}=={package.version}", *(f"--hash=sha256:{h}" for h in package.hashes)])
+        for package in packages.values()
+    ]
+    with tempfile.TemporaryDirectory() as place:
+        lock = Path(place, "lock.txt")
+        lock.write_text("\n".join(lines) + "\n", "utf-8")
+        pip(python, "--require-hashes", "--no-deps", "-r", str(lock))
 
 
 def use(python: Path, folder: Path, *, self_test: bool) -> None:

@@ -25,6 +25,7 @@ from rhocover.showing import Shown
 
 LOOSE = 0.01  # nats, a hundredth of every share: with a larger gap an addition is not called best
 TINY = 1e-6  # nats: a smaller gap makes no noticeable difference
+ROUNDING = 1e-12  # the divergence of a perfect match is 0 but for rounding, which may leave it below 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,8 +189,9 @@ def predicted_sentence(found: TopUp) -> str:
     said = f"{found.num_steps:,} more steps would bring the {_noun(before)} from {_number(old)} to {new:.3g}"
     missing = before.num_pairs - predicted.num_pairs
     if missing > 0:
-        tried, others = f"{count_of(predicted.num_pairs, 'pair', ',')} that were tried", f"{missing:,} others"
-        said += f" over the {tried}; {others} have to be tried first"
+        tried = f"{count_of(predicted.num_pairs, 'pair', ',')} that were tried"
+        others = "1 other has" if missing == 1 else f"{missing:,} others have"
+        said += f" over the {tried}; {others} to be tried first"
     return f"{said}; {_fresh(found)}{_luck(found, old, new)}; {certified_sentence(found)}."
 
 
@@ -239,6 +241,8 @@ def _fresh(found: TopUp) -> str:
 def _number(value: float) -> str:
     if np.isnan(value):
         return "an unknown value"
+    if abs(value) < ROUNDING:
+        return "0"
     return f"{value:.3g}" if np.isfinite(value) else "infinite (some were never tried)"
 
 

@@ -99,7 +99,7 @@ def _bad_usage(error: Any, command: Any, _: Any) -> str:
 def _any_value(param: Any) -> str:
     """Returns a value of the type that an option takes, or the word that stands for it in the help."""
     kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
-    return {float: "0.5", int: "20"}.get(kind, param.metavar)
+    return {float: "0.5", int: "20"}.get(kind) or str(param.metavar)
 
 
 def _example(command: Any, option: str) -> str:

@@ -163,7 +163,7 @@ lock: .venv-lock/.made  ## resolve pyproject.toml into requirements/*.txt (needs
 	.venv-lock/bin/python $(INSTALL) pip-tools==7.6.2
 	$(COMPILE) -o requirements/run.txt pyproject.toml
 	$(COMPILE) --extra test -c requirements/run.txt -o requirements/test.txt pyproject.toml
-	$(COMPILE) --extra bench --extra fast --extra parquet -c requirements/run.txt -o requirements/bench.txt pyproject.toml
+	$(COMPILE) --extra bench --extra fast --extra minari --extra parquet -c requirements/run.txt -o requirements/bench.txt pyproject.toml
 	rm -rf .venv-lock/sb3
 	.venv-lock/bin/python -m pip --disable-pip-version-check download --quiet --no-deps --only-binary :all: \
 	  -d .venv-lock/sb3 "stable-baselines3>=2.5" cloudpickle

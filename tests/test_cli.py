@@ -493,7 +493,7 @@ def test_the_version_is_printed_also_by_python_m():
 
 @pytest.mark.thorough
 def test_a_usage_error_leaves_stdout_alone_and_reaches_the_shell():
-    line = [sys.executable, "-m", "rhocover", "plan", "river_swim", "--json"]
+    line = [sys.executable, "-m", "rhocover", "plan", "--json"]
     result = subprocess.run(line, capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == "error: Missing option '--rho'. Try: rhocover plan --help\n"
+    assert result.stderr.startswith("error: ENV is missing")

@@ -395,7 +395,8 @@ def commands(work: Path) -> Iterator[Target]:
 
 def _planned(mu: bytes) -> Any:
     table = np.frombuffer(mu).reshape(5, 2)
-    return [_timeless(json.loads(json.dumps(rc.plan(whole.RIVER, 2.0, table).summary())))]
+    best = rc.plan(whole.RIVER, 2.0, table)
+    return [_timeless(json.loads(json.dumps(best.summary() | {"policy": best.policy.tolist()})))]
 
 
 def _audited(path: Path) -> Any:

@@ -185,11 +185,12 @@ def check_report(report: Path | Location | None, *, force: bool) -> Location | N
     place = locate(report, "report", "file")
     path = Path(place.shown)
     if path.suffix.lower() not in ENDINGS:
+        named = path.with_suffix(".html") if path.name else Path("page.html")
         raise InvalidArgumentError.of(
             "report",
             "must name a file that ends in .html",
             repr(str(path)),
-            remedy=f"Such as --report {shlex.quote(str(path.with_suffix('.html')))}.",
+            remedy=f"Such as --report {shlex.quote(str(named))}.",
         )
     if path.is_dir():
         raise InvalidArgumentError.of(

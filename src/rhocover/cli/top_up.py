@@ -237,11 +237,12 @@ def check_policy(policy: Path | None, *, force: bool) -> Location | None:
         return None
     place, path = locate(policy, "policy", "file"), policy
     if path.suffix.lower() not in ENDINGS:
+        named = path.with_suffix(".csv") if path.name else Path("policy.csv")
         raise InvalidArgumentError.of(
             "policy",
             f"must end in {' or '.join(ENDINGS)}",
             repr(str(path)),
-            remedy=f"Such as --policy {shlex.quote(str(path.with_suffix('.csv')))}.",
+            remedy=f"Such as --policy {shlex.quote(str(named))}.",
         )
     outputs.check_files(path.parent, [path.name], force=force)
     return place

@@ -139,7 +139,7 @@ def test_an_invalid_value_is_answered_with_the_list_of_parameters():
     ("name", "wrong"),
     [
         ("river_swim", {"num_states": 1}),
-        ("river_swim_strong_current", {"num_states": 2.0}),
+        ("river_swim_strong_current", {"num_states": 2.5}),
         ("noisy_river_swim", {"num_states": 1}),
         ("forked_river_swim", {"length": 2}),
         ("double_chain", {"failure": -0.1}),

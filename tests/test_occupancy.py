@@ -364,7 +364,8 @@ def test_the_error_of_a_floor_is_the_sentence_of_the_house_style():
     with pytest.raises(InfeasibleFloorError) as caught:
         river("average", eta=0.03).check_floor()
     assert str(caught.value) == (
-        "eta=0.03 asks every pair for 0.06 of the visits; this MDP allows at most 0.04337 (eta <= 0.02169)."
+        "eta=0.03 asks every pair for 0.06 of the visits; this MDP allows at most 0.04337 (eta <= 0.02169). "
+        "Pass eta=0.02 or less."
     )
 
 

@@ -29,7 +29,7 @@ def test_a_start_without_restarts_and_two_criteria_at_once_are_refused():
     mdp = random_model(1)
     with pytest.raises(InvalidArgumentError, match="`start` is for `discount` or `horizon` only"):
         Occupancies.of(mdp, start=0)
-    with pytest.raises(InvalidArgumentError, match="not both"):
+    with pytest.raises(InvalidArgumentError, match="cannot be combined"):
         Occupancies.of(mdp, discount=0.9, horizon=3)
 
 

@@ -312,7 +312,7 @@ def test_an_array_of_something_else_than_real_numbers_is_refused(dtype):
         (sp.csr_array((4, 2)), 3, "4 rows, expected 6"),
         (sp.csr_array((5, 2)), 2, "5 rows, expected 4"),
         (sp.csr_array((4, 2)), 0, "`num_actions` must be at least 1"),
-        (sp.csr_array((4, 2)), 2.0, "`num_actions` must be a whole number"),
+        (sp.csr_array((4, 2)), 2.5, "`num_actions` must be a whole number"),
         (sp.csr_array((4, 2)), True, "`num_actions` must be a whole number"),
         (sp.csr_array((4, 2)), "2", "`num_actions` must be a whole number"),
         (sp.csr_array((4, 2)), 2, r"P\[0, 0\] sums to 0, expected 1"),
@@ -327,7 +327,7 @@ def test_a_sparse_matrix_that_does_not_fit_is_refused(matrix, num_actions, messa
         MDP(matrix, num_actions=num_actions)
 
 
-@pytest.mark.parametrize("num_actions", [1, 3, 2.0, "2", True, [1, 2]])
+@pytest.mark.parametrize("num_actions", [1, 3, 2.5, "2", True, [1, 2]])
 def test_a_number_of_actions_that_contradicts_a_dense_array_is_refused(num_actions):
     with pytest.raises(InvalidArgumentError, match="`num_actions`"):
         MDP(np.full((2, 2, 2), 0.5), num_actions=num_actions)

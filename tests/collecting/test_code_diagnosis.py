@@ -225,7 +225,7 @@ def test_the_command_line_counts_what_is_held_out(rhocover):
     assert counted == stored["collection"]["codes"]["held_out"]["num_codes"]
     wrong = rhocover(f"explore {asked.replace('bins:40', 'grid')}")
     assert wrong.code == 2
-    assert "--held-out must be like bins:12,11" in " ".join(wrong.err.split())
+    assert "`--held-out` must be like bins:12,11" in " ".join(wrong.err.split())
     assert "`--held-out` is for environments" in rhocover("explore river_swim --rho 2 --held-out bins:4").err
 
 

@@ -436,9 +436,9 @@ def test_an_environment_without_a_table_points_to_learning():
 
 
 def test_numbers_without_states_are_refused_with_the_way_out():
-    with pytest.raises(InvalidArgumentError, match=r"observation space Box.*pass `states`, rc.Bins\(8\)"):
+    with pytest.raises(InvalidArgumentError, match=r"observation space Box.*Pass states=rc.Bins\(8\)"):
         rc.explore(gym.make("MountainCar-v0"), 2.0, 100, model="learned")
-    with pytest.raises(InvalidArgumentError, match=r"no finite `low`.*low="):
+    with pytest.raises(InvalidArgumentError, match=r"no finite low bound.*low="):
         rc.explore(gym.make("CartPole-v1"), 2.0, 100, states=rc.Bins(3), model="learned")
-    with pytest.raises(InvalidArgumentError, match=r"action space Box.*pass `actions`"):
+    with pytest.raises(InvalidArgumentError, match=r"action space Box.*Pass actions="):
         rc.explore(gym.make("Pendulum-v1"), 2.0, 100, states=ANGLE, model="learned")

@@ -74,7 +74,7 @@ def test_a_data_set_is_counted_as_it_was_collected(tmp_path: Path) -> None:
 def test_real_observations_are_read_by_bins_or_a_function(tmp_path: Path) -> None:
     env = gym.make("MountainCar-v0", max_episode_steps=50)
     path = written(env, collect(env, 5), tmp_path / "car")
-    with pytest.raises(InvalidArgumentError, match="pass `states`"):
+    with pytest.raises(InvalidArgumentError, match=r"Pass states=rc\.Bins"):
         audit(path)
     bins = read_tally(path, states=Bins((12, 11)))
     assert bins.num_steps == 250

@@ -104,7 +104,7 @@ def test_a_functions_whole_numbers_are_states_and_its_real_numbers_need_a_code(t
     assert rc.audit(tmp_path / "slider").counts.tolist() == found.audit.counts.tolist()
     real = rc.ReadState(Slider(), lambda point: point.data.qpos[0])
     assert real.observation_space.shape == (1,)
-    with pytest.raises(InvalidArgumentError, match="pass `states`"):
+    with pytest.raises(InvalidArgumentError, match=r"Pass states=rc\.QuantileBins"):
         rc.explore(real, 2, 100, model="from_scratch")
 
 

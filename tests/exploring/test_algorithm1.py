@@ -223,7 +223,8 @@ def test_a_floor_that_no_occupancy_has_is_refused_with_the_largest_one(oracle):
     with pytest.raises(InfeasibleFloorError) as caught:
         rc.explore(MODELS["river"], 2, 1000, explorer=rc.Algorithm1(eta=0.03, oracle=oracle))
     assert str(caught.value) == (
-        "eta=0.03 asks every pair for 0.06 of the visits; this MDP allows at most 0.04337 (eta <= 0.02169)."
+        "eta=0.03 asks every pair for 0.06 of the visits; this MDP allows at most 0.04337 (eta <= 0.02169). "
+        "Pass eta=0.02 or less."
     )
     assert caught.value.eta_max == pytest.approx(0.0433737987 / 2, abs=1e-10)
 

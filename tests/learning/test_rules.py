@@ -170,7 +170,7 @@ def test_weights_that_are_none_are_refused_at_the_door_and_during_a_run(bad):
 @pytest.mark.parametrize("restarts", [{"discount": 0.9}, {"horizon": 8}])
 def test_a_rule_goes_with_runs_without_restarts(restarts):
     with pytest.raises(InvalidArgumentError, match="`mu` can be a rule only in runs without restarts"):
-        rc.explore(RIVER, 2, 100, "transition_std", start=0, **restarts)
+        rc.explore(RIVER, 2, 100, "transition_std", start=0, model="learned", **restarts)
 
 
 # --- names and documents ------------------------------------------------------------------------------

@@ -151,3 +151,14 @@ def test_a_message_shows_what_a_terminal_would_obey(kind, order):
     assert shown.startswith("column a\\")
     assert shown.endswith("b,\nsecond line")
     assert all(letter.isprintable() or letter == "\n" for letter in shown)
+
+
+def test_names_in_a_list_are_shortened_unless_they_would_read_the_same():
+    from rhocover.errors import LONGEST_NAME, short_names
+
+    apart = ["a" * 200, "b" * 200]
+    half = LONGEST_NAME // 2
+    assert short_names(apart) == [f"{letter * half} ... {letter * half}" for letter in "ab"]
+    alike = [f"({'x' * 50} {side} {'y' * 50})" for side in ("from", "below")]
+    assert short_names(alike) == alike
+    assert short_names([*alike, alike[0]]) == [*alike, alike[0]]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rhocover.errors import InvalidArgumentError, short_name, shortened, unknown_name
+from rhocover.errors import InvalidArgumentError, short_names, shortened, unknown_name
 from rhocover.printing import count_of
 
 FloatArray = NDArray[np.float64]
@@ -320,6 +320,6 @@ def frozen_matrix(matrix: Matrix) -> Matrix:
 
 def name_some(items: Sequence[Any], limit: int = 8) -> str:
     """Returns the first items as text, and the number of the others."""
-    shown = ", ".join(short_name(item) for item in items[:limit])
+    shown = ", ".join(short_names(items[:limit]))
     rest = len(items) - limit
     return f"{shown} and {rest} more" if rest > 0 else shown

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_NAME = 60  # characters of a name in a sentence
+LONGEST_NAMES = 240  # of names that begin and end alike
 MOST_NAMED = 1500  # characters of a message about a file: a quoted text may have any length
 
 
@@ -341,6 +342,14 @@ def shortened(text: Any, most: int = 300) -> str:
 def short_name(name: Any) -> str:
     """Returns the name of a state or a pair for a sentence: a key may have any length."""
     return shortened(name, LONGEST_NAME)
+
+
+def short_names(names: Sequence[Any]) -> list[str]:
+    """Returns names for a list in a sentence; they are longer if different ones would read the same."""
+    short = [short_name(name) for name in names]
+    if len(set(short)) == len({str(name) for name in names}):
+        return short
+    return [shortened(name, LONGEST_NAMES) for name in names]
 
 
 def unknown_name(kind: Text, name: Any, known: Sequence[str], *, argument: str = "") -> UnknownNameError:

@@ -21,7 +21,7 @@ from rich.text import Text
 from rhocover.cli.output import empty_table, typed_text
 from rhocover.cli.parsing import format_stop
 from rhocover.collecting.result import EnvironmentRun
-from rhocover.errors import Dialect, Part, Setting, format_text, short_name
+from rhocover.errors import Dialect, Part, Setting, format_text, short_names
 from rhocover.exploring import Run
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.exploring.belief.learned import LearnedModel
@@ -347,7 +347,8 @@ def _capital(sentence: str) -> str:
 
 def _thin_table(found: Audit, num_thin: int) -> Table:
     table = empty_table("thinnest pairs", "visits", "share / target", "of the best policy")
-    for pair in found.thin[:num_thin]:
+    thin = found.thin[:num_thin]
+    for pair, name in zip(thin, short_names([pair.name for pair in thin]), strict=True):
         shares = (_number(share, ".3f") for share in (pair.share, pair.best_share))
-        table.add_row(short_name(pair.name), f"{pair.count:,}", *shares)
+        table.add_row(name, f"{pair.count:,}", *shares)
     return table

@@ -32,7 +32,7 @@ from rhocover import checks
 from rhocover.chains import EndComponents, maximal_end_components
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
 from rhocover.datasets.tally import Tally
-from rhocover.errors import InvalidArgumentError, InvalidDataError, calling, parse_text, short_name
+from rhocover.errors import InvalidArgumentError, InvalidDataError, calling, parse_text, short_names
 from rhocover.mdp import MDP
 from rhocover.printing import count_of
 
@@ -141,7 +141,7 @@ def _note(tally: Tally, states: IntArray, tried: IntArray, kept: BoolArray) -> s
 
 def _names(items: IntArray, name: Callable[[int], str]) -> str:
     """Returns the names of the first items and how many more there are."""
-    shown = ", ".join(short_name(name(int(item))) for item in items[:NAMED])
+    shown = ", ".join(short_names([name(int(item)) for item in items[:NAMED]]))
     return f"{shown} and {items.size - NAMED} more" if items.size > NAMED else shown
 
 

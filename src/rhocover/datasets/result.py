@@ -17,7 +17,7 @@ from rhocover.checks import FloatArray, IntArray
 from rhocover.datasets.best import Mixing
 from rhocover.datasets.tally import Tally
 from rhocover.documents import plain
-from rhocover.errors import Text, parse_text, short_name
+from rhocover.errors import Text, parse_text, short_name, short_names
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.files import save_tensors
 from rhocover.layout import Layout
@@ -136,7 +136,7 @@ def _incomplete(extent: Extent, names: Sequence[str]) -> str:
 
 
 def _list(names: Sequence[str], number: int | None = None) -> str:
-    shown = [short_name(name) for name in names[:NAMED]]
+    shown = short_names(names[:NAMED])
     rest = (len(names) if number is None else number) - len(shown)
     return ", ".join(shown) + (f" and {rest:,} more" if number is not None and rest > 0 else "")
 

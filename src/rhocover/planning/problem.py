@@ -33,7 +33,7 @@ from rhocover.errors import (
     Text,
     join_texts,
     parse_text,
-    short_name,
+    short_names,
     unknown_name,
 )
 from rhocover.mdp import MDP, check_mdp
@@ -233,7 +233,7 @@ def _refusal(mdp: MDP, pairs: IntArray, message: Text, remedy: Text) -> NotCommu
 
 def _names(mdp: MDP, pairs: IntArray, limit: int = 8) -> str:
     """Returns the names of the first pairs and how many more there are."""
-    shown = ", ".join(short_name(mdp.pair_name(int(pair))) for pair in pairs[:limit])
+    shown = ", ".join(short_names([mdp.pair_name(int(pair)) for pair in pairs[:limit]]))
     return f"{shown} and {pairs.size - limit} more" if pairs.size > limit else shown
 
 

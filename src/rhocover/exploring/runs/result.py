@@ -59,6 +59,10 @@ COLUMNS = (
 WHOLE = ("steps", "visited", "least_pair", "least_count")
 PATHWISE_TOLERANCE = 1e-10
 LARGEST_READABLE = 8.0  # up to this order, values of U have a readable size
+JUDGED_BY_TRUTH = (
+    "Best, gap and regret are computed with the model that was passed, which the explorer did not know; "
+    "run.certificate() uses its observations alone."
+)
 LARGEST = 100_000  # pairs times states up to which the certificate of a learned model is made by default
 
 
@@ -347,7 +351,11 @@ class Run(Shown):
 
     @property
     def gap(self) -> float:
-        """Certified: the divergence is at most this above the best possible; infinite while incomplete."""
+        """Certified: the divergence is at most this above the best possible; infinite while incomplete.
+
+        It is computed with the model that acts, even if the explorer had to learn it; what its data alone
+        prove is `certificate`.
+        """
         return float(self.trace["gap"][-1]) if self.is_complete else np.inf
 
     @property
@@ -461,8 +469,14 @@ class Run(Shown):
             f"{head}\n  divergence  {self.divergence:.6g}  (long-run best {self.best.divergence:.6g}, which "
             f"a short run can beat by chance; certified gap {self.gap:.2e})"
             f"\n  worst ratio {self.worst_ratio:.6g}  (best plan {self.best.worst_ratio:.6g})"
-            f"\n  regret      {self._shown_regret()}  (pathwise: avoidable with better actions)" + least
+            f"\n  regret      {self._shown_regret()}  (pathwise: avoidable with better actions)"
+            f"{least}{self._judge}"
         )
+
+    @property
+    def _judge(self) -> str:
+        """Which numbers know the true model, if the explorer had to learn it."""
+        return "" if self.model == "known" else f"\n  {JUDGED_BY_TRUTH}"
 
     __repr__ = __str__
 

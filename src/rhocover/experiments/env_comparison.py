@@ -64,12 +64,10 @@ class Range:
     def __str__(self) -> str:
         if math.isinf(self.low):
             return "never"
-        spread = "" if self.low == self.high else f" ({_text(self.low)} to {_text(self.high)})"
-        return f"{'-' if math.isinf(self.mean) else _text(self.mean)}{spread}"
-
-
-def _text(value: float) -> str:
-    return "never" if math.isinf(value) else f"{value:,.0f}"
+        if math.isinf(self.high):
+            return f"{self.low:,.0f} at the earliest"
+        spread = "" if self.low == self.high else f" ({self.low:,.0f} to {self.high:,.0f})"
+        return f"{self.mean:,.0f}{spread}"
 
 
 def range_of(values: Any) -> Range:
@@ -96,7 +94,17 @@ class FoundRow:
 
     def __str__(self) -> str:
         cells = "" if self.cells is None else f", {self.cells} cells"
-        return f"{self.env} {self.explorer}: {self.codes} codes{cells}, {SHARE:.0%} at {self.steps}"
+        return f"{self.env} {self.explorer}: {self.codes} codes{cells}; {SHARE:.0%} {self.reached}"
+
+    @property
+    def reached(self) -> str:
+        """When, and by how many seeds, 95 % of the most that any run found were seen, in words."""
+        if not self.num_reached:
+            return "never"
+        if self.num_reached == self.num_seeds:
+            return f"at step {self.steps}"
+        seeds = f"by {self.num_reached} of {self.num_seeds} seeds"
+        return f"{seeds}, at step {self.steps.low:,.0f} at the earliest"
 
 
 @dataclass(frozen=True, eq=False)

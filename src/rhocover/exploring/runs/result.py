@@ -49,6 +49,7 @@ from rhocover.mdp import MDP
 from rhocover.oracles import make_oracle
 from rhocover.planning import Plan
 from rhocover.planning.frank_wolfe import certified_gap, gradient_reward
+from rhocover.planning.problem import LONG_RUN, counted_visits
 from rhocover.printing import count_of, printed
 from rhocover.showing import Shown
 
@@ -394,6 +395,13 @@ class Run(Shown):
     def _knowledge(self) -> str:
         return "" if self.model == "known" else f" (model {self.model.replace('_', ' ')})"
 
+    @property
+    def _criterion(self) -> str:
+        """Which visits count, unless these are all visits of one long run."""
+        members = self.problem.question.members
+        visits = counted_visits(members.discount, members.num_steps)
+        return "" if visits == LONG_RUN else f", {visits}"
+
     def _shown_regret(self) -> str:
         column = regret_column(self.rho)
         return f"{self.trace[column][-1]:.2e}" + (" nats" if column != "regret" else "")
@@ -458,7 +466,7 @@ class Run(Shown):
         pair, count = self.least_visited
         place = f"{self.mdp.name or 'the model'}{self._knowledge}"
         head = (
-            f"Run of {self.explorer} on {place} at rho = {self.rho:g}: "
+            f"Run of {self.explorer} on {place} at rho = {self.rho:g}{self._criterion}: "
             f"{count_of(self.num_steps, 'step')}, coverage {self.coverage_text}."
         )
         least = f"\n  least visited {short_name(pair)}, {count_of(count, 'time')}"

@@ -144,7 +144,10 @@ def test_conditions_are_a_list_and_only_of_what_is_certified():
     assert str(sure).endswith("(plug-in estimate 0.1); it holds if a, for b and for c")
     nothing = Certificate(1.0, 0.1, INF, 0.0, 0.05, STATES_UNKNOWN)
     assert on_condition(nothing, OF_CODES) == nothing
-    assert str(nothing) == "nothing is certified while the set of states is not known (plug-in estimate 0.1 nats)"
+    assert (
+        str(nothing)
+        == "nothing is certified while the set of states is not known (plug-in estimate 0.1 nats)"
+    )
 
 
 def test_weights_of_a_rule_do_not_hide_that_states_are_unknown():

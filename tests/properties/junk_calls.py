@@ -323,6 +323,7 @@ def _adapters() -> Iterator[Call]:
     yield _call("LearnedFeatures", rc.LearnedFeatures, size=4, by="inverse_dynamics", seed=0, updates=10)
     cliff = gymnasium.make("CliffWalking-v1")
     yield _call("ReadState", rc.ReadState, env=cliff, what=_cell_of, level=None)
+    yield _call("RepeatAction", rc.RepeatAction, env=cliff, repeat=2)
     yield _call("CountVisits", rc.CountVisits, env=cliff, states=None, actions=None)
     yield _call("CoverageReward", rc.CoverageReward, env=cliff, rho=2.0, mu=None, states=None, actions=None, cap=10.0,
                 task_share=0.0)  # fmt: skip

@@ -121,7 +121,9 @@ def _some(words: Sequence[str]) -> str:
 
 def _likeliest(missing: Sequence[str], free: Sequence[str]) -> dict[str, str]:
     """Returns the free column whose name is most like that of a role, for some roles, and each only once."""
-    if len(free) == len(missing) == 1 and missing[0] != "done":  # one left over is no flag: it may be a reward
+    if (
+        len(free) == len(missing) == 1 and missing[0] != "done"
+    ):  # one left over is no flag: it may be a reward
         return {missing[0]: shortened(free[0], 60)}
     pairs = [(_likeness(role, name), role, name) for role in missing for name in free[:MOST_COMPARED]]
     found: dict[str, str] = {}
@@ -139,7 +141,14 @@ def _likeness(role: str, name: str) -> float:
     return max(difflib.SequenceMatcher(None, name, word).ratio() for word in SYNONYMS[role])
 
 
-ENDS = ("done", "end", "term", "finish", "over", "last")  # beginnings of words that mark the end of an episode
+ENDS = (
+    "done",
+    "end",
+    "term",
+    "finish",
+    "over",
+    "last",
+)  # beginnings of words that mark the end of an episode
 MOST_COMPARED = 1000  # columns: comparing names takes a tenth of a millisecond each
 SHOWN = 4  # usual names in a message
 LIKE = 0.6  # share of letters in common, as in difflib

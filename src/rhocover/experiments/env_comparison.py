@@ -94,7 +94,7 @@ class FoundRow:
 
     def __str__(self) -> str:
         cells = "" if self.cells is None else f", {self.cells} cells"
-        return f"{self.env} {self.explorer}: {self.codes} codes{cells}; {SHARE:.0%} {self.reached}"
+        return f"{self.env} {self.explorer}: {self.codes} codes{cells}, {SHARE:.0%} {self.reached}"
 
     @property
     def reached(self) -> str:

@@ -456,7 +456,10 @@ class Run(Shown):
         }
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
-        """Writes counts, transitions, trace and the numbers to one file (see `rhocover.files`)."""
+        """Writes counts, transitions, trace and the numbers to one file (see `rhocover.files`).
+
+        The file is for other programs. To load a run again, let `explore` store it: `resume(out)` returns it.
+        """
         tensors = {"counts": self.counts, "moves": self.moves}
         tensors |= {f"trace.{name}": self.trace[name] for name in COLUMNS}
         save_tensors(path, "run", tensors, self.summary(), overwrite=overwrite)

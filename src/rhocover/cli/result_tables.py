@@ -187,7 +187,7 @@ def _found_table(env: str, found: EnvComparison) -> Group:
     table = empty_table("explorer", "codes", *(["held-out cells"] if found.has_cells else []), "95 % at step")
     for row in rows:
         cells = [] if row.cells is None else [str(row.cells)]
-        table.add_row(row.explorer, str(row.codes), *cells, str(row.steps))
+        table.add_row(row.explorer, str(row.codes), *cells, row.when)
     title = f"{env}: {count_of(found.num_steps, 'step', ',')}, {count_of(len(found.seeds), 'seed')}"
     note = f"95 % of {found.most(env, kind):,}, the most {kind} that any run here found. There may be more."
     return Group(Text(title, "bold"), table, Text(note))

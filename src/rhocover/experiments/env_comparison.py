@@ -94,17 +94,14 @@ class FoundRow:
 
     def __str__(self) -> str:
         cells = "" if self.cells is None else f", {self.cells} cells"
-        return f"{self.env} {self.explorer}: {self.codes} codes{cells}, {SHARE:.0%} {self.reached}"
+        at = "at step " if self.num_reached else ""
+        return f"{self.env} {self.explorer}: {self.codes} codes{cells}, {SHARE:.0%} {at}{self.when}"
 
     @property
-    def reached(self) -> str:
-        """When, and by how many seeds, 95 % of the most that any run found were seen, in words."""
-        if not self.num_reached:
-            return "never"
-        if self.num_reached == self.num_seeds:
-            return f"at step {self.steps}"
-        seeds = f"by {self.num_reached} of {self.num_seeds} seeds"
-        return f"{seeds}, at step {self.steps.low:,.0f} at the earliest"
+    def when(self) -> str:
+        """The step at which 95 % of the most that any run found were seen, and by how many seeds if not all."""
+        some = 0 < self.num_reached < self.num_seeds
+        return f"{self.steps}, by {self.num_reached} of {self.num_seeds} seeds" if some else str(self.steps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -99,7 +99,7 @@ class FoundRow:
 
     @property
     def when(self) -> str:
-        """The step at which 95 % of the most that any run found were seen, and by how many seeds if not all."""
+        """The step at which 95 % of the most that any run found were seen; by how many seeds, if not all."""
         some = 0 < self.num_reached < self.num_seeds
         return f"{self.steps}, by {self.num_reached} of {self.num_seeds} seeds" if some else str(self.steps)
 

@@ -177,9 +177,9 @@ def resume(
     """Returns the run of the folder `out`, continued from its newest checkpoint to its end.
 
     A finished run is loaded, and nothing is run or written. Otherwise the result is the same to the bit as
-    that of a run that was never interrupted. `world`, `rho`, `seed` and `explorer` are stored in the folder; if given, they must be the same. Your own explorer must be given
-    again, and so must `mu` if it is your own function. A damaged checkpoint is skipped with a
-    `CheckpointWarning`, and the one before it is used.
+    that of a run that was never interrupted. `world`, `rho`, `seed` and `explorer` are stored in the folder;
+    if given, they must be the same. Your own explorer must be given again, and so must `mu` if it is your own
+    function. A damaged checkpoint is skipped with a `CheckpointWarning`, and the one before it is used.
     """
     out = locate(out)  # the caller's rules and explorers may change the working directory
     asked = read_folder(out, explorer, mu)

@@ -224,6 +224,9 @@ def _exploring() -> Iterator[Call]:
                 mu=None, model="known", seeds=1, schedule=None, start=None, num_chains=1, trace_points=1)  # fmt: skip
     yield _call("compare", rc.compare, {"envs": "river_swim", "explorers": "tracking", "num_steps": 20, "seeds": 1},
                 workers=1)  # fmt: skip
+    found_in = {"num_steps": 20, "seeds": 1, "workers": 1, "envs": "FrozenLake-v1"}
+    yield _call("compare", rc.compare, found_in | {"held_out": int}, explorers=["feedback"], rho=2.0, mu=None, model=None,
+                states=None, actions=None, schedule=None)  # fmt: skip
     yield _call("compare", rc.compare, {"num_steps": 20, "seeds": 1, "workers": 1}, envs="FrozenLake-v1", explorers=["feedback"],
                 rho=2.0, mu=None, model=None, states=None, actions=None, held_out=None, schedule=None)  # fmt: skip
     found = rc.compare("river_swim", "tracking", num_steps=20, seeds=1, workers=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set, ValuesView
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,8 @@ def asks_what_is_found(codes: Mapping[str, Any], explorers: Any) -> bool:
     if any(code is not None for code in codes.values()):
         return True
     several = explorers.values() if isinstance(explorers, Mapping) else explorers
-    several = several if isinstance(several, Collection) and not isinstance(several, str) else [several]
+    are_several = isinstance(several, Sequence | Set | ValuesView) and not isinstance(several, str)
+    several = several if are_several else [several]
     return any(is_for_environments(explorer) for explorer in several)
 
 

@@ -47,6 +47,23 @@ class ReadOptions:
         """`states` and `held_out`, as the caller gave them."""
         return self.states, self.held_out
 
+    @property
+    def must_fit(self) -> bool:
+        """Whether one of the codes is fitted to the first steps."""
+        return any(isinstance(code, FITTED) for code in self.codes)
+
+    def fitted_codes(self, observations: Any, then: Any = None) -> tuple[Any, Any]:
+        """Returns `states` and `held_out`, fitted to the first steps of the data if they must be."""
+        states, held_out = (fit_states(code, observations, then) for code in self.codes)
+        return states, held_out
+
+    def fit_remarks(self, number: int) -> list[str]:
+        """Returns the remark that the code of the states was fitted to `number` steps; none if it was not."""
+        if not isinstance(self.states, FITTED):
+            return []
+        kind = type(self.states).__name__
+        return [f"The code of the states, {kind}, is fitted to the first {number:,} steps of the data."]
+
 
 @dataclass(frozen=True, eq=False)
 class ReadData:
@@ -72,15 +89,15 @@ def fit_states(states: Any, observations: Any, then: Any = None) -> Any:
     return states
 
 
-def fit_remarks(asked: ReadOptions, number: int) -> list[str]:
-    """Returns the remark that a code was fitted to `number` steps; none if it was not."""
-    if not isinstance(asked.states, FITTED):
-        return []
-    kind = type(asked.states).__name__
-    return [f"The code of the states, {kind}, is fitted to the first {number:,} steps of the data."]
+def as_read(tally: Tally, tallier: Tallier, coder: StateNumbers, asked: ReadOptions) -> ReadData:
+    """Returns what was read: the tally with the Markov test of its codes, and the code after reading."""
+    coded, found = tally.coded, tallier.markov_test()
+    if coded is not None and found is not None:
+        tally = replace(tally, coded=replace(coded, markov=found))
+    return ReadData(tally, _grown_code(coder, asked))
 
 
-def grown_code(coder: StateNumbers, asked: ReadOptions) -> Any:
+def _grown_code(coder: StateNumbers, asked: ReadOptions) -> Any:
     """Returns the code of the states after reading, if it was fitted or has grown; else the one given."""
     inner = coder.inner if isinstance(coder, WatchedStates) else coder
     code = getattr(inner, "code", None)
@@ -97,12 +114,6 @@ def watched_states(code: Any, held_out: Any, space: Any) -> StateNumbers:
 def num_kept(numbers: StateNumbers) -> int:
     """Returns how many steps the Markov test needs; it is for codes of observations."""
     return KEPT if isinstance(numbers, WatchedStates) and is_lossy(numbers.watch.code) else 0
-
-
-def with_markov_test(tally: Tally, tallier: Tallier) -> Tally:
-    """Returns a tally of codes with the test of whether they are Markov."""
-    coded, found = tally.coded, tallier.markov_test()
-    return tally if coded is None or found is None else replace(tally, coded=replace(coded, markov=found))
 
 
 def read_held_out(held_out: Any, space: Any) -> Any:

@@ -20,16 +20,12 @@ from rhocover.datasets.actions import needs_quantiles, quantile_actions
 from rhocover.datasets.builder import Tallier
 from rhocover.datasets.minari.columns import windows
 from rhocover.datasets.read_options import (
-    FITTED,
     MOST_FITTED,
     ReadData,
     ReadOptions,
-    fit_remarks,
-    fit_states,
-    grown_code,
+    as_read,
     num_kept,
     watched_states,
-    with_markov_test,
 )
 from rhocover.datasets.states import StateNumbers, WatchedStates
 from rhocover.documents import from_document
@@ -121,9 +117,9 @@ def read_minari(data: Any, asked: ReadOptions) -> ReadData:
     if not tallier.num_steps:
         raise InvalidDataError.of("data", f": {source.dataset_id} has zero steps: there is nothing to count")
     remark = getattr(action_code, "remark", "")
-    remarks = (*fit_remarks(asked, num_fitted), *((remark,) if remark else ()))
+    remarks = (*asked.fit_remarks(num_fitted), *((remark,) if remark else ()))
     tally = tallier.tally(source=str(source.dataset_id), action_names=action_code.names, remarks=remarks)
-    return ReadData(with_markov_test(code.named(tally), tallier), grown_code(code, asked))
+    return as_read(code.named(tally), tallier, code, asked)
 
 
 def count_episodes(
@@ -157,7 +153,7 @@ def _minari_state_numbers(observations: Any, code: StateNumbers, first_row: int)
 
 def _fitted_codes(source: Any, asked: ReadOptions) -> tuple[Any, Any, int]:
     """Returns `states` and `held_out`, fitted to the first steps if they must be, and to how many."""
-    if not any(isinstance(code, FITTED) for code in asked.codes):
+    if not asked.must_fit:
         return *asked.codes, 0
     first = next(source.pieces(), None)
     if first is None:
@@ -165,7 +161,7 @@ def _fitted_codes(source: Any, asked: ReadOptions) -> tuple[Any, Any, int]:
     is_state, is_next = _within_episodes(np.asarray(first.lengths, np.int64))
     shown = list(_rows(first.observations))
     seen, then = ([shown[t] for t in np.flatnonzero(which)[:MOST_FITTED]] for which in (is_state, is_next))
-    return fit_states(asked.states, seen, then), fit_states(asked.held_out, seen, then), len(seen)
+    return *asked.fitted_codes(seen, then), len(seen)
 
 
 def _state_code(states: Any, source: Any) -> Any:

@@ -11,16 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rhocover import checks
 from rhocover.datasets.builder import Tallier
-from rhocover.datasets.states import StateNumbers, WatchedStates, make_state_numbers
+from rhocover.datasets.states import StateNumbers, WatchedStates, is_lossy, make_state_numbers
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import QuantileBins, read_state_code
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
 from rhocover.environments.encoding.watching import Watch
 from rhocover.errors import calling
-from rhocover.learning.codes import is_lossy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +34,6 @@ class ReadOptions:
     columns: Any = None
     action_labels: Sequence[str] | None = None  # of the known model; none if it has numbers only
     code_spaces: tuple[Any, Any] | None = None  # of the environment, for codes of tables, which have none
-
-    def __post_init__(self) -> None:
-        for name in ("num_states", "num_actions"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, checks.size(value, name, least=1))
 
     @property
     def codes(self) -> tuple[Any, Any]:

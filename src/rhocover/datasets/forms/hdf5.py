@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,20 +30,6 @@ from rhocover.errors import InvalidDataError, naming
 
 MOST_NAMES = 10_000  # data sets that are listed
 MOST_GROUPS = 100  # groups that are looked into, one inside the other or side by side
-
-
-@dataclass(frozen=True)
-class _Column:
-    """A data set of the file that was opened and checked but not read."""
-
-    name: str
-    dataset: Any
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def row_bytes(self) -> int:
-        return self.dtype.itemsize * math.prod(self.shape[1:])
 
 
 def hdf5_table(path: Path) -> DataTable:
@@ -83,17 +68,21 @@ def _names(group: Any, path: tuple[str, ...], seen: set[Any]) -> Iterator[str]:
 
 
 def _pieces(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
-    columns = [_opened(file, name) for name in wanted]
-    check_lengths({column.name: range(column.shape[0]) for column in columns})
-    num_rows = columns[0].shape[0]
-    widest = max(column.row_bytes for column in columns)
+    columns = {name: _opened(file, name) for name in wanted}
+    check_lengths({name: range(column.shape[0]) for name, column in columns.items()})
+    num_rows = columns[wanted[0]].shape[0]
+    widest = max(map(_row_bytes, columns.values()))
     size = min(tables.SIZE, max(1, PIECE_BYTES // max(widest, 1)))
     for row in range(0, num_rows, size):
-        yield {column.name: _read(column, row, min(size, num_rows - row)) for column in columns}
+        yield {name: _read(column, row, min(size, num_rows - row)) for name, column in columns.items()}
 
 
-def _opened(file: Any, name: str) -> _Column:
-    """Returns a column; raises if it is not inside the file, or claims more than the file can hold."""
+def _row_bytes(column: Any) -> int:
+    return column.dtype.itemsize * math.prod(column.shape[1:])
+
+
+def _opened(file: Any, name: str) -> Any:
+    """Returns a column, not read yet; raises if it is outside of the file or claims more than it can hold."""
     from h5py import h5d  # pyright: ignore
 
     dataset = open_inside(file.id, name.split("/"), f"`{name}`")
@@ -112,25 +101,22 @@ def _opened(file: Any, name: str) -> _Column:
         )
     if not is_plain(dtype) and dtype.kind != "S":
         raise InvalidDataError.of(name, "must hold numbers, or texts of fixed length", f"dtype {dtype}")
-    column = _Column(name, dataset, shape, dtype)
     if dtype.kind == "S" and dtype.itemsize > tables.LONGEST_TEXT:
         raise InvalidDataError.of(name, f"has texts of {dtype.itemsize} characters")
-    if column.row_bytes > MOST_ROW_BYTES:
-        raise InvalidDataError.of(
-            name, f"has {column.row_bytes} bytes per row; the limit is {MOST_ROW_BYTES}"
-        )
+    if (row_bytes := _row_bytes(dataset)) > MOST_ROW_BYTES:
+        raise InvalidDataError.of(name, f"has {row_bytes} bytes per row; the limit is {MOST_ROW_BYTES}")
     file_bytes = file.id.get_filesize()
     check_size(dataset, dtype.itemsize * math.prod(shape), file_bytes, f"`{name}`")
     check_chunks(dataset, shape, file_bytes, f"`{name}`")
-    return column
+    return dataset
 
 
-def _read(column: _Column, row: int, count: int) -> Any:
+def _read(column: Any, row: int, count: int) -> Any:
     """Returns some rows of a column."""
     from h5py import h5s  # pyright: ignore
 
     array = np.empty((count, *column.shape[1:]), column.dtype)
-    chosen = column.dataset.get_space()
+    chosen = column.get_space()
     chosen.select_hyperslab((row, *(0 for _ in column.shape[1:])), array.shape)
-    column.dataset.read(h5s.create_simple(array.shape), chosen, array)
+    column.read(h5s.create_simple(array.shape), chosen, array)
     return array

@@ -121,7 +121,7 @@ def test_a_run_is_counted_under_its_last_code(explorer, tmp_path, random_encoder
         assert again.num_truncated == tally.num_truncated
         assert again.ends.sum() == tally.ends.sum() > 0
     assert [int(row) for row in found.run.trace["steps"]][-1] == NUM_STEPS
-    assert f"encoder refitted at step 200, 400, 800; {found.run.num_states_met:,} codes" in str(found.run)
+    assert f"code fitted again at step 200, 400, 800; {found.run.num_states_met:,} codes" in str(found.run)
     assert json.loads((tmp_path / "out" / "datasheet.json").read_text())["settings"]["states"]["of"]["by"]
 
 

@@ -32,7 +32,7 @@ from rhocover.environments.encoding.base import is_lossy
 from rhocover.environments.encoding.bins import QuantileBins
 from rhocover.environments.encoding.encoders import LearnedFeatures
 from rhocover.environments.encoding.hashes import SimHash
-from rhocover.environments.encoding.nets import Net
+from rhocover.environments.encoding.nets import Net, NetCode
 from rhocover.environments.encoding.watching import Watch
 from rhocover.environments.repeating import LONGEST, repeated
 from rhocover.environments.stepping import (
@@ -74,6 +74,7 @@ from rhocover.planning.problem import Objective
 
 Fitted = QuantileBins | Net | SimHash  # codes that are fitted to a random rollout
 FEW_KEYS = 100_000  # states that a published explorer gets before its first step, at most
+MOST_POINTS = 2**30  # bytes of what a net compares of all observations of a run
 MOST_ROLLOUT = 2**31  # bytes of the observations of a rollout, each number as a float64
 FROM_TABLE = Call("explore MDP.from_gymnasium(env)", "take a model from rhocover envs")
 
@@ -93,7 +94,7 @@ class EnvRun:
     earlier: Tally | None = None  # data from before the explorer's first step, by key
     repeat: int = 1  # steps of the environment for which an action is held
     held_out: StateCode | None = None  # a second code of observations, which is only counted
-    learner: Net | None = None  # what trains the code again during the run
+    learner: Net | None = None  # what fits the code again during the run
 
     @cached_property
     def _alarm(self) -> Alarm | None:
@@ -220,7 +221,8 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
             remedy=OTHER_RULES,
         )
     rule, weights = _read_weights(mu, code, actions)
-    learner = encoding.states if is_learner(encoding.states) else None
+    is_fitted_again = is_learner(encoding.states) or (not is_vector and widens(encoding.states, code, spec))
+    learner = encoding.states if is_fitted_again else None
     spec = spec.with_mu(rule)
     return EnvRun(
         env, is_vector, spec, code, actions, None, weights, seconds, repeat=repeat, held_out=held_out,
@@ -231,6 +233,12 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
 def is_learner(states: Any) -> bool:
     """Whether a code is trained on what is collected."""
     return isinstance(states, Net) and isinstance(states.of, LearnedFeatures)
+
+
+def widens(states: Any, code: StateCode, spec: RunSpec) -> bool:
+    """Whether the radius of a net may double during the run: not a given one, nor if too much would be kept."""
+    is_auto = isinstance(states, Net) and isinstance(states.radius, str)
+    return is_auto and isinstance(code, NetCode) and 8 * code.num_features * spec.num_steps <= MOST_POINTS
 
 
 def _fitted(

@@ -1,4 +1,4 @@
-"""A state code that is trained again during a run: everything so far is counted under the new code.
+"""A state code that is fitted again during a run: everything so far is counted under the new code.
 
 A `Net` of `LearnedFeatures` is fitted to a random rollout before the first step, and again on everything
 collected whenever the number of steps has doubled. Between two steps of the run then
@@ -6,6 +6,12 @@ collected whenever the number of steps has doubled. Between two steps of the run
 1. the encoder is trained on all observations so far (`History` keeps them, as the recorder of the run);
 2. all of them are encoded again, in the order in which they were met;
 3. states, transitions, episodes, the counts of the trace and the position are counted again from nothing.
+
+Any other `Net` with the radius "auto" is looked at when the number of steps has doubled. Where codes are too
+fine, a run passes through more of them than it can try the actions of, and hardly ever comes back to one: of
+the pairs of the codes met, more than half were never tried. (In a maze with moves of one length a third were
+after 1,000 steps, in PointMaze, where a pushed ball rolls on, seven eighths.) Then the radius is doubled until
+half of them were, or until few codes are left; all of it is encoded again as above.
 
 The explorer begins anew with these counts, as it would with earlier data of the same steps, and so does the
 search for something new. Afterwards no number of the run refers to the old code: applying the last one to the
@@ -22,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from rhocover.checks import BoolArray, IntArray
-from rhocover.collecting.env_run import EnvRun
+from rhocover.collecting.env_run import EnvRun, is_learner
 from rhocover.collecting.log import Recorder, Reset, Steps
 from rhocover.collecting.state_index import EpisodeCounts, GrowingStateIndex
 from rhocover.environments.encoding.encoders import as_array, as_arrays
@@ -33,34 +39,33 @@ from rhocover.exploring.runs.runner import NOTHING, RunState
 from rhocover.exploring.worlds import Visits
 
 MOST_KEPT = 2**32  # bytes of the observations of a run
+TRIED = 0.5  # of the pairs of the codes met: if fewer were tried, the codes are too fine
+FEWEST = 32  # codes: coarser ones would not tell places apart
 
 
 class History:
     """Everything that a run in one environment has met; passes it on to another recorder."""
 
     def __init__(self, asked: EnvRun, recorder: Recorder | None) -> None:
-        shape, dtype = getattr(asked.space, "shape", None) or (), asked.space.dtype or np.float64
-        size = math.prod(shape) * np.dtype(dtype).itemsize * asked.spec.num_steps
-        if size > MOST_KEPT:
-            raise InvalidArgumentError.of(
-                "states",
-                f"learned features keep all observations in memory, {size / 1e9:.3g} GB here; the limit is "
-                f"{MOST_KEPT / 1e9:.3g} GB",
-                remedy="Make observations smaller with a wrapper, or fit the code first and pass the result.",
-            )
+        self._one, self._many = as_array, as_arrays
+        if is_learner(asked.learner):
+            _check_size(asked)
+        else:
+            assert isinstance(asked.states, NetCode)
+            self._one, self._many = asked.states.reader.one, asked.states.reader.many
         self._recorder = recorder
         self._resets: list[tuple[int, Any]] = []  # before which step, and its observation
         self._steps: list[tuple[Any, IntArray, BoolArray, BoolArray]] = []
 
     def begin(self, reset: Reset) -> None:
         """Records the reset with which an episode begins."""
-        self._resets.append((reset.step, as_array(reset.observation)))
+        self._resets.append((reset.step, self._one(reset.observation)))
         if self._recorder is not None:
             self._recorder.begin(reset)
 
     def add(self, steps: Steps) -> None:
         """Records steps."""
-        shown = as_arrays(steps.observations).copy()
+        shown = self._many(steps.observations).copy()
         self._steps.append((shown, np.array(steps.actions, np.int64), steps.terminated, steps.truncated))
         if self._recorder is not None:
             self._recorder.add(steps)
@@ -79,6 +84,19 @@ class History:
         after = np.flatnonzero(~is_reset)
         before = after - 1
         return Stream(observations, actions, ended, cut, before, after, is_reset)
+
+
+def _check_size(asked: EnvRun) -> None:
+    """Raises if the observations of a run are too many to be kept."""
+    shape, dtype = getattr(asked.space, "shape", None) or (), asked.space.dtype or np.float64
+    size = math.prod(shape) * np.dtype(dtype).itemsize * asked.spec.num_steps
+    if size > MOST_KEPT:
+        raise InvalidArgumentError.of(
+            "states",
+            f"learned features keep all observations in memory, {size / 1e9:.3g} GB here; the limit is "
+            f"{MOST_KEPT / 1e9:.3g} GB",
+            remedy="Make observations smaller with a wrapper, or fit the code first and pass the result.",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,18 +141,38 @@ class Recount:
         return np.bincount(self.pairs[:num_steps], minlength=self.index.index.num_pairs)
 
 
-def refit(asked: EnvRun, history: History) -> Recount:
-    """Trains the code of the run on what it has met so far, and returns its counts under the new code."""
+def refit(asked: EnvRun, history: History) -> Recount | None:
+    """Fits the code of the run to what it has met so far; returns the counts under a new code, if it is one."""
     assert asked.learner is not None
     assert isinstance(asked.states, NetCode)
     met = history.met()
+    if not is_learner(asked.learner):
+        return _widened(asked, met, asked.states)
     asked.states.take_over(asked.learner.fit(met.observations, met.labels))
-    return recount(asked, met)
+    return recount(asked, met, asked.states.keys(met.observations))
 
 
-def recount(asked: EnvRun, met: Stream) -> Recount:
+def _widened(asked: EnvRun, met: Stream, code: NetCode) -> Recount | None:
+    """Doubles the radius while most pairs were never tried; returns the counts, None if it stays."""
+    found, wider, keys = None, code, code.keys_of(met.observations)
+    while _is_too_fine(keys[met.before], met.actions, asked.actions.num_actions):
+        wider = wider.wider()
+        keys = wider.keys_of(met.observations)
+        if wider.num_leaders < FEWEST:
+            break
+        code.take_over(wider)
+        found = keys
+    return None if found is None else recount(asked, met, found)
+
+
+def _is_too_fine(keys: IntArray, actions: IntArray, num_actions: int) -> bool:
+    """Whether most pairs of the codes in which actions were taken were never tried."""
+    num_tried = np.unique(keys * num_actions + actions).size
+    return num_tried < TRIED * np.unique(keys).size * num_actions
+
+
+def recount(asked: EnvRun, met: Stream, keys: IntArray) -> Recount:
     """Returns the counts of everything met, as if the code of the run had been the same all along."""
-    keys = asked.states.keys(met.observations)
     is_state = np.ones(keys.size, bool)
     is_state[met.after[met.ended]] = False  # what ends an episode is no state
     index = asked.state_index()

@@ -235,7 +235,7 @@ class EnvironmentRun(TalliedRun):
     num_outside: int = 0
     untried: int = 0
     knows_states: bool = False  # whether the explorer knew all possible states in advance
-    refits: tuple[int, ...] = ()  # steps before which the code of the states was trained again
+    refits: tuple[int, ...] = ()  # steps before which the code of the states was fitted again
 
     @printed
     def __str__(self) -> str:
@@ -272,10 +272,10 @@ class EnvironmentRun(TalliedRun):
         ]
 
     def _refits(self) -> str:
-        """Returns when the code of the states was trained again; everything is counted under the last one."""
+        """Returns when the code of the states was fitted again; everything is counted under the last one."""
         steps = ", ".join(f"{step:,}" for step in self.refits)
         codes = count_of(self.scope.num_met, "code", ",")
-        return f"encoder refitted at step {steps}; {codes}" if steps else ""
+        return f"code fitted again at step {steps}; {codes}" if steps else ""
 
     def _missing(self) -> str:
         were = "pair with a weight was" if self.num_missing == 1 else "pairs with a weight were"
@@ -400,7 +400,7 @@ class EnvRecord:
     episodes: EpisodeCounts
     snapshots: list[tuple[int, IntArray]]
     coded: Coded | None = None  # what was seen of the observations, if states are codes or one is held out
-    refits: tuple[int, ...] = ()  # steps before which the code of the states was trained again
+    refits: tuple[int, ...] = ()  # steps before which the code of the states was fitted again
 
 
 def known_run(asked: EnvRun, runner: Runner, record: EnvRecord, seconds: float) -> TalliedRun:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from rhocover.checks import BoolArray, FloatArray, IntArray
-from rhocover.collecting.env_run import EnvRun, earlier_moves, state_after
+from rhocover.collecting.env_run import EnvRun, earlier_moves, is_learner, state_after
 from rhocover.collecting.log import ObservationBuffer, Recorder, Steps, rows_within
 from rhocover.collecting.refits import History, refit, restart
 from rhocover.collecting.result import EnvRecord, TalliedRun, judged_run, known_run
@@ -375,11 +375,11 @@ class EnvironmentWorld(ABC):
         self._snapshots: list[tuple[int, IntArray]] = []  # counts at the trace steps, if no model is known
         self._longest = LONGEST if recorder is None else rows_within(BATCH_BYTES, asked.space, LONGEST)
         self.batch_steps = min(FIRST_STEPS, self._longest)
-        self.refits: list[int] = []  # steps before which the code was trained again
+        self.refits: list[int] = []  # steps before which the code was fitted again
         self.next_refit, self._history = NEVER, None
         if asked.learner is not None:
             self._history = self._recorder = History(asked, recorder)
-            self.next_refit = 2 * asked.learner.rollout_steps
+            self.next_refit = asked.learner.rollout_steps * (2 if is_learner(asked.learner) else 1)
 
     @cached_property
     def _reader(self) -> StateReader:
@@ -438,9 +438,12 @@ class EnvironmentWorld(ABC):
         return make(self._asked, runner, record, seconds)
 
     def refit(self, now: RunState) -> None:
-        """Trains the code of the states again, and counts everything again under it."""
+        """Fits the code of the states again, and counts everything again if it is a new one."""
         assert self._history is not None
         found = refit(self._asked, self._history)
+        if found is None:
+            self.next_refit *= 2
+            return
         restart(self._asked, now, found)
         self._reader = StateReader(self._asked.space, self._asked.states, found.index)
         self._reader.adapt_to(None)

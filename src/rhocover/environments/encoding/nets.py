@@ -14,7 +14,9 @@ observations vary most.
 
 **The radius.** "auto" takes 2.5 times the median distance between successive observations of a random
 rollout, or of the data set (steps that did not move are left out). For learned features, only steps that
-training did not use count.
+training did not use count. Random actions may hardly move at all, as with a mass that they push to and fro;
+then there are more codes than a run can try the actions of, and the run doubles the radius
+(`collecting.refits`).
 
 Two observations with one key are one state from here on; a model over codes is an approximation, whose error
 no certificate of this library counts.
@@ -123,7 +125,8 @@ def _encode(net, points, num_leaders, keys, first, grows):
 class Net:
     """Codes of observations: the first observations met that are `radius` or more apart.
 
-    `radius` is a distance, or "auto": 2.5 times the median step of a random rollout of `rollout_steps` steps.
+    `radius` is a distance, or "auto": 2.5 times the median step of a random rollout of `rollout_steps` steps,
+    doubled during a run as long as more than half of the actions of the codes met were never tried.
     `of` is what of an observation is compared: None for all its numbers, component numbers, the name of a
     field of a dictionary, a function from an observation to a few numbers, a torch module, or
     `LearnedFeatures`. Distances are Euclidean, so numbers that matter should have the same scale.
@@ -211,6 +214,15 @@ class NetCode:
         return self.reader.of
 
     @property
+    def num_features(self) -> int:
+        """How many numbers of an observation are compared."""
+        return self._projection.shape[1]
+
+    def wider(self) -> NetCode:
+        """Returns a net of twice the radius, without leaders."""
+        return NetCode(self.reader, 2 * self.radius, self._projection)
+
+    @property
     def leaders(self) -> FloatArray:
         """The leaders so far, `[K, D]`."""
         return self._net[0][: self.num_leaders]
@@ -262,10 +274,13 @@ class NetCode:
 
     def keys(self, observations: Any, /, *, grows: bool = True) -> IntArray:
         """Returns the keys of many observations, `[T]`; without `grows`, -1 beyond all leaders."""
-        points = self.reader.many(observations)
-        if points.size and points.shape[1] != self._projection.shape[1]:
+        return self.keys_of(self.reader.many(observations), grows=grows)
+
+    def keys_of(self, points: FloatArray, *, grows: bool = True) -> IntArray:
+        """Returns the keys of observations of which the numbers that are compared were read, `[T, D]`."""
+        if points.size and points.shape[1] != self.num_features:
             raise OutsideSpaceError(
-                f"observations have {points.shape[1]} numbers each, the net {self._projection.shape[1]}."
+                f"observations have {points.shape[1]} numbers each, the net {self.num_features}."
             )
         if not np.isfinite(points).all():
             raise OutsideSpaceError("an observation holds a number that has no distance, nan or infinite.")

@@ -48,7 +48,6 @@ from rhocover.learning.search_graph import (
     NUM_COUNTERS,
     NUM_YIELDS,
     RETRIED,
-    RETRY,
     SAVED,
     SERVED,
     STATES,
@@ -63,6 +62,7 @@ from rhocover.learning.search_graph import (
     observe_all,
     repair,
     replay,
+    retry,
     update,
     weigh,
 )
@@ -87,7 +87,10 @@ def _judge(graph):
     """Notes whether actions that leave a state do so at once; judged when the holds have doubled."""
     counters = graph.counters
     if counters[HOLDS] >= LEAST_HOLDS and counters[HOLDS] & (counters[HOLDS] - 1) == 0:
-        counters[BRISK] = 1 if SELDOM * counters[LATE] < counters[HOLDS] else 0
+        is_brisk = 1 if SELDOM * counters[LATE] < counters[HOLDS] else 0
+        if is_brisk != counters[BRISK]:
+            counters[BRISK] = is_brisk
+            begin_anew(graph)
 
 
 @compiled
@@ -167,7 +170,7 @@ def _way(graph, s, seed):
     """Returns the pair that leads to what is wanted; raises the level if that is out of reach."""
     counters = graph.counters
     repair(graph, s)
-    far = RETRY + _usual(graph) * counters[STATES]
+    far = retry(graph) + _usual(graph) * counters[STATES]
     if graph.ahead[s] > far or counters[WALKED] > far:
         counters[STRANDED] += 1
         if counters[STRANDED] * RARELY < counters[STATES]:
@@ -176,7 +179,7 @@ def _way(graph, s, seed):
         counters[LEVEL] += 1
         begin_anew(graph)
         repair(graph, s)
-    is_on_the_way = graph.ahead[s] < np.inf and graph.ahead[s] != RETRY
+    is_on_the_way = graph.ahead[s] < np.inf and graph.ahead[s] != retry(graph)
     return graph.best[s] if is_on_the_way else _least_tried(graph, s, seed)
 
 

@@ -9,10 +9,12 @@ matters where the agent is. `search` chooses actions by these values.
 **Repair.** Each state has its value g, which other states use, and the look-ahead
 
     h(s) = c_a     if pair (s, a) was never tried,
-    h(s) = RETRY   if a pair of s was tried less than `level` times and nothing better follows from
+    h(s) = r       if a pair of s was tried less than `level` times and nothing better follows from
     h(s) = min over pairs i of s of  (N_i + sum_t N(t|i) g(t)) / sum_t N(t|i),     t != s, g(t) finite,
 
-N_i the visits of the pair and N(t|i) how often t followed it: insisting on pair i until it leaves s. States
+N_i the visits of the pair and N(t|i) how often t followed it: insisting on pair i until it leaves s. r is
+`retry`: where one state stands for several places, the way on from the newest states often needs another try
+from another place, and comes before what was left untried far behind. States
 where g and h differ by more than a tolerance wait in a queue, the lowest min(g, h) first. A g that is too
 high becomes h. A g that is much too low first becomes infinite (once in a repair), so that a region whose
 nearest wanted pair is gone does not count its values up step by step. The queue is served until the agent's
@@ -43,7 +45,8 @@ TOLERANCE = 0.05  # steps: values closer than this are equal
 JUMP = 1.0  # steps: a value that rises by more begins anew, at infinity
 SERVICES = 32  # states served per step, on average and at most
 SAVED = 16  # states that one repair serves at most, over the states there are
-RETRY = 128.0  # steps: an untried pair within this distance comes before another try of a pair
+RETRY = 8.0  # steps: an untried pair within this distance comes before another try of a pair
+BRISK_RETRY = 128.0  # the same where actions leave at once: a place inside a state makes no difference
 DULL = 32.0  # steps that an untried pair of a dull action counts: less than another try of a pair
 HARDLY = 8.0  # times fewer new states than by the best action: then an action is no longer dull; twice, dull
 
@@ -152,15 +155,21 @@ def _leave(graph, s):
 
 
 @compiled
+def retry(graph):
+    """Returns the steps that another try of a pair counts."""
+    return BRISK_RETRY if graph.counters[BRISK] == 1 else RETRY
+
+
+@compiled
 def _look_ahead(graph, s):
     """Returns h of a state and the pair that attains it, -1 if no wanted pair can be reached."""
-    A = graph.counters[ACTIONS]
+    A, again = graph.counters[ACTIONS], retry(graph)
     lowest, chosen = np.inf, -1
     for i in range(s * A, s * A + A):
         if graph.tries[i] == 0 and graph.yields[COST, i % A] < lowest:
             lowest, chosen = graph.yields[COST, i % A], i
-        if effort(graph, i) < graph.counters[LEVEL] and lowest > RETRY:
-            lowest, chosen = RETRY, i
+        if effort(graph, i) < graph.counters[LEVEL] and lowest > again:
+            lowest, chosen = again, i
         if graph.paused[i] > graph.counters[CLOCK]:
             continue
         total, leaves = float(graph.visits[i]), 0

@@ -15,7 +15,7 @@ visits in consecutive batches of a stream, for error bars.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -50,72 +50,109 @@ class BatchCounts:
     after the last full batch are left out. Pairs are just numbers 0..n-1 here.
 
     If at least `num_steps` steps will be added, short batches need not be made first; the result is the same.
+    If the steps are those of a longer stream from `first_row` on, batches begin where those of the stream do,
+    and `parts` has them with their numbers.
     """
 
-    def __init__(self, num_pairs: int, num_steps: int = 0) -> None:
+    def __init__(self, num_pairs: int, num_steps: int = 0, first_row: int = 0) -> None:
         self.length = 1
         while num_steps // self.length >= MOST:
             self.length *= 2
+        self.current = np.zeros(num_pairs, np.int64)  # the counts of the batch that is being filled
         self._full: list[SparseCounts] = []
-        self._current = np.zeros(num_pairs, np.int64)
-        self._filled = 0  # steps in the batch that is being filled
+        self._number = first_row // self.length  # of the first batch
+        self._filled = first_row % self.length  # rows of the stream in the batch that is being filled
         self._total = 0
 
     def add(self, pairs: IntArray) -> None:
         """Adds the next steps of the stream, given by their pairs, `[T]`."""
-        self._total += pairs.size
+        done = 0
+        for stop in self.stops(pairs.size):
+            segment, done = pairs[done:stop], stop
+            is_short = FEW * segment.size < self.current.size
+            if is_short:
+                np.add.at(self.current, segment, 1)
+            else:
+                self.current += np.bincount(segment, minlength=self.current.size)
+            self.counted(segment.size, segment.copy)
+
+    def stops(self, num_steps: int) -> Iterator[int]:
+        """Yields where the next steps must be divided: add each part to `current` and call `counted`."""
+        self._total += num_steps
         while self._total // self.length >= MOST:
             self._double()
         done = 0
-        while done < pairs.size:
-            segment = pairs[done : done + self.length - self._filled]
-            self._count(segment)
-            done += segment.size
+        while done < num_steps:
+            done = min(num_steps, done + self.length - self._filled)
+            yield done
+
+    def counted(self, num_steps: int, pairs: Callable[[], IntArray]) -> None:
+        """Takes note of steps that were added to `current`; their batch is stored if it is full.
+
+        `pairs` returns the pairs of these steps, which are needed only if they are few.
+        """
+        self._filled += num_steps
+        if self._filled < self.length:
+            return
+        if num_steps == self.length and FEW * num_steps < self.current.size:  # no need to scan all pairs
+            numbers, _ = counted(np.sort(pairs()))
+        else:
+            numbers = np.flatnonzero(self.current != 0)  # a bool array, for which NumPy is faster
+        self._full.append(self._taken(numbers))
+        self.current[numbers] = 0
+        self._filled = 0
 
     def matrix(self) -> Matrix:
         """Returns the counts of the full batches in order, csr `[K, n]`."""
-        shape = (len(self._full), self._current.size)
-        if not self._full:
-            return sp.csr_array(shape, dtype=np.int64)
-        first = np.cumsum([0, *(numbers.size for numbers, _ in self._full)])
-        columns, counts = (np.concatenate(part) for part in zip(*self._full, strict=True))
-        return sp.csr_array((counts, columns, first), shape=shape)
+        return batch_matrix(self._full, self.current.size)
+
+    def parts(self) -> Iterator[tuple[int, IntArray, IntArray]]:
+        """Yields the number of each batch in the stream, its pairs and their counts, also of the last one."""
+        for k, (numbers, counts) in enumerate(self._full):
+            yield self._number + k, numbers, counts
+        numbers = np.flatnonzero(self.current != 0)
+        if numbers.size:
+            yield self._number + len(self._full), *self._taken(numbers)
 
     def renumber(self, new: IntArray, num_pairs: int) -> None:
         """Gives pair i the number `new[i]` of `num_pairs`; the order stays the same."""
-        self._full = [(new[numbers].astype(numbers.dtype), counts) for numbers, counts in self._full]
-        current, self._current = self._current, np.zeros(num_pairs, np.int64)
-        self._current[new[: current.size]] = current
+        kind = kind_of_counts(self.length, num_pairs)
+        self._full = [(new[numbers].astype(kind), counts) for numbers, counts in self._full]
+        current, self.current = self.current, np.zeros(num_pairs, np.int64)
+        self.current[new[: current.size]] = current
 
-    def _count(self, segment: IntArray) -> None:
-        is_short = FEW * segment.size < self._current.size
-        if is_short and segment.size == self.length:  # a whole batch: no need to scan all pairs
-            self._keep(counted(np.sort(segment)))
-            return
-        if is_short:
-            np.add.at(self._current, segment, 1)
-        else:
-            self._current += np.bincount(segment, minlength=self._current.size)
-        self._filled += segment.size
-        if self._filled == self.length:
-            numbers = np.flatnonzero(self._current != 0)  # a bool array, for which NumPy is faster
-            self._keep((numbers, self._current[numbers]))
-            self._current[numbers] = 0
-            self._filled = 0
-
-    def _keep(self, counts: SparseCounts) -> None:
-        """Stores a full batch, as int32 if its numbers allow that."""
-        kind = np.int32 if max(self.length, self._current.size) < 2**30 else np.int64
-        self._full.append((counts[0].astype(kind), counts[1].astype(kind)))
+    def _taken(self, numbers: IntArray) -> SparseCounts:
+        """Returns the counts of these pairs in the current batch, as int32 if they allow that."""
+        kind = kind_of_counts(self.length, self.current.size)
+        return numbers.astype(kind), self.current[numbers].astype(kind)
 
     def _double(self) -> None:
-        """Joins neighbours; a last one without a neighbour becomes the beginning of the current batch."""
-        if len(self._full) % 2:
-            numbers, counts = self._full.pop()
-            self._current[numbers] += counts
+        """Joins batches 2k and 2k + 1; one whose neighbour is not full begins the current batch."""
+        if (self._number + len(self._full)) % 2:
             self._filled += self.length
-        self._full = [_joined(*two) for two in zip(self._full[::2], self._full[1::2], strict=True)]
+            if self._full:
+                numbers, counts = self._full.pop()
+                self.current[numbers] += counts
+        alone, both = self._full[: self._number % 2], self._full[self._number % 2 :]
         self.length *= 2
+        kind = kind_of_counts(self.length, self.current.size)
+        joined = (_joined(*two) for two in zip(both[::2], both[1::2], strict=True))
+        self._full = [(numbers.astype(kind), counts.astype(kind)) for numbers, counts in (*alone, *joined)]
+        self._number //= 2
+
+
+def kind_of_counts(length: int, num_pairs: int) -> Any:
+    """Returns the type that holds numbers of pairs and counts of a batch, and the sum of two of them."""
+    return np.int32 if max(length, num_pairs) < 2**30 else np.int64
+
+
+def batch_matrix(batches: Sequence[SparseCounts], num_pairs: int) -> Matrix:
+    """Returns the counts of batches as rows, csr `[K, n]`."""
+    if not batches:
+        return sp.csr_array((0, num_pairs), dtype=np.int64)
+    first = np.cumsum([0, *(numbers.size for numbers, _ in batches)])
+    columns, counts = (np.concatenate(part) for part in zip(*batches, strict=True))
+    return sp.csr_array((counts, columns, first), shape=(len(batches), num_pairs))
 
 
 def _joined(a: SparseCounts, b: SparseCounts) -> SparseCounts:

@@ -56,7 +56,16 @@ def hdf5_table(path: Path) -> DataTable:
         with naming(path), open_file(path) as file:
             yield from _pieces(file, wanted)
 
-    return DataTable(names, pieces, str(path))
+    def borders(wanted: Sequence[str]) -> Sequence[int]:
+        with naming(path), open_file(path) as file:
+            num_rows = _num_rows([_opened(file, name) for name in wanted])
+            return [*range(0, num_rows, tables.SIZE), num_rows]  # it can be read from any row
+
+    def some_rows(wanted: Sequence[str], begin: int, stop: int) -> Iterator[Piece]:
+        with naming(path), open_file(path) as file:
+            yield from _pieces(file, wanted, begin, stop)
+
+    return DataTable(names, pieces, str(path), borders=borders, some_rows=some_rows)
 
 
 def _names(group: Any, path: tuple[str, ...], seen: set[Any]) -> Iterator[str]:
@@ -82,13 +91,17 @@ def _names(group: Any, path: tuple[str, ...], seen: set[Any]) -> Iterator[str]:
                 yield from _names(found, place, seen)
 
 
-def _pieces(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
-    columns = [_opened(file, name) for name in wanted]
+def _num_rows(columns: Sequence[_Column]) -> int:
     check_lengths({column.name: range(column.shape[0]) for column in columns})
-    num_rows = columns[0].shape[0]
+    return columns[0].shape[0]
+
+
+def _pieces(file: Any, wanted: Sequence[str], begin: int = 0, stop: int | None = None) -> Iterator[Piece]:
+    columns = [_opened(file, name) for name in wanted]
+    num_rows = _num_rows(columns) if stop is None else min(stop, _num_rows(columns))
     widest = max(column.row_bytes for column in columns)
     size = min(tables.SIZE, max(1, PIECE_BYTES // max(widest, 1)))
-    for row in range(0, num_rows, size):
+    for row in range(begin, num_rows, size):
         yield {column.name: _read(column, row, min(size, num_rows - row)) for column in columns}
 
 

@@ -56,6 +56,7 @@ def audit(
     certificate: bool | None = None,
     held_out: States | None = None,
     columns: Columns | None = None,
+    executor: Any = None,
 ) -> Audit:
     """Returns what a data set covers, compared with the best achievable.
 
@@ -74,6 +75,10 @@ def audit(
     even if the data set is very large; `certificate` does the same for the certificate. `held_out` is a
     second code of the observations, as for `states`, which is only counted beside them.
 
+    `executor` counts files in ranges of rows, in other processes or on other machines: anything with
+    `submit(function, *args)` that returns a future, such as a `ProcessPoolExecutor`, or `client.get_executor()`
+    of Dask. The result is the same to the bit. The states and actions must be numbers or names.
+
     >>> from rhocover.datasets import audit
     >>> seen = audit(([0, 1, 0, 1], [1, 0, 1, 1], [1, 0, 1, 1], [False] * 4))
     >>> seen.verdict
@@ -84,7 +89,7 @@ def audit(
         num_actions = known.mdp.num_actions
     how = ReadOptions(
         states=states, actions=actions, num_states=num_states, num_actions=num_actions, held_out=held_out,
-        columns=columns, spaces=None if known is None else known.spaces,
+        columns=columns, executor=executor, spaces=None if known is None else known.spaces,
         action_labels=None if known is None else known.mdp.action_labels or (),
     )  # fmt: skip
     with progress("auditing"):

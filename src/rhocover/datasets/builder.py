@@ -167,7 +167,13 @@ class Tallier:
         note(f"{self.num_steps:,} steps read")
 
     def _count(
-        self, s: IntArray, a: IntArray, s_next: IntArray, ended: BoolArray, closed: BoolArray, marks: BoolArray
+        self,
+        s: IntArray,
+        a: IntArray,
+        s_next: IntArray,
+        ended: BoolArray,
+        closed: BoolArray,
+        marks: BoolArray,
     ) -> BoolArray:
         """Counts rows whose numbers are in range, batch by batch; returns which of them begin episodes."""
         begins = np.zeros(s.size, bool) if self._left > 0 else NONE
@@ -200,9 +206,10 @@ class Tallier:
         if self._first is None:
             raise InvalidDataError("the data have no transitions: zero rows. At least one is needed.")
         codes, counts = self._transitions()
+        first_batch, batches = self._batches.all()
         end_pairs, start_places = np.flatnonzero(self._ends), np.flatnonzero(self._starts)
         states = self._states(codes, end_pairs, start_places)
-        new = np.zeros(self._S, np.int64)
+        new = np.zeros(int(states.max()) + 1, np.int64)
         new[states] = np.arange(states.size)
         is_closed, truncated, jumps = (int(self._carried[k]) for k in (IS_CLOSED, TRUNCATED, JUMPS))
         found = PartialTally(
@@ -218,11 +225,12 @@ class Tallier:
             num_truncated=truncated,
             num_jumps=jumps,
             batch_length=self._batches.length,
-            batches=tuple(self._batches.parts()),
+            first_batch=first_batch,
+            batches=batches,
             first=self._first,
             last=LastRow(self._last_key, bool(is_closed)),
         )
-        return renumbered(found, new, self._A)
+        return renumbered(found, new, states.size, self._A)
 
     def _transitions(self) -> SparseCounts:
         """Returns the codes of all transitions, and how often each occurred."""

@@ -140,7 +140,11 @@ def _without_next(
         held = rows[-1:]
         yield _linked(rows[:-1], rows[1:].states, ~rows[1:].begins)
     if held is not None:
-        after = state_numbers(np.array([beside.next_state]), columns.state, row) if beside.goes_on else held.states
+        after = (
+            state_numbers(np.array([beside.next_state]), columns.state, row)
+            if beside.goes_on
+            else held.states
+        )
         yield _linked(held, after, np.full(1, beside.goes_on))
 
 

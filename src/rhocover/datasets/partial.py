@@ -17,8 +17,9 @@ and the rows that do not fill a batch at the end of `a` are in no batch. `merged
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,16 @@ import scipy.sparse as sp
 
 from rhocover.checks import BoolArray, IntArray, Matrix, frozen, frozen_matrix
 from rhocover.datasets.counting import MOST_STATES, SHIFT
-from rhocover.datasets.tally import MOST, SparseCounts, Tally, batch_matrix, kind_of_counts, sum_by_number
+from rhocover.datasets.tally import (
+    MOST,
+    SparseCounts,
+    SparseRows,
+    Tally,
+    kind_of_counts,
+    some_rows,
+    sum_by_number,
+)
 from rhocover.errors import InvalidArgumentError, InvalidDataError
-
-Batch = tuple[int, Any, Any]  # its number in the stream; its pairs in order, and how often each was visited
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,8 @@ class PartialTally:
     num_truncated: int
     num_jumps: int
     batch_length: int
-    batches: tuple[Batch, ...]  # in order; the first and the last may continue in other ranges
+    first_batch: int  # the number in the stream of the first batch
+    batches: Matrix  # csr [K, S*A]: visits in batches; the first and the last may continue in other ranges
     first: FirstRow
     last: LastRow
 
@@ -80,7 +88,9 @@ class PartialTally:
         A = num_actions or self.num_actions
         met = self._is_met()
         states = np.flatnonzero(met)
-        whole = renumbered(self, _places(met), A)  # ends that were not met elsewhere have no state
+        whole = renumbered(
+            self, _places(met), states.size, A
+        )  # ends that were not met elsewhere have no state
         S, ends, starts = states.size, np.zeros(states.size * A, np.int64), np.zeros(states.size, np.int64)
         ends[whole.ends[0]], starts[whole.starts[0]] = whole.ends[1], whole.starts[1]
         only_ends = self.end_places[~met[self.end_places]]
@@ -93,7 +103,7 @@ class PartialTally:
             num_steps=self.num_steps,
             num_episodes=int(starts.sum()),
             num_truncated=self.num_truncated,
-            batches=frozen_matrix(batch_matrix(_full_batches(whole, S * A), S * A)),
+            batches=frozen_matrix(_full_batches(whole)),
             batch_length=self.batch_length,
             num_jumps=self.num_jumps,
             end_keys=tuple(self.keys[only_ends].tolist()),
@@ -121,11 +131,9 @@ def _matrix(codes: IntArray, counts: IntArray, num_pairs: int, num_states: int) 
     return sp.csr_array((counts, codes & (MOST_STATES - 1), first), shape=(num_pairs, num_states))
 
 
-def _full_batches(whole: PartialTally, num_pairs: int) -> list[SparseCounts]:
-    """Returns the pairs and counts of the full batches; rows after the last full one are left out."""
-    kind, num_full = kind_of_counts(whole.batch_length, num_pairs), whole.num_steps // whole.batch_length
-    full = whole.batches[:num_full]
-    return [(pairs.astype(kind, copy=False), counts.astype(kind, copy=False)) for _, pairs, counts in full]
+def _full_batches(whole: PartialTally) -> Matrix:
+    """Returns the visits in the full batches, csr `[K, n]`; rows after the last full one are left out."""
+    return some_rows(whole.batches, 0, whole.num_steps // whole.batch_length)
 
 
 # Merging.
@@ -139,17 +147,18 @@ def merged(parts: Iterable[PartialTally]) -> PartialTally:
     parts = sorted(parts, key=lambda part: part.first_row)
     if not parts:
         raise InvalidArgumentError("there is no range to merge: at least one is needed.")
-    for a, b in zip(parts, parts[1:], strict=False):
+    for a, b in pairwise(parts):
         _check_neighbours(a, b)
     keys = parts[0].keys
     for part in parts[1:]:
         keys = keys if np.array_equal(keys, part.keys) else np.union1d(keys, part.keys)
     A = max(part.num_actions for part in parts)
-    same = [renumbered(part, np.searchsorted(keys, part.keys), A) for part in parts]
-    borders = [_border(a.last, b.first) for a, b in zip(parts, parts[1:], strict=False)]
+    same = [renumbered(part, np.searchsorted(keys, part.keys), keys.size, A) for part in parts]
+    borders = [_border(a.last, b.first) for a, b in pairwise(parts)]
     codes, counts = _summed([(part.codes, part.counts) for part in same])
     num_steps = sum(part.num_steps for part in parts)
     length, batches = _joined_batches(same, num_steps)
+    first_batch = parts[0].first_batch * parts[0].batch_length // length
     return PartialTally(
         first_row=parts[0].first_row,
         num_steps=num_steps,
@@ -163,6 +172,7 @@ def merged(parts: Iterable[PartialTally]) -> PartialTally:
         num_truncated=sum(part.num_truncated for part in parts) + sum(b.num_truncated for b in borders),
         num_jumps=sum(part.num_jumps for part in parts) + sum(b.num_jumps for b in borders),
         batch_length=length,
+        first_batch=first_batch,
         batches=batches,
         first=parts[0].first,
         last=parts[-1].last,
@@ -207,74 +217,111 @@ def _summed_starts(parts: Sequence[PartialTally], borders: list[_Border], keys: 
 
 
 def _summed(runs: Sequence[SparseCounts]) -> SparseCounts:
+    """Returns the sum of sparse counts; of counts of batches at most the length of one, so none overflows."""
     if len(runs) == 1:
         return runs[0]
     return sum_by_number(*(np.concatenate(part) for part in zip(*runs, strict=True)))
 
 
-def renumbered(part: PartialTally, new: IntArray, num_actions: int) -> PartialTally:
-    """Returns the same counts with `new[k]` as the place of key k; the order stays the same.
+def renumbered(part: PartialTally, new: IntArray, num_states: int, num_actions: int) -> PartialTally:
+    """Returns the same counts with `new[k]` of `num_states` as the place of key k.
 
     The keys are left as they are: they are those of the caller.
     """
     A = part.num_actions
-    if A == num_actions and np.array_equal(new, np.arange(new.size)):
-        return part
+    if num_actions == A and np.array_equal(new, np.arange(num_states)):
+        num_pairs = num_states * A
+        return (
+            part
+            if part.batches.shape[1] == num_pairs
+            else replace(part, batches=_cut(part.batches, num_pairs))
+        )
 
     def pairs(old: Any) -> Any:
-        return (new[old // A] * num_actions + old % A).astype(old.dtype)
+        return new[old // A] * num_actions + old % A
 
+    codes = (pairs(part.codes >> SHIFT) << SHIFT) | new[part.codes & (MOST_STATES - 1)]
+    codes, counts = _in_order(codes, part.counts)
+    rows = SparseRows(kind_of_counts(part.batch_length, num_states * num_actions))
+    for numbers, visits in _rows(part.batches):
+        rows.append(_in_order(pairs(numbers), visits))
     return replace(
         part,
         num_actions=num_actions,
-        codes=(pairs(part.codes >> SHIFT) << SHIFT) | new[part.codes & (MOST_STATES - 1)],
-        ends=(pairs(part.ends[0]), part.ends[1]),
-        starts=(new[part.starts[0]], part.starts[1]),
-        end_places=new[part.end_places],
-        batches=tuple((number, pairs(numbers), counts) for number, numbers, counts in part.batches),
+        codes=codes,
+        counts=counts,
+        ends=_in_order(pairs(part.ends[0]), part.ends[1]),
+        starts=_in_order(new[part.starts[0]], part.starts[1]),
+        end_places=np.sort(new[part.end_places]),
+        batches=rows.matrix(num_states * num_actions),
     )
 
 
-def _joined_batches(parts: Sequence[PartialTally], num_steps: int) -> tuple[int, tuple[Batch, ...]]:
-    """Returns the length of the batches of all ranges together, and the batches."""
-    length = max(part.batch_length for part in parts)
+def _in_order(numbers: IntArray, counts: IntArray) -> SparseCounts:
+    """Returns counts by ascending number; usually they are."""
+    if (numbers[1:] > numbers[:-1]).all():
+        return numbers, counts
+    order = np.argsort(numbers)
+    return numbers[order], counts[order]
+
+
+def _cut(batches: Matrix, num_pairs: int) -> Matrix:
+    """Returns batches over the first pairs, without a copy; the others were not visited."""
+    return sp.csr_array((batches.data, batches.indices, batches.indptr), shape=(batches.shape[0], num_pairs))
+
+
+def _rows(batches: Matrix) -> Iterator[SparseCounts]:
+    """Yields the pairs of each batch, and how often each was visited."""
+    for begin, end in pairwise(batches.indptr.tolist()):
+        yield batches.indices[begin:end], batches.data[begin:end]
+
+
+def _joined_batches(parts: Sequence[PartialTally], num_steps: int) -> tuple[int, Matrix]:
+    """Returns the length of the batches of all ranges together, and the batches; no rows lie between them."""
+    length, num_pairs = max(part.batch_length for part in parts), parts[0].batches.shape[1]
     while num_steps // length >= MOST:
         length *= 2
-    kind = kind_of_counts(length, 1 + max(int(pairs[-1]) for part in parts for _, pairs, _ in part.batches))
-    shared: dict[int, list[SparseCounts]] = {}
+    rows = SparseRows(kind_of_counts(length, num_pairs))
+    number, runs = parts[0].first_batch * parts[0].batch_length // length, []
     for part in parts:
-        for number, pairs, counts in part.batches:
-            pairs, counts = pairs.astype(kind, copy=False), counts.astype(kind, copy=False)
-            shared.setdefault(number * part.batch_length // length, []).append((pairs, counts))
-    return length, tuple((number, *_summed(runs)) for number, runs in shared.items())
+        for k, counts in enumerate(_rows(part.batches)):
+            place = (part.first_batch + k) * part.batch_length // length
+            if place != number:
+                rows.append(_summed(runs))
+                number, runs = place, []
+            runs.append(counts)
+    rows.append(_summed(runs))
+    return length, rows.matrix(num_pairs)
+
+
+FACTOR = 2  # how many times more rows than a range a neighbour may have that is merged with it at once
 
 
 class Merger:
-    """Merges the ranges of a stream as they come, in any order; memory holds few ranges that wait.
+    """Merges the ranges of a stream as they come, in any order; few of them wait at any time.
 
-    Neighbours are merged when both have about the same number of rows, so each row takes part in few merges.
+    A range is merged with a neighbour that is not much longer, so each row takes part in few merges.
     """
 
     def __init__(self) -> None:
-        self._runs: dict[int, PartialTally] = {}  # by the first row
-        self._by_end: dict[int, int] = {}  # the first row of the run that ends before this row
-        self.num_steps = 0
+        self._by_begin: dict[int, PartialTally] = {}  # what is merged so far, by the first row
+        self._by_end: dict[int, PartialTally] = {}  # the same, by the row after the last
+
+    @property
+    def num_steps(self) -> int:
+        """Steps so far."""
+        return sum(run.num_steps for run in self._by_begin.values())
 
     def add(self, part: PartialTally) -> None:
         """Takes the counts of one more range."""
-        self.num_steps += part.num_steps
-        while (before := self._by_end.get(part.first_row)) is not None:
-            part = merged([self._pop(before), part])
-        while (after := self._runs.get(part.first_row + part.num_steps)) is not None:
-            part = merged([part, self._pop(after.first_row)])
-        self._runs[part.first_row] = part
-        self._by_end[part.first_row + part.num_steps] = part.first_row
-
-    def _pop(self, first_row: int) -> PartialTally:
-        part = self._runs.pop(first_row)
-        del self._by_end[part.first_row + part.num_steps]
-        return part
+        beside = [self._by_end.get(part.first_row), self._by_begin.get(part.first_row + part.num_steps)]
+        near = [run for run in beside if run is not None and run.num_steps <= FACTOR * part.num_steps]
+        for run in near:
+            del self._by_begin[run.first_row], self._by_end[run.first_row + run.num_steps]
+        if near:
+            return self.add(merged([part, *near]))
+        self._by_begin[part.first_row] = self._by_end[part.first_row + part.num_steps] = part
 
     def result(self) -> PartialTally:
         """Returns the counts of all ranges; raises if rows between them are missing."""
-        return merged(self._runs.values())
+        return merged(self._by_begin.values())

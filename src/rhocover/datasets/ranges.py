@@ -164,7 +164,9 @@ def _refuse_codes(asked: ReadOptions) -> None:
         if getattr(asked, argument) is not None:
             raise InvalidArgumentError.of(
                 "executor",
-                parse_text(f"counts states and actions that are numbers or names, but `{argument}` encodes them"),
+                parse_text(
+                    f"counts states and actions that are numbers or names, but `{argument}` encodes them"
+                ),
                 remedy=parse_text("Leave `executor` out, or write the numbers of the code to the files."),
             )
 

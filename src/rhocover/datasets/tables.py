@@ -301,7 +301,9 @@ def rows_of_pieces(pieces: Iterator[Piece], row: int, begin: int, stop: int | No
         number = len(next(iter(piece.values())))
         low, high = max(begin - row, 0), number if stop is None else min(stop - row, number)
         if low < high:
-            yield piece if high - low == number else {name: values[low:high] for name, values in piece.items()}
+            yield (
+                piece if high - low == number else {name: values[low:high] for name, values in piece.items()}
+            )
         row += number
         if stop is not None and row >= stop:
             return

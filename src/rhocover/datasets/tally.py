@@ -15,6 +15,7 @@ visits in consecutive batches of a stream, for error bars.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,6 +40,82 @@ FEW = 4  # a segment that is smaller than the counts by this factor is added one
 SparseCounts = tuple[Any, Any]  # numbers in order, and how often each occurs
 
 
+class SparseRows:
+    """Sparse counts one after the other, in two arrays that grow where they are: there is no second copy.
+
+    `matrix` returns a view of the arrays. After that, the next change copies the arrays first.
+    """
+
+    def __init__(self, kind: Any = np.int32) -> None:
+        self._parts = np.empty(0, kind), np.empty(0, kind)  # numbers and counts
+        self._first = [0]  # where each row begins, and where the last one ends
+        self._is_lent = False
+
+    def __len__(self) -> int:
+        return len(self._first) - 1
+
+    def append(self, counts: SparseCounts) -> None:
+        """Adds a row."""
+        self._own()
+        begin, end = self._first[-1], self._first[-1] + counts[0].size
+        if end > self._parts[0].size:
+            for part in self._parts:
+                part.resize(end + end // 8, refcheck=False)  # nobody else has a view of it
+        for part, values in zip(self._parts, counts, strict=True):
+            part[begin:end] = values
+        self._first.append(end)
+
+    def pop(self) -> SparseCounts:
+        """Returns the last row, which is removed."""
+        found = self._row(len(self) - 1)
+        self._first.pop()
+        return found
+
+    def renumber(self, new: IntArray) -> None:
+        """Gives number i the number `new[i]`; the order stays the same."""
+        self._own()
+        for k in range(len(self)):
+            numbers, _ = self._row(k)
+            numbers[:] = new[numbers]
+
+    def join(self, begin: int) -> None:
+        """Joins the rows from `begin` on with their neighbours, two by two."""
+        self._own()
+        ends = self._first[begin:]
+        self._first = self._first[: begin + 1]
+        for low, middle, high in zip(ends[:-2:2], ends[1::2], ends[2::2], strict=True):
+            numbers, counts = (part[low:high] for part in self._parts)
+            k = middle - low
+            self.append(_joined((numbers[:k], counts[:k]), (numbers[k:], counts[k:])))
+
+    def as_kind(self, kind: Any) -> SparseRows:
+        """Returns the same rows in arrays of another type; itself if they have it."""
+        if self._parts[0].dtype == kind:
+            return self
+        other = SparseRows(kind)
+        for k in range(len(self)):
+            other.append(self._row(k))
+        return other
+
+    def matrix(self, num_columns: int) -> Matrix:
+        """Returns the counts, csr `[K, n]`."""
+        self._is_lent = True
+        first, end = np.array(self._first), self._first[-1]
+        numbers, counts = (part[:end] for part in self._parts)
+        if end <= np.iinfo(numbers.dtype).max:  # otherwise SciPy copies the columns to a wider type
+            first = first.astype(numbers.dtype)
+        return sp.csr_array((counts, numbers, first), shape=(len(self), num_columns))
+
+    def _row(self, k: int) -> SparseCounts:
+        begin, end = self._first[k], self._first[k + 1]
+        return self._parts[0][begin:end], self._parts[1][begin:end]
+
+    def _own(self) -> None:
+        if self._is_lent:
+            numbers, counts = self._parts
+            self._parts, self._is_lent = (numbers.copy(), counts.copy()), False
+
+
 class BatchCounts:
     """Counts of consecutive batches of equal length: `add` steps, then read `matrix` and `length`.
 
@@ -51,7 +128,7 @@ class BatchCounts:
 
     If at least `num_steps` steps will be added, short batches need not be made first; the result is the same.
     If the steps are those of a longer stream from `first_row` on, batches begin where those of the stream do,
-    and `parts` has them with their numbers.
+    and `all` has them with the number of the first.
     """
 
     def __init__(self, num_pairs: int, num_steps: int = 0, first_row: int = 0) -> None:
@@ -59,7 +136,7 @@ class BatchCounts:
         while num_steps // self.length >= MOST:
             self.length *= 2
         self.current = np.zeros(num_pairs, np.int64)  # the counts of the batch that is being filled
-        self._full: list[SparseCounts] = []
+        self._full = SparseRows(kind_of_counts(self.length, num_pairs))
         self._number = first_row // self.length  # of the first batch
         self._filled = first_row % self.length  # rows of the stream in the batch that is being filled
         self._total = 0
@@ -104,25 +181,27 @@ class BatchCounts:
 
     def matrix(self) -> Matrix:
         """Returns the counts of the full batches in order, csr `[K, n]`."""
-        return batch_matrix(self._full, self.current.size)
+        return self._full.matrix(self.current.size)
 
-    def parts(self) -> Iterator[tuple[int, IntArray, IntArray]]:
-        """Yields the number of each batch in the stream, its pairs and their counts, also of the last one."""
-        for k, (numbers, counts) in enumerate(self._full):
-            yield self._number + k, numbers, counts
+    def all(self) -> tuple[int, Matrix]:
+        """Returns the number of the first batch in the stream, and all batches, also the last one."""
         numbers = np.flatnonzero(self.current != 0)
-        if numbers.size:
-            yield self._number + len(self._full), *self._taken(numbers)
+        if not numbers.size:
+            return self._number, self.matrix()
+        self._full.append(self._taken(numbers))
+        found = self.matrix()
+        self._full.pop()
+        return self._number, found
 
     def renumber(self, new: IntArray, num_pairs: int) -> None:
         """Gives pair i the number `new[i]` of `num_pairs`; the order stays the same."""
-        kind = kind_of_counts(self.length, num_pairs)
-        self._full = [(new[numbers].astype(kind), counts) for numbers, counts in self._full]
+        self._full = self._full.as_kind(kind_of_counts(self.length, num_pairs))
+        self._full.renumber(new)
         current, self.current = self.current, np.zeros(num_pairs, np.int64)
         self.current[new[: current.size]] = current
 
     def _taken(self, numbers: IntArray) -> SparseCounts:
-        """Returns the counts of these pairs in the current batch, as int32 if they allow that."""
+        """Returns the counts of these pairs in the current batch."""
         kind = kind_of_counts(self.length, self.current.size)
         return numbers.astype(kind), self.current[numbers].astype(kind)
 
@@ -133,26 +212,15 @@ class BatchCounts:
             if self._full:
                 numbers, counts = self._full.pop()
                 self.current[numbers] += counts
-        alone, both = self._full[: self._number % 2], self._full[self._number % 2 :]
         self.length *= 2
-        kind = kind_of_counts(self.length, self.current.size)
-        joined = (_joined(*two) for two in zip(both[::2], both[1::2], strict=True))
-        self._full = [(numbers.astype(kind), counts.astype(kind)) for numbers, counts in (*alone, *joined)]
+        self._full = self._full.as_kind(kind_of_counts(self.length, self.current.size))
+        self._full.join(self._number % 2 if len(self._full) else 0)
         self._number //= 2
 
 
 def kind_of_counts(length: int, num_pairs: int) -> Any:
     """Returns the type that holds numbers of pairs and counts of a batch, and the sum of two of them."""
     return np.int32 if max(length, num_pairs) < 2**30 else np.int64
-
-
-def batch_matrix(batches: Sequence[SparseCounts], num_pairs: int) -> Matrix:
-    """Returns the counts of batches as rows, csr `[K, n]`."""
-    if not batches:
-        return sp.csr_array((0, num_pairs), dtype=np.int64)
-    first = np.cumsum([0, *(numbers.size for numbers, _ in batches)])
-    columns, counts = (np.concatenate(part) for part in zip(*batches, strict=True))
-    return sp.csr_array((counts, columns, first), shape=(len(batches), num_pairs))
 
 
 def _joined(a: SparseCounts, b: SparseCounts) -> SparseCounts:
@@ -182,6 +250,13 @@ def first_of_each(numbers: IntArray) -> IntArray:
     is_new = np.ones(numbers.size, bool)
     np.not_equal(numbers[1:], numbers[:-1], out=is_new[1:])
     return np.flatnonzero(is_new)
+
+
+def some_rows(batches: Matrix, first: int, last: int) -> Matrix:
+    """Returns rows first..last-1 without copying their entries, which SciPy's slices would do."""
+    begin, end = batches.indptr[first], batches.indptr[last]
+    rows = batches.data[begin:end], batches.indices[begin:end], batches.indptr[first : last + 1] - begin
+    return sp.csr_array(rows, shape=(last - first, batches.shape[1]))
 
 
 def joined_batches(a: Matrix, length_a: int, b: Matrix, length_b: int) -> tuple[Matrix, int]:
@@ -336,6 +411,28 @@ class Tally(Shown):
         """Returns `(3, left)`: state and action of row `s*A + a`."""
         state, action = divmod(int(pair), self.num_actions)
         return f"({self.state_name(state)}, {self.action_names[action] if self.action_names else action})"
+
+    def digest(self) -> str:
+        """Returns the SHA-256 of all counts and of the keys, as 64 hexadecimal digits.
+
+        Tallies with the same digest have the same counts of the same states in the same order, batches
+        included. Names, positions and remarks are not part of it. Keys that are not integers count as text.
+
+        >>> Tally.from_counts([0], 1, [[2]], [0], [1]).digest()[:8]
+        '23f1d899'
+        """
+        found = hashlib.sha256()
+        for key in (*self.keys, "ends", *self.end_keys):
+            found.update(f"{int(key) if isinstance(key, int | np.integer) else repr(key)}\n".encode())
+        numbers = [
+            self.num_actions, self.num_steps, self.num_episodes, self.num_truncated, self.num_jumps,
+            self.batch_length,
+        ]  # fmt: skip
+        matrices = [part for m in (self.moves, self.batches) for part in (m.indptr, m.indices, m.data)]
+        for part in (np.array(numbers), self.ends, self.starts, *matrices):
+            found.update(f"{part.size}\n".encode())
+            found.update(memoryview(np.ascontiguousarray(part, "<i8")).cast("B"))
+        return found.hexdigest()
 
     def over(self, keys: Sequence[Hashable], state_names: Sequence[str] | None = None) -> Tally:
         """Returns the same counts over `keys`, in their order, which must contain all states of the tally."""

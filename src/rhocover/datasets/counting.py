@@ -63,8 +63,9 @@ def bounds(values: Any) -> Any:
 
 @compiled
 def place_of(near: Any, first: Any, state: Any) -> Any:
-    """Returns the place of a state among the four from `first` on, 0 if it is not there; without branches,
-    because which next state comes cannot be predicted.
+    """Returns the place of a state among the four from `first` on, 0 if it is not there.
+
+    There are no branches, because a processor cannot predict which next state comes.
     """
     is_1, is_2, is_3 = near[first + ONE] == state, near[first + TWO] == state, near[first + THREE] == state
     return np.uint64(is_1) + TWO * np.uint64(is_2) + THREE * np.uint64(is_3)
@@ -96,8 +97,8 @@ def count_rows(
     """Counts the rows t..stop-1; returns the row at which it stopped, earlier if the table is half full.
 
     `marks` says which rows begin an episode; if it is empty, a row does whose state is not the next state
-    of the row before. They are marked in `begins`, which is all False, unless it is empty; `carried` has what the next rows
-    need (the names of its places are above).
+    of the row before. They are marked in `begins`, which is all False, unless it is empty; `carried` has
+    what the next rows need (the names of its places are above).
     """
     led_to, is_closed = carried[LED_TO], carried[IS_CLOSED] != 0
     truncated, jumps, used = carried[TRUNCATED], carried[JUMPS], carried[USED]

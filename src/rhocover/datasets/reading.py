@@ -103,8 +103,8 @@ def read_tally(
     steps. `num_states` and `num_actions` are how many there are: larger ids raise an error, and states that
     were never met and actions that were never taken count as uncovered. `spaces` are the observation and the
     action space that a Minari data set must have. `held_out` is a second code of observations, which is only
-    counted. `columns` says which columns have the states, actions and so on: `{"s": "pos"}`. `executor` counts
-    files in ranges of rows, as for `audit`.
+    counted. `columns` says which columns have the states, actions and so on: `{"s": "pos"}`. `executor`
+    counts files in ranges of rows, as for `audit`.
     """
     asked = ReadOptions(
         states=states, actions=actions, num_states=num_states, num_actions=num_actions, spaces=spaces,

@@ -442,3 +442,10 @@ def test_numbers_without_states_are_refused_with_the_way_out():
         rc.explore(gym.make("CartPole-v1"), 2.0, 100, states=rc.Bins(3), model="learned")
     with pytest.raises(InvalidArgumentError, match=r"action space Box.*Pass actions="):
         rc.explore(gym.make("Pendulum-v1"), 2.0, 100, states=ANGLE, model="learned")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_pair_of_a_slippery_lake_is_tried_though_some_are_far(seed):
+    """By targets after 10,000 to 23,000 steps; a search step by step needed 33,000 to 133,000 here."""
+    found = rc.explore(gym.make("FrozenLake8x8-v1"), 2.0, 32_000, model="learned", seed=seed)
+    assert np.count_nonzero(found.counts) == 53 * 4

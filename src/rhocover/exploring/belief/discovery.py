@@ -4,7 +4,8 @@ A plan on an estimated model cannot contain what was never seen. Therefore, whil
 untried, or states are missing, the explorer goes to a discovery target: it plays the policy that reaches
 something new in the fewest expected steps (`learning.evidence`). In that computation a pair that was tried N
 times leads to something new with probability k/(N + k), and otherwise to where it led before. An environment
-is searched step by step instead (`learning.search`).
+whose states are codes, too many, or forbid actions is searched step by step instead (`learning.search`): that
+costs little per step, but where outcomes are random and some states are far, targets need half of the steps.
 
 If every state was met, it is enough that every pair was tried once. While states are missing, each pair
 should have been tried log2(t) times, so every pair is tried again and again, whatever its weight; this number
@@ -34,6 +35,7 @@ from rhocover.learning.evidence import find_discovery_target
 
 LONGEST = 32  # steps of a discovery block: then the target is computed again
 SHARE = 64  # t over this, if that is less
+TARGETED = 4096  # pairs of an environment: with more, targets take longer to compute than a search does
 SEARCHED = 16  # t over this are the steps of a block in an environment, whose search is never out of date
 PATIENT = 512  # t over this, if that is more: computing a target takes time, too
 AHEAD, LAST = 0.5, 1e9  # scores: 0 for an untried pair, then the policy towards the target, then the rest
@@ -106,9 +108,16 @@ def has_missing(belief: LearnedModel) -> bool:
     return not belief.settings.know_states or belief.known.states.size < belief.frame.world.num_states
 
 
+def _is_searched(world: Any) -> bool:
+    """Whether a step-by-step search replaces targets: where states may hide something, or are many."""
+    if not isinstance(world, OpenIndex):
+        return False
+    return world.is_coded or world.allowed is not None or world.num_pairs > TARGETED
+
+
 def discovery_block(belief: LearnedModel) -> Block:
     """Returns a block towards something new: untried pairs of a state first, then the target's policy."""
-    if isinstance(belief.frame.world, OpenIndex):
+    if _is_searched(belief.frame.world):
         return Block(SeekNew(), max(1, belief.num_steps // SEARCHED), in_world=True)
     known, n = belief.known, belief.frame.world.num_pairs
     estimate = known.estimate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -25,7 +26,7 @@ def partials(stream: Stream, cuts: list[int], first: np.ndarray | None = None, *
     """Returns the counts of each range, as they come back from another process."""
     ends = sorted({0, stream.s.size, *(cut for cut in cuts if cut < stream.s.size)})
     found = []
-    for begin, end in zip(ends[:-1], ends[1:], strict=True):
+    for begin, end in itertools.pairwise(ends):
         tallier = Tallier(first_row=begin, **options)
         tallier.add(*stream[begin:end], None if first is None else first[begin:end])
         found.append(pickle.loads(pickle.dumps(tallier.partial())))
@@ -125,7 +126,7 @@ def test_a_tally_stays_as_it_is_when_counting_continues() -> None:
 
 
 def test_a_digest_depends_on_every_count() -> None:
-    base = dict(keys=[0, 1], num_actions=1, moves=[[1, 2], [0, 0]], ends=[0, 1], starts=[1, 0])
+    base = {"keys": [0, 1], "num_actions": 1, "moves": [[1, 2], [0, 0]], "ends": [0, 1], "starts": [1, 0]}
     others = [
         {"keys": [0, 2]}, {"moves": [[2, 1], [0, 0]]}, {"ends": [1, 0]}, {"starts": [0, 1]},
         {"num_truncated": 1}, {"end_keys": (7,)}, {"num_jumps": 1}, {"batches": np.array([[1, 0]])}, {"batch_length": 2},

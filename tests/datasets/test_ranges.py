@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from data_streams import random_stream
-from tiers import tiered
 from written_forms import FILES
 
 import rhocover as rc
@@ -20,6 +20,7 @@ from rhocover.datasets import audit, read_tally
 from rhocover.datasets.ranges import read_ranges
 from rhocover.datasets.read_options import ReadOptions
 from rhocover.errors import InvalidArgumentError, InvalidDataError, RhocoverError
+from tiers import tiered
 
 
 class Here:
@@ -53,7 +54,7 @@ def write_parts(folder: Path, num_rows: int = 900, group: int = 70) -> Path:
     place = folder / "parts"
     place.mkdir()
     cuts = [0, 250, 250, 251, 600, num_rows]
-    for k, (begin, end) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for k, (begin, end) in enumerate(itertools.pairwise(cuts)):
         parquet.write_table(table[begin:end], place / f"part-{k + 6}.parquet", row_group_size=group)
     return place
 

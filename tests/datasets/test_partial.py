@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,14 +29,14 @@ def partials(stream: Stream, cuts: list[int], first: np.ndarray | None = None, *
     found = []
     for begin, end in itertools.pairwise(ends):
         tallier = Tallier(first_row=begin, **options)
-        tallier.add(*stream[begin:end], None if first is None else first[begin:end])
+        tallier.add(*stream[begin:end], first=None if first is None else first[begin:end])
         found.append(pickle.loads(pickle.dumps(tallier.partial())))
     return found
 
 
 def whole(stream: Stream, first: np.ndarray | None = None) -> Tally:
     tallier = Tallier()
-    tallier.add(*stream[:], first)
+    tallier.add(*stream[:], first=first)
     return tallier.tally()
 
 
@@ -126,7 +127,13 @@ def test_a_tally_stays_as_it_is_when_counting_continues() -> None:
 
 
 def test_a_digest_depends_on_every_count() -> None:
-    base = {"keys": [0, 1], "num_actions": 1, "moves": [[1, 2], [0, 0]], "ends": [0, 1], "starts": [1, 0]}
+    base: dict[str, Any] = {
+        "keys": [0, 1],
+        "num_actions": 1,
+        "moves": [[1, 2], [0, 0]],
+        "ends": [0, 1],
+        "starts": [1, 0],
+    }
     others = [
         {"keys": [0, 2]}, {"moves": [[2, 1], [0, 0]]}, {"ends": [1, 0]}, {"starts": [0, 1]},
         {"num_truncated": 1}, {"end_keys": (7,)}, {"num_jumps": 1}, {"batches": np.array([[1, 0]])}, {"batch_length": 2},

@@ -99,8 +99,11 @@ def test_rows_that_depend_on_their_neighbours_are_surveyed_first(
 ) -> None:
     frame = episodes()[columns]
     for k, begin in enumerate(range(0, 400, 90)):
-        part, place = frame[begin : begin + 90], tmp_path / f"{k}.{kind}"
-        part.to_parquet(place, row_group_size=17) if kind == "parquet" else part.to_csv(place, index=False)
+        part, place = pd.DataFrame(frame[begin : begin + 90]), tmp_path / f"{k}.{kind}"
+        if kind == "csv":
+            part.to_csv(place, index=False)
+        else:
+            part.to_parquet(place, row_group_size=17)
     found, expected = counted(tmp_path, size=1), read_tally(tmp_path)
     assert (found.digest(), found.remarks) == (expected.digest(), expected.remarks)
     assert found.keys == expected.keys == ("ape", "bee", "cat", "dog")
@@ -151,7 +154,7 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("data", "options", "words"), [
     ({"s": [0], "a": [0], "s_next": [0], "done": [True]}, {}, "counts files.*got data of type dict"),
-    ("parts", {"states": rc.Bins([(0, 1, 2)])}, "`states` encodes them.*Leave `executor` out"),
+    ("parts", {"states": rc.Bins(3, low=0.0, high=1.0)}, "`states` encodes them.*Leave `executor` out"),
     ("parts", {"executor": 3}, r"must have a method submit\(function, \*args\).*got int"),
 ])  # fmt: skip
 def test_what_cannot_be_counted_in_ranges_is_refused_with_the_way_out(

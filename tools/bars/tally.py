@@ -1,11 +1,11 @@
 """What does counting 5*10^7 transitions cost? Is the tally the same however they are divided? Ratios.
 
 A random walk on a slippery square of 99,856 states is written as Parquet parts. Every figure is processor
-time of all threads in a fresh process, after the first rows have loaded everything, the least of several runs in
-turn; memory is what the process grows by at most. The yardsticks: the commit before counting was compiled,
-from a worktree of this repository; `numpy.bincount` of the pairs, which counts no transitions and checks
-nothing; and the same counts, of (s, a, s_next, done), by DuckDB, Polars and pyarrow. Of small audits the
-certificate is shown separately: it is computed when it is asked for.
+time of all threads in a fresh process, after the first rows have loaded everything, the least of several
+runs in turn; memory is what the process grows by at most. The yardsticks: the commit before counting was
+compiled, from a worktree of this repository; `numpy.bincount` of the pairs, which counts no transitions and
+checks nothing; and the same counts, of (s, a, s_next, done), by DuckDB, Polars and pyarrow. Of small audits
+the certificate is shown separately: it is computed when it is asked for.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def bincount(columns: list[np.ndarray]) -> Any:
 
 def with_duckdb(parts: Path) -> Any:
     """Counts (s, a, s_next, done) in SQL."""
-    import duckdb
+    import duckdb  # pyright: ignore[reportMissingImports]
 
     query = f"select s, a, s_next, done, count(*) from '{parts}/*.parquet' group by all"
     return duckdb.sql(query).arrow()
@@ -222,7 +222,7 @@ def _ways() -> list[str]:
 def digest(name: str, parts: Path) -> dict[str, Any]:
     """Returns the digest of the tally, counted in so many ranges here, or by a pool."""
     from rhocover.datasets import merged, read_tally
-    from rhocover.datasets.ranges import Neighbours, Range, Reading, count_range
+    from rhocover.datasets.ranges import Reading, RowRange, RowsBeside, count_range
 
     if name.endswith("ranges"):
         from rhocover.datasets.columns import find_columns
@@ -234,7 +234,7 @@ def digest(name: str, parts: Path) -> dict[str, Any]:
         found = []
         for begin, end in itertools.pairwise(cuts):
             path, row = str(parts / f"part-{begin // PART}.parquet"), begin // PART * PART
-            found.append(count_range(Range(path, begin - row, end - row), how, begin, Neighbours(begin)))
+            found.append(count_range(RowRange(path, begin - row, end - row), how, begin, RowsBeside(begin)))
         return {"digest": merged([part for part in found if part is not None]).tally().digest()}
     return {"digest": _pooled(name, parts)}
 

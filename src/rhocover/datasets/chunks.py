@@ -55,7 +55,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class RowsBeside:
     """The rows before and after a range of a table, if there are such; all of them are plain values.
 
     `row` is the number of the first row of the range in the table.
@@ -68,13 +68,13 @@ class Neighbours:
     goes_on: bool = False  # whether the row after the range continues the episode of its last row
 
 
-WHOLE = Neighbours()  # of a table that is read as a whole
+WHOLE = RowsBeside()  # of a table that is read as a whole
 
 
 class _Border:
     """The last row of the pieces read so far: its episode, and whether the episode was closed there."""
 
-    def __init__(self, before: Neighbours = WHOLE) -> None:
+    def __init__(self, before: RowsBeside = WHOLE) -> None:
         self._last: Any = before.episode
         self._is_closed = before.is_closed
 
@@ -95,7 +95,7 @@ def chunks_of_table(
     columns: Columns,
     state_numbers: Numbers,
     action_numbers: Numbers,
-    beside: Neighbours = WHOLE,
+    beside: RowsBeside = WHOLE,
 ) -> Iterator[Chunk]:
     """Returns the transitions of a table that is read in pieces, or of a range of its rows."""
     read = _with_next if columns.next_state is not None else _without_next
@@ -104,7 +104,7 @@ def chunks_of_table(
 
 def _with_next(
     pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers,
-    beside: Neighbours,
+    beside: RowsBeside,
 ) -> Iterator[Chunk]:  # fmt: skip
     assert columns.next_state is not None
     row, border = beside.row, _Border(beside)
@@ -123,7 +123,7 @@ def _with_next(
 
 def _without_next(
     pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers,
-    beside: Neighbours,
+    beside: RowsBeside,
 ) -> Iterator[Chunk]:  # fmt: skip
     row, held, border = beside.row, None, _Border(beside)
     for piece in pieces:

@@ -154,7 +154,7 @@ def merged(parts: Iterable[PartialTally]) -> PartialTally:
         keys = keys if np.array_equal(keys, part.keys) else np.union1d(keys, part.keys)
     A = max(part.num_actions for part in parts)
     same = [renumbered(part, np.searchsorted(keys, part.keys), keys.size, A) for part in parts]
-    borders = [_border(a.last, b.first) for a, b in pairwise(parts)]
+    seams = [_seam(a.last, b.first) for a, b in pairwise(parts)]
     codes, counts = _summed([(part.codes, part.counts) for part in same])
     num_steps = sum(part.num_steps for part in parts)
     length, batches = _joined_batches(same, num_steps)
@@ -167,10 +167,10 @@ def merged(parts: Iterable[PartialTally]) -> PartialTally:
         codes=codes,
         counts=counts,
         ends=_summed([part.ends for part in same]),
-        starts=_summed_starts(same, borders, keys),
+        starts=_summed_starts(same, seams, keys),
         end_places=np.unique(np.concatenate([part.end_places for part in same])),
-        num_truncated=sum(part.num_truncated for part in parts) + sum(b.num_truncated for b in borders),
-        num_jumps=sum(part.num_jumps for part in parts) + sum(b.num_jumps for b in borders),
+        num_truncated=sum(part.num_truncated for part in parts) + sum(b.num_truncated for b in seams),
+        num_jumps=sum(part.num_jumps for part in parts) + sum(b.num_jumps for b in seams),
         batch_length=length,
         first_batch=first_batch,
         batches=batches,
@@ -193,24 +193,24 @@ def _check_neighbours(a: PartialTally, b: PartialTally) -> None:
 
 
 @dataclass(frozen=True)
-class _Border:
+class _Seam:
     """What is otherwise than in the counts of two ranges, because the second one continues the first."""
 
-    key: int  # the state of the row after the border
+    key: int  # the state of the row after the seam
     begins: bool
     num_truncated: int
     num_jumps: int
 
 
-def _border(last: LastRow, first: FirstRow) -> _Border:
+def _seam(last: LastRow, first: FirstRow) -> _Seam:
     begins = first.key != last.key if first.begins is None else first.begins
     cut = begins and not last.is_closed
-    return _Border(first.key, begins or last.is_closed, int(cut), int(cut and first.begins is None))
+    return _Seam(first.key, begins or last.is_closed, int(cut), int(cut and first.begins is None))
 
 
-def _summed_starts(parts: Sequence[PartialTally], borders: list[_Border], keys: IntArray) -> SparseCounts:
-    """Returns the starts of all ranges, without those at their borders where an episode continues."""
-    over = np.searchsorted(keys, [border.key for border in borders if not border.begins])
+def _summed_starts(parts: Sequence[PartialTally], seams: list[_Seam], keys: IntArray) -> SparseCounts:
+    """Returns the starts of all ranges, without those at their seams where an episode continues."""
+    over = np.searchsorted(keys, [seam.key for seam in seams if not seam.begins])
     runs = [part.starts for part in parts]
     places, counts = _summed([*runs, (over.astype(np.int64), np.full(over.size, -1))])
     return places[counts > 0], counts[counts > 0]

@@ -26,7 +26,7 @@ import numpy as np
 
 from rhocover.datasets.actions import ActionIds, ActionNumbers, NamedActions
 from rhocover.datasets.builder import Tallier
-from rhocover.datasets.chunks import Neighbours, Survey, chunks_of_table, stream_remarks, survey_of
+from rhocover.datasets.chunks import RowsBeside, Survey, chunks_of_table, stream_remarks, survey_of
 from rhocover.datasets.columns import Columns, are_names, find_columns, texts
 from rhocover.datasets.forms.opening import chosen_columns, open_file_table, stream_files
 from rhocover.datasets.partial import Merger, PartialTally
@@ -42,7 +42,7 @@ ROWS = 2**22  # of a range: counting them takes about half a second, starting a 
 
 
 @dataclass(frozen=True)
-class Range:
+class RowRange:
     """Rows `begin` to `stop` - 1 of a file; None stands for its end, if the number of rows is not known."""
 
     path: str
@@ -77,7 +77,7 @@ def _numbered(names: Sequence[str]) -> dict[str, int]:
 # What a worker does.
 
 
-def count_range(rows: Range, how: Reading, first_step: int, beside: Neighbours) -> PartialTally | None:
+def count_range(rows: RowRange, how: Reading, first_step: int, beside: RowsBeside) -> PartialTally | None:
     """Returns the counts of a range, whose first step is `first_step` of the stream; None without steps."""
     columns, states = how.columns, how.state_numbers()
     actions = ActionIds(how.num_actions)
@@ -93,7 +93,7 @@ def count_range(rows: Range, how: Reading, first_step: int, beside: Neighbours) 
 
 
 @dataclass(frozen=True)
-class Found:
+class SurveyedRange:
     """What a survey of a range found: its neighbours' business, and the names that occur in it."""
 
     about: Survey | None
@@ -101,7 +101,9 @@ class Found:
     actions: frozenset[str] = frozenset()
 
 
-def survey_range(rows: Range, columns: Columns, has_state_names: bool, has_action_names: bool) -> Found:
+def survey_range(
+    rows: RowRange, columns: Columns, has_state_names: bool, has_action_names: bool
+) -> SurveyedRange:
     """Returns what the other ranges need to know of a range."""
     states: set[str] = set()
     actions: set[str] = set()
@@ -117,10 +119,10 @@ def survey_range(rows: Range, columns: Columns, has_state_names: bool, has_actio
             row += len(piece[columns.state])
             yield piece
 
-    return Found(survey_of(seen(), columns, rows.begin), frozenset(states), frozenset(actions))
+    return SurveyedRange(survey_of(seen(), columns, rows.begin), frozenset(states), frozenset(actions))
 
 
-def _pieces(rows: Range, columns: Columns) -> Iterator[Piece]:
+def _pieces(rows: RowRange, columns: Columns) -> Iterator[Piece]:
     """Yields the columns of a range; raises if the file has become shorter than it was."""
     table = open_file_table(Path(rows.path))
     missing = [name for name in columns.needed if name not in table.names]
@@ -176,42 +178,43 @@ def _has_names(paths: Sequence[Path], columns: Columns) -> tuple[bool, bool]:
     for path in paths:
         for piece in open_file_table(path).pieces(columns.needed):
             if len(piece[columns.state]):
-                return tuple(are_names(piece[name], name) for name in (columns.state, columns.action))
+                state, action = columns.state, columns.action
+                return are_names(piece[state], state), are_names(piece[action], action)
     raise InvalidDataError("the files have zero rows: there is nothing to count. At least one is needed.")
 
 
-def _ranges_of(path: Path, columns: Columns, size: int) -> list[Range]:
+def _ranges_of(path: Path, columns: Columns, size: int) -> list[RowRange]:
     """Returns the ranges of a file, of at least `size` rows each but the last; one if it cannot be split."""
     table = open_file_table(path)
     if table.borders is None:
-        return [Range(os.fspath(path), 0, None)]
+        return [RowRange(os.fspath(path), 0, None)]
     borders, cuts = table.borders(columns.needed), [0]
     for border in borders[1:-1]:
         if border - cuts[-1] >= size:
             cuts.append(border)
-    return [Range(os.fspath(path), *two) for two in pairwise([*cuts, borders[-1]]) if two[0] < two[1]]
+    return [RowRange(os.fspath(path), *two) for two in pairwise([*cuts, borders[-1]]) if two[0] < two[1]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class RangePlan:
     """Where each range with steps begins in the stream, and what is beside it."""
 
-    ranges: list[Range]
+    ranges: list[RowRange]
     first_steps: list[int]
-    beside: list[Neighbours]
+    beside: list[RowsBeside]
     num_steps: int
     num_left_out: int = 0
 
 
-def _plan_by_rows(ranges: list[Range]) -> Plan:
+def _plan_by_rows(ranges: list[RowRange]) -> RangePlan:
     """Returns the plan of ranges whose rows are all steps."""
     first = np.cumsum([0, *((rows.stop or 0) - rows.begin for rows in ranges)]).tolist()
-    return Plan(ranges, first[:-1], [Neighbours(row) for row in first[:-1]], first[-1])
+    return RangePlan(ranges, first[:-1], [RowsBeside(row) for row in first[:-1]], first[-1])
 
 
 def _surveyed(
-    executor: Any, how: Reading, has_names: tuple[bool, bool], ranges: list[Range]
-) -> tuple[Reading, Plan]:
+    executor: Any, how: Reading, has_names: tuple[bool, bool], ranges: list[RowRange]
+) -> tuple[Reading, RangePlan]:
     """Returns the names in all ranges, and the plan of those that have rows."""
     calls = [(rows, how.columns, *has_names) for rows in ranges]
     found = dict(run_calls(executor, survey_range, calls, [f"the survey of {rows}" for rows in ranges]))
@@ -229,7 +232,7 @@ def _surveyed(
     return how, _plan_by_surveys([rows for rows, _ in some], [about for _, about in some], how.columns)
 
 
-def _plan_by_surveys(ranges: list[Range], surveys: list[Survey], columns: Columns) -> Plan:
+def _plan_by_surveys(ranges: list[RowRange], surveys: list[Survey], columns: Columns) -> RangePlan:
     """Returns the plan of ranges whose neighbours are known."""
     row = step = 0
     first_steps, beside = [], []
@@ -238,14 +241,14 @@ def _plan_by_surveys(ranges: list[Range], surveys: list[Survey], columns: Column
         after = surveys[k + 1].first if k + 1 < len(surveys) else None
         goes_on = after is not None and not about.last[1] and after[1] == about.last[0]
         first_steps.append(step)
-        beside.append(Neighbours(row, before[0], before[1], after and after[0], goes_on))
+        beside.append(RowsBeside(row, before[0], before[1], after and after[0], goes_on))
         row += about.num_rows
         is_known = about.last[2] or goes_on
         step += about.num_rows if columns.next_state is not None else about.num_known + is_known
-    return Plan(ranges, first_steps, beside, step, row - step)
+    return RangePlan(ranges, first_steps, beside, step, row - step)
 
 
-def _count_all(executor: Any, plan: Plan, how: Reading) -> PartialTally:
+def _count_all(executor: Any, plan: RangePlan, how: Reading) -> PartialTally:
     """Returns the counts of the whole stream."""
     calls = [(rows, how, *two) for rows, *two in zip(plan.ranges, plan.first_steps, plan.beside, strict=True)]
     merger = Merger()

@@ -102,7 +102,7 @@ class SparseRows:
         self._is_lent = True
         first, end = np.array(self._first), self._first[-1]
         numbers, counts = (part[:end] for part in self._parts)
-        if end <= np.iinfo(numbers.dtype).max:  # otherwise SciPy copies the columns to a wider type
+        if end <= np.iinfo(str(numbers.dtype)).max:  # otherwise SciPy copies the columns to a wider type
             first = first.astype(numbers.dtype)
         return sp.csr_array((counts, numbers, first), shape=(len(self), num_columns))
 
@@ -431,7 +431,7 @@ class Tally(Shown):
         matrices = [part for m in (self.moves, self.batches) for part in (m.indptr, m.indices, m.data)]
         for part in (np.array(numbers), self.ends, self.starts, *matrices):
             found.update(f"{part.size}\n".encode())
-            found.update(memoryview(np.ascontiguousarray(part, "<i8")).cast("B"))
+            found.update(np.ascontiguousarray(part, "<i8").view(np.uint8).data)
         return found.hexdigest()
 
     def over(self, keys: Sequence[Hashable], state_names: Sequence[str] | None = None) -> Tally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from tiers import tiered
 
 
 class Here:
-    """An executor that runs every call at once, in the order `turns` says; `break_first` calls fail first."""
+    """An executor that runs every call at once, here; the first `break_first` calls fail."""
 
     def __init__(self, break_first: int = 0) -> None:
         self.left, self.calls = break_first, []
@@ -65,20 +66,26 @@ def test_a_folder_of_parts_is_one_stream_in_any_ranges(tmp_path: Path, size: int
     assert counted(place, size=size).digest() == read_tally(place).digest()
 
 
-@pytest.mark.parametrize("form", tiered(sorted(FILES), short=[]))
+NOT_FILES = ("Minari's folder", "saved Dataset", "saved DatasetDict")  # folders with files of their own kind
+
+
+@pytest.mark.parametrize("form", tiered(sorted({*FILES} - {*NOT_FILES}), short=["csv with episodes, pandas"]))
 def test_every_form_of_file_is_counted_as_by_one_process(tmp_path: Path, form: str) -> None:
-    _, make = FILES[form]
-    data = make(tmp_path)
-    try:
-        expected = read_tally(data)
-        found = counted(data, size=20)
-    except InvalidArgumentError as error:
-        assert error.argument == "executor"  # noqa: PT017
-        return
+    data = FILES[form][1](tmp_path)
+    found, expected = counted(data, size=20), read_tally(data)
     assert found.digest() == expected.digest()
-    assert (found.remarks, found.source, found.action_names) == (
-        expected.remarks, expected.source, expected.action_names,
-    )  # fmt: skip
+    assert (found.remarks, found.source) == (expected.remarks, expected.source)
+    assert found.action_names == expected.action_names
+
+
+@pytest.mark.parametrize("form", tiered(NOT_FILES, short=["saved Dataset"]))
+def test_folders_of_other_kinds_are_refused(
+    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    with pytest.raises(InvalidArgumentError, match="`executor` counts files") as error:
+        audit(FILES[form][1](tmp_path), executor=Here())
+    assert error.value.argument == "executor"
 
 
 def episodes(seed: int = 0, num_rows: int = 400) -> pd.DataFrame:
@@ -181,3 +188,12 @@ def test_processes_count_as_one_does(tmp_path: Path) -> None:
     with ProcessPoolExecutor(2) as pool:
         found = read_ranges(place, ReadOptions(executor=pool), 100).tally
     assert found.digest() == read_tally(place).digest()
+
+
+@pytest.mark.thorough
+def test_a_pool_whose_process_was_killed_is_an_error_with_the_cause(tmp_path: Path) -> None:
+    place = write_parts(tmp_path)
+    with ProcessPoolExecutor(1) as pool:
+        pool.submit(os._exit, 1)
+        with pytest.raises(RhocoverError, match=r"part-6.*BrokenProcessPool"):
+            read_tally(place, executor=pool)

@@ -13,7 +13,8 @@ from rich.text import Text
 
 import rhocover as rc
 from rhocover.cli import output
-from rhocover.printing import can_write, encodable, is_watched, printable, put
+from rhocover.printing import can_write, encodable, printable, put
+from rhocover.progress import is_watched
 
 ORDERS = {
     "escape": "\x1b[31m", "title": "\x1b]0;mine\x07", "C1": "\x9b31m", "return": "\r", "backspace": "\b\b",

@@ -69,21 +69,6 @@ def can_write(stream: Any) -> bool:
     return hasattr(stream, "write") and hasattr(stream, "flush") and not getattr(stream, "closed", False)
 
 
-def is_watched(stream: Any) -> bool:
-    """Whether a stream is shown while it is written: in a terminal, or in a notebook."""
-    if not can_write(stream):
-        return False
-    try:
-        return bool(getattr(stream, "isatty", bool)()) or is_notebook(stream)
-    except (ValueError, OSError):
-        return False
-
-
-def is_notebook(stream: Any) -> bool:
-    """Whether a stream is the output of a cell of a notebook."""
-    return type(stream).__module__.startswith("ipykernel.")
-
-
 def put(stream: Any, text: str) -> None:
     """Writes and flushes the text, with `?` for characters that the encoding lacks, if the stream is open."""
     if not can_write(stream):

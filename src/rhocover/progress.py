@@ -23,7 +23,7 @@ from html import escape
 from typing import Any, Protocol
 
 from rhocover.checks import function_or_none
-from rhocover.printing import is_notebook, is_watched, printable, put
+from rhocover.printing import printable, put
 
 PATIENCE = 2.0  # seconds before there is a bar
 REFRESH = 0.2  # seconds between two drawings
@@ -174,6 +174,21 @@ def say(text: str) -> None:
 def is_on() -> bool:
     """Whether a bar would be seen: nobody switched it off, and stderr is a terminal or a notebook."""
     return os.environ.get(SWITCH, "1").strip().lower() not in OFF and is_watched(sys.stderr)
+
+
+def is_watched(stream: Any) -> bool:
+    """Whether a stream is shown while it is written: in a terminal, or in a notebook."""
+    if stream is None or getattr(stream, "closed", False):  # a daemon has none
+        return False
+    try:
+        return bool(getattr(stream, "isatty", bool)()) or is_notebook(stream)
+    except (ValueError, OSError):
+        return False
+
+
+def is_notebook(stream: Any) -> bool:
+    """Whether a stream is the output of a cell of a notebook."""
+    return type(stream).__module__.startswith("ipykernel.")
 
 
 def make_bar(words: str, began: float) -> Bar:

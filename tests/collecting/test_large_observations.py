@@ -132,7 +132,7 @@ def test_an_audit_that_reads_long_episodes_in_pieces_counts_the_same(name, tmp_p
     found = collect(make(), tmp_path / "out", **settings)
     at_once = rc.audit(found.path, 2.0, **settings)
     monkeypatch.setattr(hdf5_reading, "CHUNK_BYTES", 1)
-    monkeypatch.setattr("rhocover.datasets.reading_minari.AT_ONCE", 2 * ROW)
+    monkeypatch.setattr("rhocover.datasets.builder.AT_ONCE", 2 * ROW)
     in_pieces = rc.audit(found.path, 2.0, **settings)
     assert (in_pieces.summary(), in_pieces.verdict) == (at_once.summary(), at_once.verdict)
 
@@ -168,7 +168,7 @@ def test_memory_does_not_grow_with_the_steps(ending, tmp_path, monkeypatch):
                          (hdf5_reading, "CHUNK_BYTES"), (columns, "STRETCH_BYTES")):  # fmt: skip
         monkeypatch.setattr(module, name, 20 * ROW)
     monkeypatch.setattr("rhocover.datasets.minari.hdf5_writing.BATCH_BYTES", 20 * ROW)
-    monkeypatch.setattr("rhocover.datasets.reading_minari.AT_ONCE", 20 * ROW)
+    monkeypatch.setattr("rhocover.datasets.builder.AT_ONCE", 20 * ROW)
     collect(frames(ending), tmp_path / "warm", 100, states=corner)  # what is imported and compiled once
 
     def peak(num_steps: int) -> int:

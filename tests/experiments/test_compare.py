@@ -580,4 +580,5 @@ def test_a_script_without_its_guard_is_told_about_it(tmp_path):
     assert result.returncode == 1
     # What Python's own tracker of semaphores may say after it, about the workers that died, is not ours.
     told = [line for line in result.stderr.splitlines() if line.startswith("rhocover.errors.")]
-    assert len(told) == 1 and 'outside of `if __name__ == "__main__":`' in told[0]
+    assert len(told) == 1
+    assert 'outside of `if __name__ == "__main__":`' in told[0]

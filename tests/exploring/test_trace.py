@@ -9,7 +9,10 @@ import pytest
 from exploring_models import INF, problem_of, random_model
 
 import rhocover as rc
+from rhocover.exploring.problem import make_problem
 from rhocover.exploring.runs.result import COLUMNS, WHOLE, grid_of_steps, measure, regret_in_value
+from rhocover.oracles import comes_apart
+from rhocover.planning.problem import Criterion, Objective
 from small_models import random_weights
 from tiers import tiered
 
@@ -73,6 +76,16 @@ def test_columns_are_their_formulas(rho, seed):
     assert row["regret"] == pytest.approx(saved, rel=1e-6, abs=1e-8 * (1 + abs(value(weights, d, rho))))
     least = int(row["least_pair"])
     assert row["least_count"] == counts[least] == counts.min()
+
+
+@pytest.mark.parametrize("how", [{}, {"discount": 0.9, "start": 0}, {"horizon": 4, "start": 0}], ids=str)
+def test_the_occupancies_of_a_run_are_of_one_end_component_without_a_floor(how):
+    # So that the oracle of a trace needs no other method. Two ends: 0 leads to 1, or to 2 and 3.
+    rows = np.zeros((4, 2, 4))
+    rows[0, 0, 1] = rows[0, 1, 2] = rows[1, :, 1] = rows[2, 0, 3] = rows[2, 1, 2] = rows[3, :, 2] = 1.0
+    problem = make_problem(rc.MDP(rows), Objective(2.0, None), Criterion(restrict=True, **how))
+    assert comes_apart(problem.members) is None
+    assert problem.members.eta == 0
 
 
 @pytest.mark.parametrize("rho", tiered([0.5, 1, 2, 16], short=[2]))

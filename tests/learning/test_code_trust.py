@@ -163,7 +163,6 @@ def test_warnings_give_advice_and_are_not_given_for_numbers():
     with pytest.warns(RhocoverWarning, match="too coarse: 100% .* smaller radius or more bins, or repeat"):
         warn_of(diagnosis(growth_of([0], 10_000), 1.0, 1.0), 1)
     warn_of(diagnosis(FINE, is_lossy=False), 1)
-    warn_of(None, 1)
 
 
 def test_the_diagnosis_says_what_codes_prove_and_states_that_are_numbers_say_only_what_was_held_out():

@@ -159,9 +159,8 @@ def _counted(data: Any, place: Place | None, asked: dict[str, Any], sizes: dict[
     with _open(place) as world:
         spaces = world.observation_space, world.action_space
     number = getattr(spaces[1], "n", None) if how.actions is None else None
-    return read_data(
-        data, replace(how, num_actions=how.num_actions or number, action_labels=(), code_spaces=spaces)
-    )
+    number = number if how.num_actions is None else how.num_actions
+    return read_data(data, replace(how, num_actions=number, action_labels=(), code_spaces=spaces))
 
 
 @contextmanager

@@ -66,7 +66,8 @@ def explore_environment(
         asked = read_env_run(env, spec, encoding, step_timeout)
     with progress(f"exploring {asked.name}", report) as told:
         found = run(open_environment(asked), asked.spec, Storage(told))
-    warn_of(getattr(found, "codes", None), stacklevel=3)
+    if (codes := getattr(found, "codes", None)) is not None:
+        warn_of(codes, stacklevel=3)
     return found
 
 
@@ -146,7 +147,8 @@ def collect(
         progress(f"collecting in {asked.name}", report) as told,
     ):
         found = make_collection(asked, folder, encoding, told, command)
-    warn_of(found.audit.codes, stacklevel=2)
+    if found.audit.codes is not None:
+        warn_of(found.audit.codes, stacklevel=2)
     return found
 
 

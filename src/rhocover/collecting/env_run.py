@@ -20,6 +20,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.collecting.state_index import FixedStateIndex, GrowingStateIndex, StateIndex, shown_as
 from rhocover.coverage import Coverage
+from rhocover.datasets.states import is_lossy
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import (
     ActionCode,
@@ -33,7 +34,7 @@ from rhocover.environments.encoding.encoders import LearnedFeatures
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
 from rhocover.environments.encoding.watching import Watch
-from rhocover.environments.repeating import repeated
+from rhocover.environments.repeating import LONGEST, repeated
 from rhocover.environments.stepping import (
     Alarm,
     Timed,
@@ -67,7 +68,6 @@ from rhocover.exploring.runs.spec import (
 )
 from rhocover.exploring.runs.stopping import CertifiedGap
 from rhocover.exploring.worlds import no_moves
-from rhocover.learning.codes import is_lossy
 from rhocover.learning.rules import Rule, final_weights, read_rule
 from rhocover.mdp import MDP, NO_WEIGHTS
 from rhocover.planning.problem import Objective
@@ -187,7 +187,9 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
     """Returns the checked settings of a run in an environment; errors use the caller's argument names."""
     is_vector = _is_vector(env)
     check_attributes(env)
-    env, repeat = repeated(env, encoding.repeat, is_vector=is_vector)
+    repeat = checks.integer(encoding.repeat, "repeat", least=1, most=LONGEST)
+    if repeat > 1:
+        env = repeated(env, repeat, is_vector=is_vector)
     seconds = None if step_timeout is None else read_step_timeout(step_timeout)
     space = env.single_observation_space if is_vector else env.observation_space
     actions = read_action_code(encoding.actions, env.single_action_space if is_vector else env.action_space)

@@ -48,6 +48,7 @@ from rhocover.exploring.runs.runner import Runner, RunState, begin
 from rhocover.exploring.runs.spec import RunSpec
 from rhocover.exploring.worlds import (
     Behaviour,
+    BlockBehaviour,
     FlowCorrectedScore,
     Index,
     LowestScore,
@@ -449,7 +450,7 @@ class EnvironmentWorld(ABC):
         self.refits.append(self.next_refit)
         self.next_refit *= 2
 
-    def follow(self, behaviour: Behaviour | SeekNew) -> Chooser:
+    def follow(self, behaviour: BlockBehaviour) -> Chooser:
         """Returns the chooser of a behaviour."""
         if isinstance(behaviour, SeekNew):
             return Seeker(self._index.index, self._generator, self._find_search)

@@ -25,11 +25,11 @@ from rhocover.collecting.log import PART_NAME, Log, part_files, parts_of, stored
 from rhocover.collecting.replay import Replay
 from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.audit import audit_tally
-from rhocover.datasets.builder import Tallier
+from rhocover.datasets.builder import Tallier, count_episodes
 from rhocover.datasets.empirical_model import KeyedModel
 from rhocover.datasets.minari.columns import FlatColumns, space_leaves
 from rhocover.datasets.minari.folders import remove_staged
-from rhocover.datasets.reading_minari import check_version, count_episodes
+from rhocover.datasets.reading_minari import check_version
 from rhocover.datasets.result import Audit
 from rhocover.datasets.states import make_state_numbers
 from rhocover.datasets.tally import Tally

@@ -97,7 +97,8 @@ def audit(
         tally = read_data(data, how).tally
         asked = AuditOptions(met_only, delta, best, certificate)
         found = audit_tally(tally, rho, mu, model=known, options=asked)
-    warn_of(found.codes, stacklevel=2)
+    if found.codes is not None:
+        warn_of(found.codes, stacklevel=2)
     return found
 
 

@@ -7,6 +7,8 @@ those that were met, by ascending key.
 If the first rows of episodes are not marked, they are the rows after an end or a truncation; a row whose
 state is not the next state of the row before begins an episode, too, because data sets often do not mark time
 limits. Such jumps are counted, because in shuffled rows almost every row is one.
+
+Whole episodes, as Minari stores them, have one observation more than steps; `count_episodes` counts them.
 """
 
 from __future__ import annotations
@@ -30,9 +32,11 @@ from rhocover.datasets.counting import (
     near_items,
     room_for,
 )
+from rhocover.datasets.minari.columns import windows
 from rhocover.datasets.partial import FirstRow, LastRow, PartialTally, renumbered
+from rhocover.datasets.states import StateNumbers, WatchedStates
 from rhocover.datasets.tally import BatchCounts, SparseCounts, Tally, sum_by_number
-from rhocover.errors import InvalidDataError
+from rhocover.errors import Argument, InvalidArgumentError, InvalidDataError
 from rhocover.learning.markov import MarkovTest, markov_test
 from rhocover.progress import note
 
@@ -295,3 +299,58 @@ class Tallier:
 def _flags(values: Any) -> BoolArray:
     """Returns one flag per row."""
     return np.asarray(values, bool)
+
+
+# Whole episodes, with all their observations.
+
+AT_ONCE = 1 << 22  # numbers of observations that are encoded together: 32 MB as float64
+
+
+def count_episodes(
+    tallier: Tallier, columns: Any, code: StateNumbers, action_code: Any, source: str, goes_on: bool = False
+) -> None:
+    """Counts a piece: E episodes with N steps in all have N + E observations, one more than steps each.
+
+    If the piece before ended within an episode, this one `goes_on` with it.
+    """
+    if isinstance(code, WatchedStates):
+        code.watch.is_next_known = goes_on  # the last observation of the piece before
+    try:
+        seen = _numbers_of(columns.observations, code, tallier.num_steps)
+        actions = action_code.numbers(columns.actions)
+    except InvalidArgumentError as error:
+        where = f": {source} cannot be read after step {tallier.num_steps}: "
+        raise InvalidDataError((Argument("data"), where, *error.text), argument="data") from error
+    lengths = np.asarray(columns.lengths, np.int64)
+    is_state, is_next = within_episodes(lengths)
+    first = np.zeros(actions.size, bool)
+    first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
+    first[0] &= not goes_on
+    tallier.add(seen[is_state], actions, seen[is_next], columns.terminations, columns.truncations, first)
+
+
+def _numbers_of(observations: Any, code: StateNumbers, first_row: int) -> IntArray:
+    """Returns the number of each observation, in parts, because codes convert observations to float64."""
+    shown = windows(observations, AT_ONCE)
+    parts = [code.numbers(rows_of(some), "observations", first_row) for some in shown]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def within_episodes(lengths: IntArray) -> tuple[Any, Any]:
+    """Returns which observations are followed by a step, and which follow one, `[N + E]` each."""
+    begin = np.cumsum(lengths) - lengths + np.arange(lengths.size)  # of each episode, among observations
+    is_state, is_next = np.ones((2, int(lengths.sum()) + lengths.size), bool)
+    is_state[begin + lengths] = False
+    is_next[begin] = False
+    return is_state, is_next
+
+
+def rows_of(observations: Any) -> Any:
+    """Returns observations with one entry per step: nested columns become a list of values."""
+    if isinstance(observations, dict):
+        parts = {key: rows_of(value) for key, value in observations.items()}
+        length = len(next(iter(parts.values())))
+        return [{key: part[t] for key, part in parts.items()} for t in range(length)]
+    if isinstance(observations, tuple):
+        return list(zip(*(rows_of(part) for part in observations), strict=True))
+    return observations

@@ -11,16 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rhocover import checks
 from rhocover.datasets.builder import Tallier
-from rhocover.datasets.states import StateNumbers, WatchedStates, make_state_numbers
+from rhocover.datasets.states import StateNumbers, WatchedStates, is_lossy, make_state_numbers
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import QuantileBins, read_state_code
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
 from rhocover.environments.encoding.watching import Watch
 from rhocover.errors import calling
-from rhocover.learning.codes import is_lossy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +36,27 @@ class ReadOptions:
     executor: Any = None  # counts ranges of rows; None: this process counts
     code_spaces: tuple[Any, Any] | None = None  # of the environment, for codes of tables, which have none
 
-    def __post_init__(self) -> None:
-        for name in ("num_states", "num_actions"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, checks.size(value, name, least=1))
-
     @property
     def codes(self) -> tuple[Any, Any]:
         """`states` and `held_out`, as the caller gave them."""
         return self.states, self.held_out
+
+    @property
+    def must_fit(self) -> bool:
+        """Whether one of the codes is fitted to the first steps."""
+        return any(isinstance(code, FITTED) for code in self.codes)
+
+    def fitted_codes(self, observations: Any, then: Any = None) -> tuple[Any, Any]:
+        """Returns `states` and `held_out`, fitted to the first steps of the data if they must be."""
+        states, held_out = (fit_states(code, observations, then) for code in self.codes)
+        return states, held_out
+
+    def fit_remarks(self, number: int) -> list[str]:
+        """Returns the remark that the code of the states was fitted to `number` steps; none if it was not."""
+        if not isinstance(self.states, FITTED):
+            return []
+        kind = type(self.states).__name__
+        return [f"The code of the states, {kind}, is fitted to the first {number:,} steps of the data."]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +83,15 @@ def fit_states(states: Any, observations: Any, then: Any = None) -> Any:
     return states
 
 
-def fit_remarks(asked: ReadOptions, number: int) -> list[str]:
-    """Returns the remark that a code was fitted to `number` steps; none if it was not."""
-    if not isinstance(asked.states, FITTED):
-        return []
-    kind = type(asked.states).__name__
-    return [f"The code of the states, {kind}, is fitted to the first {number:,} steps of the data."]
+def as_read(tally: Tally, tallier: Tallier, coder: StateNumbers, asked: ReadOptions) -> ReadData:
+    """Returns what was read: the tally with the Markov test of its codes, and the code after reading."""
+    coded, found = tally.coded, tallier.markov_test()
+    if coded is not None and found is not None:
+        tally = replace(tally, coded=replace(coded, markov=found))
+    return ReadData(tally, _grown_code(coder, asked))
 
 
-def grown_code(coder: StateNumbers, asked: ReadOptions) -> Any:
+def _grown_code(coder: StateNumbers, asked: ReadOptions) -> Any:
     """Returns the code of the states after reading, if it was fitted or has grown; else the one given."""
     inner = coder.inner if isinstance(coder, WatchedStates) else coder
     code = getattr(inner, "code", None)
@@ -98,12 +108,6 @@ def watched_states(code: Any, held_out: Any, space: Any) -> StateNumbers:
 def num_kept(numbers: StateNumbers) -> int:
     """Returns how many steps the Markov test needs; it is for codes of observations."""
     return KEPT if isinstance(numbers, WatchedStates) and is_lossy(numbers.watch.code) else 0
-
-
-def with_markov_test(tally: Tally, tallier: Tallier) -> Tally:
-    """Returns a tally of codes with the test of whether they are Markov."""
-    coded, found = tally.coded, tallier.markov_test()
-    return tally if coded is None or found is None else replace(tally, coded=replace(coded, markov=found))
 
 
 def read_held_out(held_out: Any, space: Any) -> Any:

@@ -115,6 +115,9 @@ def read_tally(
 
 def read_data(data: Any, asked: ReadOptions) -> ReadData:
     """Returns the counts of a data set, and the code of its states after reading."""
+    sizes = {"num_states": asked.num_states, "num_actions": asked.num_actions}
+    given = {name: checks.size(size, name, least=1) for name, size in sizes.items() if size is not None}
+    asked = replace(asked, **given)
     if isinstance(data, str | os.PathLike):
         checks.place(data, "data", "file or folder")
         with naming(data), inside("data", *OTHERS):

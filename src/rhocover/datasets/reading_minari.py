@@ -15,23 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.checks import IntArray
 from rhocover.datasets.actions import needs_quantiles, quantile_actions
-from rhocover.datasets.builder import Tallier
-from rhocover.datasets.minari.columns import windows
+from rhocover.datasets.builder import Tallier, count_episodes, rows_of, within_episodes
 from rhocover.datasets.read_options import (
-    FITTED,
     MOST_FITTED,
     ReadData,
     ReadOptions,
-    fit_remarks,
-    fit_states,
-    grown_code,
+    as_read,
     num_kept,
     watched_states,
-    with_markov_test,
 )
-from rhocover.datasets.states import StateNumbers, WatchedStates
 from rhocover.documents import from_document
 from rhocover.environments.encoding import (
     ACTION_CODE,
@@ -40,7 +33,7 @@ from rhocover.environments.encoding import (
     read_state_code,
     state_code_from_document,
 )
-from rhocover.errors import Argument, FileFormatError, InvalidArgumentError, InvalidDataError, parse_text
+from rhocover.errors import FileFormatError, InvalidDataError, parse_text
 from rhocover.files import check_format
 
 # The datasheet of a data set.
@@ -85,8 +78,6 @@ def check_version(place: Path | str, document: dict[str, Any]) -> None:
 
 # Minari data sets.
 
-AT_ONCE = 1 << 22  # numbers of observations that are encoded together: 32 MB as float64
-
 
 @dataclass(frozen=True)
 class _Binned:
@@ -121,51 +112,22 @@ def read_minari(data: Any, asked: ReadOptions) -> ReadData:
     if not tallier.num_steps:
         raise InvalidDataError.of("data", f": {source.dataset_id} has zero steps: there is nothing to count")
     remark = getattr(action_code, "remark", "")
-    remarks = (*fit_remarks(asked, num_fitted), *((remark,) if remark else ()))
+    remarks = (*asked.fit_remarks(num_fitted), *((remark,) if remark else ()))
     tally = tallier.tally(source=str(source.dataset_id), action_names=action_code.names, remarks=remarks)
-    return ReadData(with_markov_test(code.named(tally), tallier), grown_code(code, asked))
-
-
-def count_episodes(
-    tallier: Tallier, columns: Any, code: StateNumbers, action_code: Any, source: str, goes_on: bool = False
-) -> None:
-    """Counts a piece: E episodes with N steps in all have N + E observations, one more than steps each.
-
-    If the piece before ended within an episode, this one `goes_on` with it.
-    """
-    if isinstance(code, WatchedStates):
-        code.watch.is_next_known = goes_on  # the last observation of the piece before
-    try:
-        seen = _minari_state_numbers(columns.observations, code, tallier.num_steps)
-        actions = action_code.numbers(columns.actions)
-    except InvalidArgumentError as error:
-        where = f": {source} cannot be read after step {tallier.num_steps}: "
-        raise InvalidDataError((Argument("data"), where, *error.text), argument="data") from error
-    lengths = np.asarray(columns.lengths, np.int64)
-    is_state, is_next = _within_episodes(lengths)
-    first = np.zeros(actions.size, bool)
-    first[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
-    first[0] &= not goes_on
-    tallier.add(seen[is_state], actions, seen[is_next], columns.terminations, columns.truncations, first)
-
-
-def _minari_state_numbers(observations: Any, code: StateNumbers, first_row: int) -> IntArray:
-    """Returns the number of each observation, in parts, because codes convert observations to float64."""
-    parts = [code.numbers(_rows(some), "observations", first_row) for some in windows(observations, AT_ONCE)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return as_read(code.named(tally), tallier, code, asked)
 
 
 def _fitted_codes(source: Any, asked: ReadOptions) -> tuple[Any, Any, int]:
     """Returns `states` and `held_out`, fitted to the first steps if they must be, and to how many."""
-    if not any(isinstance(code, FITTED) for code in asked.codes):
+    if not asked.must_fit:
         return *asked.codes, 0
     first = next(source.pieces(), None)
     if first is None:
         return *asked.codes, 0
-    is_state, is_next = _within_episodes(np.asarray(first.lengths, np.int64))
-    shown = list(_rows(first.observations))
+    is_state, is_next = within_episodes(np.asarray(first.lengths, np.int64))
+    shown = list(rows_of(first.observations))
     seen, then = ([shown[t] for t in np.flatnonzero(which)[:MOST_FITTED]] for which in (is_state, is_next))
-    return fit_states(asked.states, seen, then), fit_states(asked.held_out, seen, then), len(seen)
+    return *asked.fitted_codes(seen, then), len(seen)
 
 
 def _state_code(states: Any, source: Any) -> Any:
@@ -174,15 +136,6 @@ def _state_code(states: Any, source: Any) -> Any:
     if states is None and document is not None:
         return state_code_from_document(document, source.observation_space)
     return read_state_code(states, source.observation_space)
-
-
-def _within_episodes(lengths: IntArray) -> tuple[Any, Any]:
-    """Returns which observations are followed by a step, and which follow one, `[N + E]` each."""
-    begin = np.cumsum(lengths) - lengths + np.arange(lengths.size)  # of each episode, among observations
-    is_state, is_next = np.ones((2, int(lengths.sum()) + lengths.size), bool)
-    is_state[begin + lengths] = False
-    is_next[begin] = False
-    return is_state, is_next
 
 
 def _action_code(actions: Any, source: Any) -> Any:
@@ -218,14 +171,3 @@ def _check_space(came: Any, expected: Any, name: str, source: str) -> None:
             ),
             remedy=parse_text("Leave `model` out."),
         )
-
-
-def _rows(observations: Any) -> Any:
-    """Returns observations with one entry per step: nested columns become a list of values."""
-    if isinstance(observations, dict):
-        parts = {key: _rows(value) for key, value in observations.items()}
-        length = len(next(iter(parts.values())))
-        return [{key: part[t] for key, part in parts.items()} for t in range(length)]
-    if isinstance(observations, tuple):
-        return list(zip(*(_rows(part) for part in observations), strict=True))
-    return observations

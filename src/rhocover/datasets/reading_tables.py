@@ -14,17 +14,13 @@ from rhocover.datasets.chunks import chunks_of_table, stream_remarks
 from rhocover.datasets.columns import Columns, are_names, find_columns, real_numbers
 from rhocover.datasets.forms.opening import chosen_columns
 from rhocover.datasets.read_options import (
-    FITTED,
     MOST_FITTED,
     ReadData,
     ReadOptions,
-    fit_remarks,
-    fit_states,
-    grown_code,
+    as_read,
     num_kept,
     read_held_out,
     watched_states,
-    with_markov_test,
 )
 from rhocover.datasets.states import Ids, NamedStates, StateNumbers, WatchedStates
 from rhocover.datasets.tables import DataTable, Piece
@@ -46,8 +42,8 @@ def read_table(table: DataTable, asked: ReadOptions) -> ReadData:
         )
     observations, actions = _first(head, columns.state), _first(head, columns.action)
     then = None if columns.next_state is None else _first(head, columns.next_state)
-    fitted = [fit_states(code, observations, then) for code in asked.codes]
-    coder = _state_numbers(fitted[0], fitted[1], observations, columns.state, asked)
+    states, held_out = asked.fitted_codes(observations, then)
+    coder = _state_numbers(states, held_out, observations, columns.state, asked)
     space = asked.code_spaces and asked.code_spaces[1]
     acted = make_action_numbers(
         asked.actions, actions, columns.action, asked.num_actions, asked.action_labels, space
@@ -65,10 +61,9 @@ def read_table(table: DataTable, asked: ReadOptions) -> ReadData:
         raise InvalidDataError(
             f"{table.name} has no step whose next state is known: there is nothing to count."
         )
-    remarks = [*table.remarks, *stream_remarks(columns, left_out), *fit_remarks(asked, len(observations))]
+    remarks = [*table.remarks, *stream_remarks(columns, left_out), *asked.fit_remarks(len(observations))]
     tally = acted.named(coder.named(tallier.tally(source=table.name, remarks=tuple(remarks))))
-    tally = with_markov_test(tally, tallier)
-    return ReadData(tally, grown_code(coder, asked))
+    return as_read(tally, tallier, coder, asked)
 
 
 def _as_numbers(pieces: Iterator[Piece], columns: Columns, asked: ReadOptions) -> Iterator[Piece]:
@@ -107,7 +102,7 @@ def _head(
     pieces: Iterator[Piece], columns: Columns, asked: ReadOptions
 ) -> tuple[list[Piece], Iterator[Piece]]:
     """Returns the first pieces, as many as a fit needs, and the others."""
-    needs_fit = any(isinstance(code, FITTED) for code in asked.codes) or asked.actions is not None
+    needs_fit = asked.must_fit or asked.actions is not None
     head, rows = [], 0
     for piece in pieces:
         number = len(piece[columns.state])

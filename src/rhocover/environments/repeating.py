@@ -40,11 +40,8 @@ class RepeatAction(RecordConstructorArgs, gym.Wrapper):
         return observation, total, terminated, truncated, info
 
 
-def repeated(env: Any, repeat: Any, *, is_vector: bool) -> tuple[Any, int]:
-    """Returns the environment in which each action is held, and for how many steps."""
-    repeat = checks.integer(repeat, "repeat", least=1, most=LONGEST)
-    if repeat == 1:
-        return env, 1
+def repeated(env: Any, repeat: int, *, is_vector: bool) -> RepeatAction:
+    """Returns the environment in which each action is held for `repeat` steps; refuses a vector."""
     if is_vector:
         raise InvalidArgumentError.of(
             "repeat",
@@ -52,4 +49,4 @@ def repeated(env: Any, repeat: Any, *, is_vector: bool) -> tuple[Any, int]:
             f"{repeat}",
             remedy=parse_text("Pass a single environment, or leave `repeat` out."),
         )
-    return RepeatAction(env, repeat), repeat
+    return RepeatAction(env, repeat)

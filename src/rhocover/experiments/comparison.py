@@ -30,14 +30,14 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.documents import from_document, plain
-from rhocover.errors import Call, FileFormatError, InvalidArgumentError, naming
-from rhocover.experiments.finished_runs import FILE
+from rhocover.errors import FileFormatError, InvalidArgumentError, naming
+from rhocover.experiments.finished_runs import check_done, load_finished, size_of
 from rhocover.experiments.question import COLUMNS, ENDS, FACTS, KIND, StoredQuestion
 from rhocover.exploring.explorers.algorithm1 import Quadratic
 from rhocover.exploring.explorers.registry import explorer_from_document
 from rhocover.exploring.runs.result import regret_column
 from rhocover.exploring.runs.spec import KNOWN, model_from_document, model_name
-from rhocover.files import load_tensors, save_tensors
+from rhocover.files import save_tensors
 from rhocover.printing import count_of, printed
 from rhocover.report.figures.drawing import as_text
 from rhocover.report.figures.lines import Curve, curve_of, standard_error
@@ -249,14 +249,11 @@ class Comparison(Shown):
     @classmethod
     def load(cls, path: Path | str) -> Comparison:
         """Returns the comparison in a file, or in the `out` folder of `compare`."""
-        path = checks.place(path, "path")
-        tensors, document = load_tensors(path / FILE if path.is_dir() else path, KIND)
-        return from_file(tensors, document, str(path))
+        return from_file(*load_finished(path, KIND))
 
     @printed
     def __str__(self) -> str:
-        size = f"{count_of(len(self.explorers), 'explorer')}, {count_of(len(self.seeds), 'seed')}"
-        size += f", {count_of(self.num_steps, 'step')}"
+        size = size_of(self.explorers, self.seeds, self.num_steps)
         size += f"; {self.conditions}" if self.conditions else ""
         return "\n".join([f"Comparison of {size}", *(f"  {row}" for row in self.table())])
 
@@ -276,16 +273,7 @@ def from_file(tensors: Mapping[str, np.ndarray], document: Mapping[str, Any], or
     question = from_document(StoredQuestion, document, f"{said}: its question")
     if missing := [name for name in ("done", "steps", *COLUMNS, *ENDS, *FACTS) if name not in tensors]:
         raise FileFormatError(f"{said}: {missing[0]} is missing.")
-    done = tensors["done"]
-    if not done.all():
-        raise InvalidArgumentError(
-            f"{origin!r} holds {int(done.sum())} of {done.size} runs.",
-            argument="path",
-            remedy=(
-                Call("Call compare", "Type rhocover compare"),
-                " again with the same arguments to continue.",
-            ),
-        )
+    check_done(tensors["done"], origin)
     comparison = Comparison(
         steps=frozen(tensors["steps"]),
         envs=question.envs,

@@ -27,13 +27,13 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray, frozen
 from rhocover.documents import from_document, plain
-from rhocover.errors import Call, FileFormatError, InvalidArgumentError
+from rhocover.errors import FileFormatError
 from rhocover.experiments.comparison import Comparison
 from rhocover.experiments.env_question import KIND, EnvPlace, StoredEnvQuestion, check_tensors, run_name
-from rhocover.experiments.finished_runs import FILE
+from rhocover.experiments.finished_runs import check_done, load_finished, size_of
 from rhocover.exploring.runs.result import grid_of_steps
-from rhocover.files import load_tensors, save_tensors
-from rhocover.printing import count_of, printed
+from rhocover.files import save_tensors
+from rhocover.printing import printed
 from rhocover.report.figures.drawing import as_text, drawing
 from rhocover.report.figures.lines import (
     Curve,
@@ -190,14 +190,11 @@ class EnvComparison(Shown):
     @classmethod
     def load(cls, path: Path | str) -> EnvComparison:
         """Returns the comparison in a file, or in the `out` folder of `compare`."""
-        path = checks.place(path, "path")
-        tensors, document = load_tensors(path / FILE if path.is_dir() else path, KIND)
-        return from_tensors(tensors, document, str(path))
+        return from_tensors(*load_finished(path, KIND))
 
     @printed
     def __str__(self) -> str:
-        size = f"{count_of(len(self.explorers), 'explorer')}, {count_of(len(self.seeds), 'seed')}"
-        size += f", {count_of(self.num_steps, 'step')}"
+        size = size_of(self.explorers, self.seeds, self.num_steps)
         return "\n".join([f"Comparison of {size}", *(f"  {row}" for row in self.table())])
 
     __repr__ = __str__
@@ -226,15 +223,6 @@ def from_tensors(
     if len(question.held_out) != shape[0]:
         raise FileFormatError(f"{said}: it has held-out codes of other environments.")
     check_tensors(tensors, shape, repr(origin))
-    done = tensors["done"]
-    if not done.all():
-        raise InvalidArgumentError(
-            f"{origin!r} holds {int(done.sum())} of {done.size} runs.",
-            argument="path",
-            remedy=(
-                Call("Call compare", "Type rhocover compare"),
-                " again with the same arguments to continue.",
-            ),
-        )
+    check_done(tensors["done"], origin)
     first = {kind: {p: frozen(tensors[run_name(kind, p)]) for p in np.ndindex(*shape)} for kind in KINDS}
     return EnvComparison(*names, question.num_steps, first, document)

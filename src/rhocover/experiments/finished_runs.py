@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rhocover import checks
 from rhocover.errors import Call, InvalidArgumentError, parse_text
 from rhocover.exploring.runs.spec import MODELS, model_document
 from rhocover.files import load_tensors, save_tensors
 from rhocover.folders import Hold, Location, hold_folder, is_left, locate, make_folder, remove_left
+from rhocover.printing import count_of
 
 FILE = "comparison.safetensors"
 MOST_LETTERS = 200  # characters of a difference shown in a message
@@ -97,6 +100,31 @@ class FinishedRuns:
         _check_same(place.shown, document, self.document)
         self._question.check_tensors(tensors, f"{path.name} in {place.shown!r}")
         self.tensors = {name: array.copy() for name, array in tensors.items()}
+
+
+def load_finished(path: Any, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
+    """Returns tensors, document and origin of a comparison in a file, or in the `out` folder of `compare`."""
+    path = checks.place(path, "path")
+    return *load_tensors(path / FILE if path.is_dir() else path, kind), str(path)
+
+
+def check_done(done: np.ndarray, origin: str) -> None:
+    """Raises if not every run of a comparison is done."""
+    if not done.all():
+        raise InvalidArgumentError(
+            f"{origin!r} holds {int(done.sum())} of {done.size} runs.",
+            argument="path",
+            remedy=(
+                Call("Call compare", "Type rhocover compare"),
+                " again with the same arguments to continue.",
+            ),
+        )
+
+
+def size_of(explorers: Sequence[str], seeds: Sequence[int], num_steps: int) -> str:
+    """Returns how large a comparison is: `2 explorers, 3 seeds, 1000 steps`."""
+    counted = (len(explorers), "explorer"), (len(seeds), "seed"), (num_steps, "step")
+    return ", ".join(count_of(number, noun) for number, noun in counted)
 
 
 def _check_folder(place: Location) -> None:

@@ -120,16 +120,6 @@ class Sample:
     codes: IntArray
 
 
-def is_lossy(code: Any) -> bool:
-    """Whether a state code may give different observations one key: not if they are numbers already."""
-    return not getattr(code, "is_lossless", False)
-
-
-def noun_of(code: Any) -> str:
-    """Returns the word for the keys of a state code."""
-    return "bins" if hasattr(code, "axes") else "codes" if is_lossy(code) else "states"
-
-
 @dataclass(frozen=True)
 class Coded:
     """What a tally keeps of the code of its states: a sample of observations, and the held-out code.
@@ -381,9 +371,9 @@ def diagnose(
     return CodeDiagnosis(*known, share_within(sample), dimension, spread, **rest)
 
 
-def warn_of(found: CodeDiagnosis | None, stacklevel: int) -> None:
+def warn_of(found: CodeDiagnosis, stacklevel: int) -> None:
     """Warns if codes are too fine or too coarse."""
-    if found is not None and found.warning:
+    if found.warning:
         warnings.warn(found.warning, RhocoverWarning, stacklevel=stacklevel + 1)
 
 

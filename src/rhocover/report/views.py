@@ -5,10 +5,13 @@ The card of a result is the head of its page, the least covered pairs, and one p
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from matplotlib.figure import Figure
 
+from rhocover.checks import FloatArray
 from rhocover.datasets.result import Audit
 from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError
@@ -61,6 +64,28 @@ def name_of(mdp: MDP) -> str:
     return as_text(mdp.name or "the model")
 
 
+Draw = Callable[[Any, str], Figure]
+
+
+def pictures_of_visits(
+    pairs: Callable[[Any], PairShares],
+    shares: Callable[[Any], Mapping[str, FloatArray]],
+    title: Callable[[str, Any], str],
+) -> dict[str, Draw]:
+    """Returns the pictures that every result with visits has: each pair's share, and target / share.
+
+    `title` makes one from "Visits" or "Target / visits" and the result.
+    """
+
+    def draw_visits(result: Any, heading: str) -> Figure:
+        return visits_figure(pairs(result), shares(result), heading or title("Visits", result))
+
+    def draw_ratios(result: Any, heading: str) -> Figure:
+        return ratios_figure(pairs(result), shares(result), heading or title("Target / visits", result))
+
+    return {"visits": draw_visits, "ratio": draw_ratios}
+
+
 # Models.
 
 
@@ -98,16 +123,9 @@ MDP_VIEW = make_view(
 # Plans and budgets.
 
 
-def plot_plan(plan: Plan, title: str) -> Figure:
-    """Returns each pair's share of the visits."""
-    title = title or with_order(f"Visits of the best plan for {name_of(plan.mdp)}", plan.rho)
-    return visits_figure(visits_of_plan(plan), {"": plan.occupancy}, title)
-
-
-def plot_plan_ratio(plan: Plan, title: str) -> Figure:
-    """Returns target share / share of the visits."""
-    title = title or with_order(f"Target / visits of the best plan for {name_of(plan.mdp)}", plan.rho)
-    return ratios_figure(visits_of_plan(plan), {"": plan.occupancy}, title)
+def title_of_plan(what: str, plan: Plan) -> str:
+    """Returns the title of a picture of a plan."""
+    return with_order(f"{what} of the best plan for {name_of(plan.mdp)}", plan.rho)
 
 
 def card_of_plan(plan: Plan) -> pages.Page:
@@ -122,16 +140,17 @@ def card_of_budget(budget: Budget) -> pages.Page:
     return card(head_of_budget(budget), efforts_table(budget), visits_picture(seen, {"": seen.share}))
 
 
+PLAN_PICTURES = pictures_of_visits(visits_of_plan, lambda plan: {"": plan.occupancy}, title_of_plan)
 PLAN_VIEW = make_view(
-    {"visits": plot_plan, "ratio": plot_plan_ratio},
+    PLAN_PICTURES,
     {"pairs": columns.columns_of_plan},
     lambda plan: page_of_plans([plan]),
     card_of_plan,
 )
 BUDGET_VIEW = make_view(
     {
-        "visits": lambda budget, title: plot_plan(budget.plan, title),
-        "ratio": lambda budget, title: plot_plan_ratio(budget.plan, title),
+        "visits": lambda budget, title: PLAN_PICTURES["visits"](budget.plan, title),
+        "ratio": lambda budget, title: PLAN_PICTURES["ratio"](budget.plan, title),
     },
     {"policies": columns.columns_of_budget, "pairs": columns.columns_of_policies},
     page_of_budget,
@@ -142,37 +161,28 @@ BUDGET_VIEW = make_view(
 # Runs.
 
 
+def title_of_run(what: str, run: Run) -> str:
+    """Returns the title of a picture of a run; `what` ends with "of" or "by"."""
+    return with_order(f"{what} {as_text(run.explorer)} on {name_of(run.mdp)}", run.rho)
+
+
 def plot_over_time(run: Run, title: str) -> Figure:
     """Returns divergence, worst ratio and suboptimality over time, or how many pairs were visited."""
     if is_judged(run):
         return run_figure(run, title)
-    found = title or with_order(f"Pairs visited by {as_text(run.explorer)} on {name_of(run.mdp)}", run.rho)
-    return time_picture(run, found).figure
+    return time_picture(run, title or title_of_run("Pairs visited by", run)).figure
 
 
 def plot_regret(run: Run, title: str) -> Figure:
     """Returns the regret over time; raises if there is none to draw."""
-    title = title or with_order(f"Regret of {as_text(run.explorer)} on {name_of(run.mdp)}", run.rho)
-    picture = regret_picture(run, title) if is_judged(run) else None
+    picture = regret_picture(run, title or title_of_run("Regret of", run)) if is_judged(run) else None
     if picture is None:
         why = "it was never positive" if is_judged(run) else f"coverage is {run.coverage_text}"
         raise InvalidArgumentError.of("kind", f"cannot be 'regret' here: {why}")
     return picture.figure
 
 
-def plot_run(run: Run, title: str) -> Figure:
-    """Returns each pair's share of the visits, next to that of the best plan."""
-    title = title or with_order(f"Visits of {as_text(run.explorer)} on {name_of(run.mdp)}", run.rho)
-    return visits_figure(visits_of_run(run), shares_of_run(run), title)
-
-
-def plot_run_ratio(run: Run, title: str) -> Figure:
-    """Returns target share / visited share, next to that of the best plan."""
-    title = title or with_order(f"Target / visits of {as_text(run.explorer)} on {name_of(run.mdp)}", run.rho)
-    return ratios_figure(visits_of_run(run), shares_of_run(run), title)
-
-
-def shares_of_run(run: Run) -> dict[str, pages.FloatArray]:
+def shares_of_run(run: Run) -> dict[str, FloatArray]:
     """Returns the shares of the visits by name: of the run and, if it is for the same pairs, of the best."""
     best = visits_of_run(run).best
     return {f"after {run.num_steps:,} steps": run.occupancy} | ({} if best is None else {"best plan": best})
@@ -190,7 +200,11 @@ def card_of_run(run: Run) -> pages.Page:
 
 
 RUN_VIEW = make_view(
-    {"over_time": plot_over_time, "visits": plot_run, "ratio": plot_run_ratio, "regret": plot_regret},
+    {
+        "over_time": plot_over_time,
+        **pictures_of_visits(visits_of_run, shares_of_run, lambda what, run: title_of_run(f"{what} of", run)),
+        "regret": plot_regret,
+    },
     {"pairs": columns.columns_of_run, "trace": columns.columns_of_trace},
     whole_page_of_run,
     card_of_run,
@@ -222,16 +236,9 @@ def _counted(tally: Tally) -> PairShares:
     return visits_of_tally(tally)
 
 
-def plot_audit(audit: Audit, title: str) -> Figure:
-    """Returns each pair's share of the visits, next to that of the best plan."""
-    title = title or with_order(f"Visits in {as_text(audit.tally.source)}", audit.rho)
-    return visits_figure(visits_of_audit(audit), shares_of_audit(audit), title)
-
-
-def plot_audit_ratio(audit: Audit, title: str) -> Figure:
-    """Returns target share / visited share, next to that of the best plan."""
-    title = title or with_order(f"Target / visits in {as_text(audit.tally.source)}", audit.rho)
-    return ratios_figure(visits_of_audit(audit), shares_of_audit(audit), title)
+def title_of_audit(what: str, audit: Audit) -> str:
+    """Returns the title of a picture of an audit."""
+    return with_order(f"{what} in {as_text(audit.tally.source)}", audit.rho)
 
 
 def plot_audit_over_time(audit: Audit, title: str) -> Figure:
@@ -253,7 +260,10 @@ TALLY_VIEW = make_view(
     card_of_tally,
 )
 AUDIT_VIEW = make_view(
-    {"visits": plot_audit, "ratio": plot_audit_ratio, "over_time": plot_audit_over_time},
+    {
+        **pictures_of_visits(visits_of_audit, shares_of_audit, title_of_audit),
+        "over_time": plot_audit_over_time,
+    },
     {"pairs": columns.columns_of_audit},
     page_of_audit,
     card_of_audit,

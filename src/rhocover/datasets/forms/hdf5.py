@@ -8,8 +8,7 @@ claims is checked before memory is taken. Columns are numbers, or texts of fixed
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -33,20 +32,6 @@ MOST_NAMES = 10_000  # data sets that are listed
 MOST_GROUPS = 100  # groups that are looked into, one inside the other or side by side
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A data set of the file that was opened and checked but not read."""
-
-    name: str
-    dataset: Any
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def row_bytes(self) -> int:
-        return self.dtype.itemsize * math.prod(self.shape[1:])
-
-
 def hdf5_table(path: Path) -> DataTable:
     """Returns the data sets of an HDF5 file as a table; only the wanted ones are read, a piece at a time."""
     with naming(path), open_file(path) as file:
@@ -58,7 +43,7 @@ def hdf5_table(path: Path) -> DataTable:
 
     def borders(wanted: Sequence[str]) -> Sequence[int]:
         with naming(path), open_file(path) as file:
-            num_rows = _num_rows([_opened(file, name) for name in wanted])
+            num_rows = _num_rows({name: _opened(file, name) for name in wanted})
             return [*range(0, num_rows, tables.SIZE), num_rows]  # it can be read from any row
 
     def some_rows(wanted: Sequence[str], begin: int, stop: int) -> Iterator[Piece]:
@@ -91,22 +76,26 @@ def _names(group: Any, path: tuple[str, ...], seen: set[Any]) -> Iterator[str]:
                 yield from _names(found, place, seen)
 
 
-def _num_rows(columns: Sequence[_Column]) -> int:
-    check_lengths({column.name: range(column.shape[0]) for column in columns})
-    return columns[0].shape[0]
+def _num_rows(columns: Mapping[str, Any]) -> int:
+    check_lengths({name: range(column.shape[0]) for name, column in columns.items()})
+    return next(iter(columns.values())).shape[0]
 
 
 def _pieces(file: Any, wanted: Sequence[str], begin: int = 0, stop: int | None = None) -> Iterator[Piece]:
-    columns = [_opened(file, name) for name in wanted]
+    columns = {name: _opened(file, name) for name in wanted}
     num_rows = _num_rows(columns) if stop is None else min(stop, _num_rows(columns))
-    widest = max(column.row_bytes for column in columns)
+    widest = max(map(_row_bytes, columns.values()))
     size = min(tables.SIZE, max(1, PIECE_BYTES // max(widest, 1)))
     for row in range(begin, num_rows, size):
-        yield {column.name: _read(column, row, min(size, num_rows - row)) for column in columns}
+        yield {name: _read(column, row, min(size, num_rows - row)) for name, column in columns.items()}
 
 
-def _opened(file: Any, name: str) -> _Column:
-    """Returns a column; raises if it is not inside the file, or claims more than the file can hold."""
+def _row_bytes(column: Any) -> int:
+    return column.dtype.itemsize * math.prod(column.shape[1:])
+
+
+def _opened(file: Any, name: str) -> Any:
+    """Returns a column, not read yet; raises if it is outside of the file or claims more than it can hold."""
     from h5py import h5d  # pyright: ignore
 
     dataset = open_inside(file.id, name.split("/"), f"`{name}`")
@@ -125,25 +114,22 @@ def _opened(file: Any, name: str) -> _Column:
         )
     if not is_plain(dtype) and dtype.kind != "S":
         raise InvalidDataError.of(name, "must hold numbers, or texts of fixed length", f"dtype {dtype}")
-    column = _Column(name, dataset, shape, dtype)
     if dtype.kind == "S" and dtype.itemsize > tables.LONGEST_TEXT:
         raise InvalidDataError.of(name, f"has texts of {dtype.itemsize} characters")
-    if column.row_bytes > MOST_ROW_BYTES:
-        raise InvalidDataError.of(
-            name, f"has {column.row_bytes} bytes per row; the limit is {MOST_ROW_BYTES}"
-        )
+    if (row_bytes := _row_bytes(dataset)) > MOST_ROW_BYTES:
+        raise InvalidDataError.of(name, f"has {row_bytes} bytes per row; the limit is {MOST_ROW_BYTES}")
     file_bytes = file.id.get_filesize()
     check_size(dataset, dtype.itemsize * math.prod(shape), file_bytes, f"`{name}`")
     check_chunks(dataset, shape, file_bytes, f"`{name}`")
-    return column
+    return dataset
 
 
-def _read(column: _Column, row: int, count: int) -> Any:
+def _read(column: Any, row: int, count: int) -> Any:
     """Returns some rows of a column."""
     from h5py import h5s  # pyright: ignore
 
     array = np.empty((count, *column.shape[1:]), column.dtype)
-    chosen = column.dataset.get_space()
+    chosen = column.get_space()
     chosen.select_hyperslab((row, *(0 for _ in column.shape[1:])), array.shape)
-    column.dataset.read(h5s.create_simple(array.shape), chosen, array)
+    column.read(h5s.create_simple(array.shape), chosen, array)
     return array

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from rhocover.datasets.states import is_lossy, noun_of
 from rhocover.environments.encoding.base import StateCode
 from rhocover.environments.encoding.bins import BinCode
 from rhocover.environments.encoding.features import FeatureReader
 from rhocover.environments.encoding.functions import FunctionCode
 from rhocover.errors import InvalidArgumentError, RhocoverError
-from rhocover.learning.codes import Coded, Sample, growth_of, is_lossy, noun_of
+from rhocover.learning.codes import Coded, Sample, growth_of
 
 MOST = 4096  # observations of the sample, which has between half of them and all
 MOST_NUMBERS = 1 << 18  # of the sample, so that neighbours are found in a second

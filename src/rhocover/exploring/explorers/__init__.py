@@ -18,7 +18,7 @@ import numpy as np
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.belief import Belief
 from rhocover.exploring.problem import Problem
-from rhocover.exploring.worlds import Behaviour, SeekNew, Visits
+from rhocover.exploring.worlds import BlockBehaviour, Visits
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class State:
 class Block:
     """How to act next and for how many steps; a Frank-Wolfe explorer adds its direction psi."""
 
-    behaviour: Behaviour | SeekNew
+    behaviour: BlockBehaviour
     num_steps: int
     direction: FloatArray | None = None
     gap: float = float("nan")  # of Frank-Wolfe: <grad U(d_hat), psi - d_hat>

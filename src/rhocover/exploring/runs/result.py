@@ -46,7 +46,7 @@ from rhocover.learning.estimate import ModelError, model_error
 from rhocover.learning.evidence import Evidence
 from rhocover.learning.reward_free import PlanningRegret, planning_regret
 from rhocover.mdp import MDP
-from rhocover.oracles import make_oracle
+from rhocover.oracles import PolicyIteration
 from rhocover.planning import Plan
 from rhocover.planning.frank_wolfe import certified_gap, gradient_reward
 from rhocover.printing import count_of, printed
@@ -145,7 +145,8 @@ def oracle_gap(problem: Problem, d_hat: FloatArray) -> float:
     log max <p/d_hat, d'> over occupancies d', p = softmax(rho log mu + (1-rho) log d_hat), by Jensen's
     inequality; at rho = 0 it is the linear bound max <log(mubar/d_hat), d' - d_hat>.
     """
-    oracle = problem.once("trace oracle", lambda: make_oracle(problem.members))
+    # a problem has one end component and no floor, so there is nothing to choose: Howard's method
+    oracle = problem.once("trace oracle", lambda: PolicyIteration(problem.members))
     reward = gradient_reward(problem.coverage, d_hat)
     return certified_gap(problem.coverage.rho, reward, d_hat, oracle.respond(reward))
 

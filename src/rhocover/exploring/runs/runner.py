@@ -38,7 +38,7 @@ from rhocover.exploring.problem import Problem
 from rhocover.exploring.runs.result import Episode, Run, make_trace
 from rhocover.exploring.runs.spec import RunSpec, model_name
 from rhocover.exploring.runs.stopping import RunSoFar, Stop, next_look
-from rhocover.exploring.worlds import Behaviour, Position, SeekNew, Visits, World
+from rhocover.exploring.worlds import BlockBehaviour, Position, SeekNew, Visits, World
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
 from rhocover.printing import count_of
@@ -282,7 +282,7 @@ class Runner:
             self._act, self._block = self.world.follow(self._placed(block)), self._cut(block)
         return self._block, self._act
 
-    def _placed(self, block: Block) -> Behaviour | SeekNew:
+    def _placed(self, block: Block) -> BlockBehaviour:
         """Returns the block's behaviour over the world's pairs."""
         behaviour = block.behaviour
         if block.in_world or isinstance(behaviour, SeekNew):

@@ -101,6 +101,7 @@ class SeekNew:
 
 
 Behaviour = SamplePolicy | LowestScore | FlowCorrectedScore
+BlockBehaviour = Behaviour | SeekNew  # all that a block may play
 
 
 def checked_behaviour(behaviour: Any, mdp: MDP) -> Behaviour:
@@ -351,7 +352,7 @@ class World(Protocol):
         """Returns the state of a run before its first step."""
         ...
 
-    def follow(self, behaviour: Behaviour | SeekNew) -> Any:
+    def follow(self, behaviour: BlockBehaviour) -> Any:
         """Returns the behaviour in the form that `advance` uses."""
         ...
 

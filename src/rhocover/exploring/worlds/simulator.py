@@ -22,11 +22,10 @@ import numpy as np
 from rhocover.checks import FloatArray
 from rhocover.compiling import compiled
 from rhocover.exploring.worlds import (
-    Behaviour,
+    BlockBehaviour,
     FlowCorrectedScore,
     Position,
     SamplePolicy,
-    SeekNew,
     Visits,
     checked_behaviour,
     choice_cdf,
@@ -145,7 +144,7 @@ class Simulator:
     def refit(self, now: object) -> None:
         """Does nothing: states are not encoded."""
 
-    def follow(self, behaviour: Behaviour | SeekNew) -> Act:
+    def follow(self, behaviour: BlockBehaviour) -> Act:
         """Returns the loop that acts in this way."""
         behaviour = checked_behaviour(behaviour, self.mdp)
         if isinstance(behaviour, SamplePolicy):

@@ -453,7 +453,7 @@ def _name_places(axes: Axes, mdp: MDP, cells: Cells, width: float) -> None:
     if cells.is_strip:
         _name_strip(axes, mdp, cells, width)
     elif cells.is_lattice:
-        _number(axes)
+        number_sides(axes, "column", "row", length=0)
     elif mdp.num_states <= LABEL_LIMIT and cells.has_room_below:
         _write_labels(axes, mdp, cells)
 
@@ -476,10 +476,11 @@ def _round_up(number: float) -> int:
     return next(step for step in steps if step >= number)
 
 
-def _number(axes: Axes) -> None:
-    axes.set_xlabel("column", color=MUTED)
-    axes.set_ylabel("row", color=MUTED)
-    axes.tick_params(length=0, colors=MUTED)
+def number_sides(axes: Axes, across: str, down: str, *, length: float) -> None:
+    """Names what is counted across and down, and numbers a few of them; ticks are `length` points long."""
+    axes.set_xlabel(across, color=MUTED)
+    axes.set_ylabel(down, color=MUTED)
+    axes.tick_params(length=length, colors=MUTED)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))
 

@@ -11,16 +11,14 @@ from __future__ import annotations
 import matplotlib
 import numpy as np
 import scipy.sparse as sp
-from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from rhocover.checks import FloatArray
 from rhocover.mdp import MDP
 from rhocover.report.figures.drawing import LINE, MARGIN, SHARP, NotebookFigure, axes_at, drawing
-from rhocover.report.figures.maps import MUTED, Scale, is_split, map_figure, round_numbers
+from rhocover.report.figures.maps import Scale, is_split, map_figure, number_sides, round_numbers
 
 # Entropy.
 
@@ -79,7 +77,7 @@ def transitions_figure(mdp: MDP, title: str = "") -> Figure:
         shown = np.ma.masked_equal(np.where(table > 0, np.maximum(table, norm.vmin or 0), 0.0), 0.0)
         end = mdp.num_states - 0.5
         axes.imshow(shown, cmap="viridis", norm=norm, extent=(-0.5, end, end, -0.5), interpolation="nearest")
-        _name_sides(axes)
+        number_sides(axes, "next state", "state", length=2)
         bar = axes_at(figure, LEFT + SIDE + 0.15, top + 0.1, 0.16, SIDE)
         figure.colorbar(ScalarMappable(norm, "viridis"), cax=bar)
         bar.set_ylabel(f"probability{'' if len(table) == mdp.num_states else ', mean of a block'}; white: 0")
@@ -97,11 +95,3 @@ def blocks_of(mdp: MDP) -> FloatArray:
     )
     columns = sp.csr_array((np.ones(block.size), (np.arange(block.size), block)), shape=(block.size, number))
     return (rows @ mdp.transitions @ columns).toarray() / np.bincount(block)[:, None]
-
-
-def _name_sides(axes: Axes) -> None:
-    axes.set_xlabel("next state", color=MUTED)
-    axes.set_ylabel("state", color=MUTED)
-    axes.tick_params(length=2, colors=MUTED)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))

@@ -129,12 +129,12 @@ def test_what_fails_four_times_is_an_error_with_the_part_and_the_cause(tmp_path:
 
 
 def test_an_error_about_the_data_is_not_tried_again(tmp_path: Path) -> None:
-    table = pa.table({"s": [0, -1], "a": [0, 0], "s_next": [1, 1], "done": [False, True]})
-    parquet.write_table(table, tmp_path / "one.parquet")
+    table = pa.table({"s": [0, 1, 1, -1], "a": [0] * 4, "s_next": [1] * 4, "done": [False] * 4})
+    parquet.write_table(table, tmp_path / "one.parquet", row_group_size=2)
     executor = Here()
-    with pytest.raises(InvalidDataError, match="must be whole numbers from 0, got -1 in row 1"):
-        counted(tmp_path / "one.parquet", executor)
-    assert len(executor.calls) == 1
+    with pytest.raises(InvalidDataError, match="must be whole numbers from 0, got -1 in row 3"):
+        counted(tmp_path / "one.parquet", executor, size=2)
+    assert len(executor.calls) == 2
 
 
 def test_what_travels_is_plain(tmp_path: Path) -> None:

@@ -262,7 +262,10 @@ class Tallier:
         least, largest = bounds(array) if array.size else (0, 0)
         if least < 0 or (limit is not None and largest >= limit):
             row = int(np.argmax((array < 0) | (array >= (limit or np.iinfo(np.int64).max))))
-            bound, where = "" if limit is None else f" to {limit - 1}", f"in row {self.num_steps + row}"
+            bound, where = (
+                "" if limit is None else f" to {limit - 1}",
+                f"in row {self._first_row + self.num_steps + row}",
+            )
             raise InvalidDataError.of(
                 name,
                 f"must be whole numbers from 0{bound}",

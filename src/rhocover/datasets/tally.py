@@ -459,7 +459,10 @@ class Tally(Shown):
         return replace(self, num_actions=len(names), action_names=tuple(names), **moved)
 
     def __add__(self, other: Tally) -> Tally:
-        """Returns the tally of both data sets, one after the other."""
+        """Returns the tally of both data sets, one after the other; a new episode begins with the second.
+
+        Ranges of one stream are merged instead: see `rhocover.datasets.merged`.
+        """
         if not isinstance(other, Tally):
             return NotImplemented
         if other.num_actions != self.num_actions:

@@ -124,6 +124,26 @@ def test_mu_is_an_array_of_real_numbers(mu):
     refused("mu", mu=mu)
 
 
+@pytest.mark.parametrize(
+    ("mu", "told"),
+    [
+        (
+            {(0, 0): 1.0},
+            "got a dict. Put its values into an array: mu = np.zeros(shape), then mu[key] = value",
+        ),
+        (
+            [[True, False]] * 6,
+            "got dtype bool. Convert it first, for example with np.array(mu).astype(float).",
+        ),
+        (np.ones((6, 2), bool), "got dtype bool. Convert it first, for example with mu.astype(float)."),
+        (object(), "got one of type object. Pass an array or a list of numbers."),
+    ],
+    ids=["dict", "list", "array", "object"],
+)
+def test_the_way_out_fits_what_came(mu, told):
+    assert told in str(refused("mu", mu=mu))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8, np.longdouble])
 def test_weights_of_any_real_type_are_read_and_not_touched(dtype):
     mu = np.array([[1, 2]] * 6, dtype)

@@ -134,7 +134,7 @@ def test_a_certificate_can_be_left_out_and_one_that_proves_nothing_is_called_tha
     write_steps()
     assert "The certificate proves nothing yet: " in rhocover("audit steps.csv").out
     left_out = rhocover("audit steps.csv --no-certificate")
-    assert "Certified: nothing, because no certificate was requested." in left_out.out
+    assert "Certificate: none, because no certificate was requested." in left_out.out
     refused = rhocover("audit steps.csv --no-best --certificate")
     assert refused.code == 2
     assert "--certificate compares with the best, which --no-best does not plan" in refused.err

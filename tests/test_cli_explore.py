@@ -16,6 +16,7 @@ import pytest
 import rhocover as rc
 from patience import PATIENCE
 from rhocover.cli import explore, output
+from rhocover.cli.result_tables import TRUE
 from rhocover.exploring import explorer_names
 from rhocover.exploring.explorers.registry import CLASSES, VARIANTS
 from rhocover.exploring.runs import result
@@ -142,6 +143,7 @@ def test_the_table_of_a_learned_model_has_the_true_the_estimated_and_the_certifi
     assert rows["gap to the best, nats"] == gaps
     assert rows["model error"] == [f"{run.model_error().l1_mean:.3g}"]
     assert "upper bound, with probability 0.9" in result.out
+    assert TRUE in " ".join(result.out.split())
     assert "feedback on river_swim at rho = 2, model learned: 3,000 steps, seed 0" in result.out
     assert "never" not in result.out
     assert "suggest" not in result.out

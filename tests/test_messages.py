@@ -141,8 +141,9 @@ def test_a_run_takes_weights_as_a_function():
 
 
 def test_an_environment_is_compared_as_it_is():
-    found = rc.compare(gym.make("FrozenLake-v1"), "uniform_random", num_steps=30, seeds=1, workers=1)
-    assert "FrozenLake-v1 uniform_random" in str(found)
+    lake, small = gym.make("FrozenLake-v1"), {"num_steps": 30, "seeds": 1, "workers": 1}
+    for given in ({"explorers": "counts"}, {"explorers": "uniform_random", "states": int}):
+        assert "FrozenLake-v1" in str(rc.compare(lake, **given, **small))
     assert "`envs` must hold MDPs or names, got int" in message(rc.compare, 3)
 
 

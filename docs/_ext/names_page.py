@@ -18,7 +18,7 @@ GROUPS = {
     "Environments and data sets": (
         "collect", "Collection", "audit", "Audit", "top_up", "TopUp", "Bins", "QuantileBins",
         "Net", "SimHash", "ImageCells",
-        "RandomFeatures", "LearnedFeatures", "ReadState",
+        "RandomFeatures", "LearnedFeatures", "ReadState", "RepeatAction",
     ),
     "Rewards": (
         "CoverageReward", "CountVisits", "CoverageRewardVector", "CountVisitsVector", "DensityReward",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rhocover.environments.encoding.hashes import ImageCells, SimHash
     from rhocover.environments.encoding.nets import Net
     from rhocover.environments.read_state import ReadState
+    from rhocover.environments.repeating import RepeatAction
     from rhocover.environments.sb3 import CoverageCallback, CoverageReplayBuffer, CoverageVecEnv
     from rhocover.environments.wrappers import (
         CountVisits,
@@ -78,6 +79,7 @@ _HOME = {
     "CoverageRewardVector": "rhocover.environments.wrappers",
     "CoverageCallback": "rhocover.environments.sb3",
     "ReadState": "rhocover.environments.read_state",
+    "RepeatAction": "rhocover.environments.repeating",
     "CoverageReplayBuffer": "rhocover.environments.sb3",
     "CoverageVecEnv": "rhocover.environments.sb3",
     "DensityReward": "rhocover.environments.densities",
@@ -148,6 +150,7 @@ __all__ = [
     "QuantileBins",
     "RandomFeatures",
     "ReadState",
+    "RepeatAction",
     "Run",
     "SimHash",
     "SmallModelError",

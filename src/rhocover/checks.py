@@ -8,7 +8,7 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,20 @@ def real_array(value: Any, name: str) -> FloatArray:
     """Returns `value` as float64; refuses bool, object, complex and text arrays."""
     array = any_array(value, name)
     if array.dtype.kind not in "fiu":
-        raise InvalidArgumentError.of(
-            name,
-            "must hold real numbers",
-            f"dtype {array.dtype}",
-            remedy=f"Convert it first, for example with {name}.astype(float).",
-        )
+        raise InvalidArgumentError.of(name, "must hold real numbers", *_what_to_do(value, array, name))
     with np.errstate(over="ignore"):  # a long double beyond float64 becomes inf, which is refused later
         return array.astype(np.float64, copy=False)
+
+
+def _what_to_do(value: Any, array: NDArray[Any], name: str) -> tuple[str, str]:
+    """Returns what came instead of real numbers, and the way out."""
+    if isinstance(value, Mapping):
+        fill = f"{name} = np.zeros(shape), then {name}[key] = value for each of them"
+        return f"a {type(value).__name__}", f"Put its values into an array: {fill}."
+    if array.ndim == 0 and array.dtype.kind == "O":
+        return f"one of type {type(value).__name__}", "Pass an array or a list of numbers."
+    convert = name if isinstance(value, np.ndarray) else f"np.array({name})"
+    return f"dtype {array.dtype}", f"Convert it first, for example with {convert}.astype(float)."
 
 
 def real_or_bool(value: Any, name: str) -> NDArray[Any]:

@@ -81,7 +81,7 @@ def test_a_top_up_repeats_actions_as_in_the_data(tmp_path) -> None:
     [
         (gym.make("FrozenLake-v1"), {"repeat": 2}, "with `repeat` has no table of its transitions"),
         (gym.make("FrozenLake-v1"), {"repeat": 0, "model": "learned"}, "`repeat` must be at least 1"),
-        (gym.make_vec("FrozenLake-v1", 2), {"repeat": 2, "model": "learned"}, "Pass a single environment, or leave `repeat` out"),
+        (gym.make_vec("FrozenLake-v1", 2), {"repeat": 2, "model": "learned"}, r"wrappers=\[lambda env: rc.RepeatAction\(env, 2\)\]\), or pass a single environment"),
         (rc.envs.river_swim(), {"repeat": 2}, "`repeat` is for environments"),
     ],
     ids=["known", "zero", "vector", "model"],
@@ -92,5 +92,5 @@ def test_repeat_is_refused_where_it_cannot_be(env, given, message) -> None:
 
 
 def test_the_way_out_for_vectors_works() -> None:
-    envs = gym.make_vec("CliffWalking-v1", 2, wrappers=[lambda env: RepeatAction(env, 2)])
+    envs = gym.make_vec("CliffWalking-v1", 2, wrappers=[lambda env: rc.RepeatAction(env, 2)])
     assert rc.explore(envs, 2, 200, model="learned").num_steps == 200

@@ -237,7 +237,7 @@ def test_a_certificate_can_be_left_out_and_insisted_on(monkeypatch: pytest.Monke
     left_out = audit(RANDOM_RUN[:], certificate=False)
     assert left_out.certificate is None
     assert left_out.best is not None
-    assert "nothing, because no certificate was requested" in str(left_out)
+    assert "none, because no certificate was requested" in str(left_out)
     assert left_out.summary()["certificate"] is None
     monkeypatch.setattr("rhocover.datasets.best.LARGEST", 5)
     monkeypatch.setattr("rhocover.datasets.best.LARGEST_PLAN", 5)

@@ -43,6 +43,19 @@ def test_one_column_left_over_is_the_one_that_is_missing() -> None:
     assert 'columns={"a": "COLUMN"}' in said({"s": [0], "u": [1], "v": [1], "s_next": [0], "done": [False]})
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("zone", "action", "next_state"), 'columns={"s": "COLUMN", "done": "COLUMN"}'),  # z-one, d-one
+        (("zone", "action", "next_zone"), '"s_next": "next_zone", "done": "COLUMN"}'),  # next.done
+        (("s", "a", "s_next", "reward"), 'columns={"done": "COLUMN"}'),
+        (("s", "a", "s_next", "is_terminal"), 'columns={"done": "is_terminal"}'),
+    ],
+)
+def test_a_state_or_a_reward_is_not_taken_for_done(names, told) -> None:
+    assert told in said({name: [0, 1] for name in names})
+
+
 def test_ends_without_time_limits_do_not_tell_episodes_apart() -> None:
     """Old D4RL data lack timeouts: the row after a time limit is not the next state."""
     words = said({"observations": [0, 1], "actions": [0, 1], "terminals": [False, True]})

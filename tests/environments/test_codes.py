@@ -474,9 +474,9 @@ def test_half_a_level_beyond_the_space_is_the_outer_level_and_more_is_refused() 
     code = read_action_code(3, spaces.Box(-2.0, 2.0, (1,)))
     assert code.number(np.array([3.0])) == 2
     for wrong in (3.01, -3.01, NAN, INF):
-        with pytest.raises(OutsideSpaceError, match="an action has x0"):
+        with pytest.raises(OutsideSpaceError, match="an action has a0"):
             code.number(np.array([wrong]))
-        with pytest.raises(OutsideSpaceError, match="an action has x0"):
+        with pytest.raises(OutsideSpaceError, match="an action has a0"):
             code.numbers(np.array([[wrong]]))
 
 
@@ -514,7 +514,7 @@ def test_an_environment_cannot_write_into_the_actions() -> None:
         (9, spaces.Box(-1.0, 1.0, (8,)), "at most"),
         (None, spaces.MultiBinary(20), "at most"),
         ([[0.0], [0.0]], spaces.Box(-1.0, 1.0, (1,)), "different"),
-        ([[2.0]], spaces.Box(-1.0, 1.0, (1,)), "x0 = 2, expected -1 to 1"),
+        ([[2.0]], spaces.Box(-1.0, 1.0, (1,)), "a0 = 2, expected -1 to 1"),
         ([[0.0, 0.0]], spaces.Box(-1.0, 1.0, (1,)), "`actions` must have shape"),
         ([[NAN]], spaces.Box(-1.0, 1.0, (1,)), "`actions` must be finite"),
         (np.zeros((0, 1)), spaces.Box(-1.0, 1.0, (1,)), "at least one action"),

@@ -142,3 +142,23 @@ def test_an_episode_that_began_is_counted_before_its_first_step():
     for _ in range(3):
         env.reset(seed=1)
     assert (env.visits.num_episodes, env.visits.num_steps, env.visits.num_states) == (3, 0, 1)
+
+
+def test_visits_of_an_environment_and_a_model_made_from_it_are_told_to_pass_the_environment():
+    """The model leaves holes and goal out and numbers the others from 0, so that its numbers are not the lake's."""
+    env, actions = rc.CountVisits(gym.make("FrozenLake-v1")), np.random.default_rng(0).integers(4, size=300)
+    env.reset(seed=0)
+    for action in actions.tolist():
+        if any(env.step(action)[2:4]):
+            env.reset()
+    with pytest.raises(InvalidDataError, match=r"pass the environment, model=env\. Is it data of another"):
+        rc.audit(env.visits, model=rc.MDP.from_gymnasium(env), best=False)
+    assert rc.audit(env.visits, model=env, best=False).counts.sum() == 300
+
+
+def test_dimensions_of_actions_are_named_apart_from_those_of_states():
+    rng = np.random.default_rng(0)
+    data = rng.random((300, 2)), rng.normal(size=(300, 2)), rng.random((300, 2)), np.zeros(300, bool)
+    names = rc.audit(data, states=rc.Bins(2, low=0, high=1), actions=2, best=False).tally
+    assert names.state_name(0).startswith("(x0 ")
+    assert names.action_names[0].startswith("(a0 below ")

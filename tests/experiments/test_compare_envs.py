@@ -14,8 +14,8 @@ import rhocover as rc
 from rhocover.environments.discoveries import Discoveries, RecordDiscoveries
 from rhocover.environments.encoding import read_state_code
 from rhocover.errors import InvalidArgumentError, MissingExtraError
-from rhocover.experiments import finished_runs
-from rhocover.experiments.env_comparison import EnvComparison
+from rhocover.experiments import Comparison, finished_runs
+from rhocover.experiments.env_comparison import EnvComparison, FoundRow, range_of
 
 SMALL = {"num_steps": 400, "seeds": 2}
 
@@ -84,8 +84,53 @@ def test_never_is_infinite():
     found = corridors(num_steps=30, explorers=["feedback", "uniform_random"])
     row = found.table()[1]
     assert math.isinf(row.steps.mean)
-    assert "never" in str(row)
+    assert str(row).endswith("95% at step 30 at the earliest, by 1 of 2 seeds")
     assert row.summary()["steps"]["mean"] == "inf"
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ([70, 80], "95% at step 75 (70 to 80)"),
+        ([70, 70], "95% at step 70"),
+        ([70, math.inf], "95% at step 70 at the earliest, by 1 of 2 seeds"),
+        ([math.inf, math.inf], "95% never"),
+    ],
+)
+def test_when_most_was_found_is_a_phrase(times, told):
+    reached = int(np.isfinite(times).sum())
+    row = FoundRow("lake", "counts", 2, range_of([3, 3]), None, range_of(times), reached)
+    assert str(row) == f"lake counts: 3 codes, {told}"
+
+
+def test_environments_with_a_table_are_compared_on_it_as_the_command_line_does(rhocover):
+    given = {"num_steps": 60, "seeds": 2, "workers": 1}
+    found = rc.compare("FrozenLake-v1", ["feedback", "uniform_random"], **given)
+    assert isinstance(found, Comparison)
+    line = "compare FrozenLake-v1 --explorer feedback --explorer uniform_random --steps 60 --seeds 2"
+    rows = json.loads(rhocover(f"{line} --workers 1 --json").out)["rows"]
+    assert rows == [row.summary() for row in found.table()]
+    mixed = rc.compare({"river": "river_swim", "lake": gym.make("FrozenLake-v1")}, "feedback", **given)
+    assert isinstance(mixed, Comparison)
+    assert mixed.envs == ("river", "lake")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"states": int}, {"held_out": int}, {"explorers": ["feedback", "counts"]}],
+    ids=lambda asked: next(iter(asked)),
+)
+def test_what_is_found_is_compared_where_there_is_a_table_too_if_one_asks(asked):
+    found = rc.compare(
+        "FrozenLake-v1", **{"explorers": "feedback", "num_steps": 30, "seeds": 1, "workers": 1} | asked
+    )
+    assert isinstance(found, EnvComparison)
+
+
+def test_explorers_without_a_model_are_compared_by_what_they_find_on_the_command_line_too(rhocover):
+    result = rhocover("compare FrozenLake-v1 --explorer counts --steps 30 --seeds 1 --workers 1")
+    assert result.code == 0
+    assert "95 % at step" in result.out
 
 
 def test_the_curve_ends_with_what_was_found():

@@ -431,6 +431,19 @@ def test_a_run_is_gone_on_with_as_it_was_begun(not_resumed, tmp_path):
     assert rc.resume(tmp_path / "out", **same).num_steps == 500
 
 
+def test_a_run_is_loaded_from_its_folder_and_not_from_a_file(tmp_path):
+    run = rc.explore(RIVER, 2, 200, seed=0, out=tmp_path / "out")
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    loaded = rc.resume(tmp_path / "out")
+    assert (loaded.counts == run.counts).all()
+    assert str(loaded) == str(run)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == files
+    with pytest.raises(
+        InvalidArgumentError, match=r"must be a folder, got the file .* loaded from its folder"
+    ):
+        rc.resume(tmp_path / "out" / "result.safetensors")
+
+
 def test_a_folder_without_a_run_cannot_be_gone_on_with(tmp_path):
     (tmp_path / "empty").mkdir()
     for out in (tmp_path / "empty", tmp_path / "missing"):

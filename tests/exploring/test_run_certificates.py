@@ -8,6 +8,8 @@ from exploring_models import INF, random_model
 
 import rhocover as rc
 from rhocover.errors import InvalidArgumentError
+from rhocover.exploring.belief.certificates import OF_CODES, STATES_UNKNOWN, Certificate, on_condition
+from rhocover.exploring.runs.result import JUDGED_BY_TRUTH
 from rhocover.learning.estimate import Estimate
 from rhocover.learning.rules import StdRule
 from tiers import tiered
@@ -123,7 +125,34 @@ def test_the_words_say_what_the_numbers_say():
     found = learned.certificate(0.05)
     assert f"at most {found.gap:.3g} nats above the best, with probability 0.95" in str(found)
     assert f"plug-in estimate {found.plug_in_gap:.3g}" in str(found)
-    assert "with probability 1 " in str(known.certificate())
+    assert str(known.certificate()).endswith("nats above the best, computed with the model itself")
+
+
+def test_a_learned_run_says_which_numbers_know_the_model_and_which_are_from_data_alone():
+    """The gap beside the divergence knows the river, the certificate does not: both are 'gaps'."""
+    known, learned = (rc.explore(RIVER, 2, 3000, model=model, seed=0) for model in ("known", "learned"))
+    assert JUDGED_BY_TRUTH in str(learned)
+    assert JUDGED_BY_TRUTH not in str(known)
+    assert "with probability 0.95, from the data alone" in str(learned.certificate())
+    assert learned.gap < learned.certificate().gap
+
+
+def test_conditions_are_a_list_and_only_of_what_is_certified():
+    sure = Certificate(1.0, 0.1, 0.2, 0.8, 0.05)
+    for condition in ("if a", "for b", "for c"):
+        sure = on_condition(sure, condition)
+    assert str(sure).endswith("(plug-in estimate 0.1); it holds if a, for b and for c")
+    nothing = Certificate(1.0, 0.1, INF, 0.0, 0.05, STATES_UNKNOWN)
+    assert on_condition(nothing, OF_CODES) == nothing
+    assert (
+        str(nothing)
+        == "nothing is certified while the set of states is not known (plug-in estimate 0.1 nats)"
+    )
+
+
+def test_weights_of_a_rule_do_not_hide_that_states_are_unknown():
+    run = rc.explore(RIVER, 2, 3000, mu="model_error", model="from_scratch", seed=0)
+    assert run.certificate().condition == STATES_UNKNOWN
 
 
 # --- the evidence -------------------------------------------------------------------------------------

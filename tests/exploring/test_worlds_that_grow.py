@@ -88,7 +88,7 @@ def test_without_knowing_the_states_nothing_is_certified():
     found = rc.explore(RIVER, 2, 2000, model="from_scratch", seed=0).certificate()
     assert found.gap == np.inf
     assert np.isfinite(found.plug_in_gap)
-    assert str(found).startswith("nothing can be certified while the set of states is not known")
+    assert str(found).startswith("nothing is certified while the set of states is not known")
 
 
 def test_a_certificate_for_learned_weights_says_whose_weights():

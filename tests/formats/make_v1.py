@@ -74,7 +74,7 @@ def make_results(out: Path) -> dict[str, Any]:
     found = rc.compare({"river": mdp}, workers=1, **asked)
     found.save(out / "comparison.safetensors")
     both = ["feedback", "uniform_random"]
-    seen = rc.compare("FrozenLake-v1", both, num_steps=300, seeds=2, workers=1)
+    seen = rc.compare("FrozenLake-v1", both, states=int, num_steps=300, seeds=2, workers=1)
     seen.save(out / "environment-comparison.safetensors")
     return {
         "model": {"fingerprint": mdp.fingerprint, "num_pairs": mdp.num_pairs, "name": mdp.name},

@@ -224,6 +224,9 @@ def _exploring() -> Iterator[Call]:
                 mu=None, model="known", seeds=1, schedule=None, start=None, num_chains=1, trace_points=1)  # fmt: skip
     yield _call("compare", rc.compare, {"envs": "river_swim", "explorers": "tracking", "num_steps": 20, "seeds": 1},
                 workers=1)  # fmt: skip
+    found_in = {"num_steps": 20, "seeds": 1, "workers": 1, "envs": "FrozenLake-v1"}
+    yield _call("compare", rc.compare, found_in | {"held_out": int}, explorers=["feedback"], rho=2.0, mu=None, model=None,
+                states=None, actions=None, schedule=None)  # fmt: skip
     yield _call("compare", rc.compare, {"num_steps": 20, "seeds": 1, "workers": 1}, envs="FrozenLake-v1", explorers=["feedback"],
                 rho=2.0, mu=None, model=None, states=None, actions=None, held_out=None, schedule=None)  # fmt: skip
     found = rc.compare("river_swim", "tracking", num_steps=20, seeds=1, workers=1)
@@ -323,6 +326,7 @@ def _adapters() -> Iterator[Call]:
     yield _call("LearnedFeatures", rc.LearnedFeatures, size=4, by="inverse_dynamics", seed=0, updates=10)
     cliff = gymnasium.make("CliffWalking-v1")
     yield _call("ReadState", rc.ReadState, env=cliff, what=_cell_of, level=None)
+    yield _call("RepeatAction", rc.RepeatAction, env=cliff, repeat=2)
     yield _call("CountVisits", rc.CountVisits, env=cliff, states=None, actions=None)
     yield _call("CoverageReward", rc.CoverageReward, env=cliff, rho=2.0, mu=None, states=None, actions=None, cap=10.0,
                 task_share=0.0)  # fmt: skip

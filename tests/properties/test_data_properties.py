@@ -199,6 +199,30 @@ def test_the_number_that_a_simulator_knows_counts_as_the_observation_of_it(actio
     assert read.visits.counts.tolist() == plain.visits.counts.tolist()
 
 
+@about("RepeatAction")
+@many
+@given(st.lists(st.integers(0, 3), max_size=10), st.integers(1, 4), seeds)
+def test_an_action_that_is_repeated_is_the_action_taken_as_often(actions, repeat, seed):
+    """The cliff has no end but the goal, and ten times four steps at random may reach it."""
+    plain, held = (
+        gymnasium.make("CliffWalking-v1"),
+        rc.RepeatAction(gymnasium.make("CliffWalking-v1"), repeat),
+    )
+    plain.reset(seed=seed)
+    held.reset(seed=seed)
+    for action in actions:
+        state, total, ended, _, _ = held.step(action)
+        rewards = []
+        for _ in range(repeat):
+            found, reward, is_end, _, _ = plain.step(action)
+            rewards.append(reward)
+            if is_end:
+                break
+        assert (found, sum(rewards), is_end) == (state, total, ended)
+        if ended:
+            return
+
+
 @about("CountVisits", "CoverageReward")
 @few
 @given(

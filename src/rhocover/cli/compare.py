@@ -66,10 +66,10 @@ def compare(
     did not visit every pair, the table says so instead. With a learned model, the *model error* replaces the
     exponent.
 
-    With --states, --actions or --held-out, or if no ENV has a table of its transitions, every ENV is a
-    Gymnasium environment of which nothing is known. Then the table shows what each explorer found: *codes*
-    of the states, *cells* of the held-out code, and the step at which 95 % of the most that any run found
-    were seen, each with its range over the seeds.
+    With --states, --actions or --held-out, with an explorer that models do not have, or if an environment has
+    no table of its transitions, every ENV is a Gymnasium environment of which nothing is known. Then the
+    table shows what each explorer found: *codes* of the states, *cells* of the held-out code, and the step at
+    which 95 % of the most that any run found were seen, each with its range over the seeds.
 
     * `rhocover compare river_swim --steps 3000 --seeds 4`
     * `rhocover compare river_swim wheel --rho 2 --rho inf --steps 1000 --seeds 3 --workers 1`
@@ -86,11 +86,12 @@ def compare(
         outputs.write_report(page, lambda: _page(found, again), force=force)
         return
     from rhocover.experiments.compare import check_question
+    from rhocover.experiments.env_reading import asks_what_is_found
 
     if not env:
         raise InvalidArgumentError("ENV is missing, such as river_swim.", argument="env")
     given = {"states": states, "actions": actions, "held_out": held_out}
-    is_found = any(code is not None for code in given.values()) or lack_tables(env, settings or [])
+    is_found = asks_what_is_found(given, explorer) or lack_tables(env, settings or [])
     if is_found and report is not None:
         raise InvalidArgumentError.of("report", "is for comparisons on models", remedy="Leave it out.")
     asked = (_read_environments if is_found else _read_models)(
@@ -195,8 +196,9 @@ def _read_environments(
 
 
 def lack_tables(env: Sequence[str], settings: Sequence[str]) -> bool:
-    """Whether every ENV is an environment without a table of its transitions."""
-    return all(is_environment(text) and not _has_table(parse_place(text, settings)) for text in env)
+    """Whether every ENV is an environment, and one has no table of its transitions."""
+    are_all = all(is_environment(text) for text in env)
+    return are_all and not all(_has_table(parse_place(text, settings)) for text in env)
 
 
 def _has_table(place: Place) -> bool:

@@ -21,6 +21,7 @@ from rhocover.files import write_atomically
 from rhocover.mdp import MDP, size_text
 from rhocover.planning import Plan
 from rhocover.planning import plan as make_plan
+from rhocover.planning.problem import counted_visits
 from rhocover.printing import count_of
 from rhocover.report.figures import frontier_figure, save_figure, summary_figure
 from rhocover.report.figures.drawing import as_text
@@ -53,8 +54,9 @@ def plan(
 
     There is one row per rho: the *divergence* from the weights to the visits (0 is a perfect match), the
     *certified gap* (no policy has a divergence below divergence - gap), and the *worst ratio* (the least
-    covered pair gets 1/ratio of its target share). With `--json` each plan also has its policy, one row per
-    state (per step and state with `--horizon`); `--out` writes it too, and `rc.Plan.load` reads that file.
+    covered pair gets 1/ratio of its target share). The *time* includes compiling on first use. With `--json`
+    each plan also has its policy, one row per state (per step and state with `--horizon`); `--out` writes it
+    too, and `rc.Plan.load` reads that file.
 
     * `rhocover plan river_swim --rho 2`
     * `rhocover plan river_swim --set num_states=20 --rho 0 --rho 1 --rho inf --out results`
@@ -90,7 +92,7 @@ def plan(
 
 
 def _page(plans: Sequence[Plan], discount: float | None, horizon: int | None, command: str) -> Page:
-    from rhocover.report.pages.plan import counted_visits, page_of_plans
+    from rhocover.report.pages.plan import page_of_plans
 
     return page_of_plans(plans, visits=counted_visits(discount, horizon), command=command)
 
@@ -175,11 +177,7 @@ class Request:
     @property
     def title(self) -> str:
         """The model, the weights and the kind of visits, in one line."""
-        visits = "long-run visits"
-        if self.arguments["discount"] is not None:
-            visits = f"visits discounted by {self.arguments['discount']:g}"
-        if self.arguments["horizon"] is not None:
-            visits = f"visits in episodes of {count_of(self.arguments['horizon'], 'step')}"
+        visits = counted_visits(self.arguments["discount"], self.arguments["horizon"])
         mdp = self.mdp
         size = size_text(mdp.num_states, mdp.num_actions, mdp.num_pairs)
         return f"{mdp.name or self.words['environment']}: {size}; {self.words['mu']} weights, {visits}"

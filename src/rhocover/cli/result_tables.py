@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 # What is known about a run: the certificate, what was never reached, the model error.
 
+TRUE = (
+    "'True' and 'possible' are computed with the model itself, which the explorer did not know; the plug-in "
+    "gap and the upper bound use its observations alone."
+)
 RULE = "The plug-in gap and the certificate use weights estimated from the observed transitions."
 LEFT_OUT = (
     "The certificate is left out, because it takes minutes for a model of this size. Pass --until-gap to get "
@@ -91,7 +95,8 @@ class Knowledge:
         elif self.certificate.proves_nothing:
             found = [*found, f"The certificate {self.certificate}."]
         elif not math.isfinite(self.certificate.gap):
-            found = [f"{str(self.certificate).capitalize()}."]
+            found = [f"{_capital(str(self.certificate))}."]
+        found = found if self.model_error is None else [TRUE, *found]
         return [*found, str(self.evidence)] if is_lacking(self.evidence) else found
 
 
@@ -182,7 +187,7 @@ def _found_table(env: str, found: EnvComparison) -> Group:
     table = empty_table("explorer", "codes", *(["held-out cells"] if found.has_cells else []), "95 % at step")
     for row in rows:
         cells = [] if row.cells is None else [str(row.cells)]
-        table.add_row(row.explorer, str(row.codes), *cells, str(row.steps))
+        table.add_row(row.explorer, str(row.codes), *cells, row.when)
     title = f"{env}: {count_of(found.num_steps, 'step', ',')}, {count_of(len(found.seeds), 'seed')}"
     note = f"95 % of {found.most(env, kind):,}, the most {kind} that any run here found. There may be more."
     return Group(Text(title, "bold"), table, Text(note))
@@ -334,7 +339,7 @@ def _typed(command: str, part: Part) -> str:
 def _certified(found: Audit, dialect: Dialect) -> str:
     """Returns the certificate, or the reason why there is none."""
     if found.certificate is None:
-        return f"Certified: {found.no_certificate}"
+        return f"Certificate: {found.no_certificate}"
     certificate = replace(found.certificate, condition=format_text(found.certificate.condition, dialect))
     if certificate.proves_nothing:
         return f"The certificate {certificate}"

@@ -20,7 +20,6 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.collecting.state_index import FixedStateIndex, GrowingStateIndex, StateIndex, shown_as
 from rhocover.coverage import Coverage
-from rhocover.datasets.states import is_lossy
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import (
     ActionCode,
@@ -29,6 +28,7 @@ from rhocover.environments.encoding import (
     read_action_code,
     read_state_code,
 )
+from rhocover.environments.encoding.base import is_lossy
 from rhocover.environments.encoding.bins import QuantileBins
 from rhocover.environments.encoding.encoders import LearnedFeatures
 from rhocover.environments.encoding.hashes import SimHash

@@ -198,8 +198,9 @@ def quantile_actions(actions: Any, values: Any) -> CodedActions:
     """Returns bins with equally many of these actions each; `actions` is their number per dimension."""
     array = np.asarray(values, float)
     array = array.reshape(len(array), -1)
-    with inside("actions"):
-        code = QuantileBins(actions if np.ndim(actions) else int(actions)).fit(array)
+    names = [f"a{number}" for number in range(array.shape[1])]  # states have x0, x1, ...
+    with inside("actions", "names"):
+        code = QuantileBins(actions if np.ndim(actions) else int(actions), names=names).fit(array)
     check_number_of_actions(math.prod(code.counts))
     bins = " x ".join(map(str, code.counts))
     return CodedActions(

@@ -13,7 +13,7 @@ probability 1 - delta; error bars give how far d_hat may be from the long-run sh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -251,8 +251,7 @@ def _certificate(
         return Certificate(math.inf, math.inf, math.inf, 0.0, delta)
     if target.model is None:
         sure = certify_data(target.tally, coverage, best.gap(d_hat), delta, is_wanted=bool(wanted))
-        condition = f"{sure.condition}, {OF_NOW}".removeprefix(", ")
-        sure = replace(sure, condition=condition) if target.is_rule else sure
+        sure = on_condition(sure, OF_NOW) if target.is_rule else sure
         return _of_codes(sure, target.tally.coded)
     if not (d_hat[best.coverage.support] > 0).all():
         return Certificate(math.inf, math.inf, math.inf, 0.0, 0.0)

@@ -15,6 +15,7 @@ because its next state is unknown.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,7 +96,8 @@ def missing_roles(found: Mapping[str, str | None]) -> list[str]:
 
 def how_to_name(missing: Sequence[str], free: Sequence[str]) -> Text:
     """Returns what to write so that the missing columns are found."""
-    chosen = {SHORT.get(role, role): _nearest(role, free, len(missing)) for role in missing}
+    likeliest = _likeliest(missing, free)
+    chosen = {SHORT.get(role, role): likeliest.get(role, "COLUMN") for role in missing}
     python = ", ".join(f'"{role}": "{name}"' for role, name in chosen.items())
     typed = " ".join(f"--column {role}={name}" for role, name in chosen.items())
     more = "; ".join(f"{role}: {_some(SYNONYMS[role])}" for role in missing)
@@ -117,18 +119,36 @@ def _some(words: Sequence[str]) -> str:
     return ", ".join([*words[:SHOWN], *(["..."] if len(words) > SHOWN else [])])
 
 
-def _nearest(role: str, free: Sequence[str], num_missing: int) -> str:
-    """Returns the free column whose name is most like that of a role; COLUMN if none is."""
-    likeness = {
-        name: max(difflib.SequenceMatcher(None, name.lower(), word).ratio() for word in SYNONYMS[role])
-        for name in free[:MOST_COMPARED]
-    }
-    best = max(likeness, key=likeness.__getitem__, default="")
-    if likeness and (likeness[best] >= LIKE or (len(free) == 1 and num_missing == 1)):
-        return shortened(best, 60)
-    return "COLUMN"
+def _likeliest(missing: Sequence[str], free: Sequence[str]) -> dict[str, str]:
+    """Returns the free column whose name is most like that of a role, for some roles, and each only once."""
+    if (
+        len(free) == len(missing) == 1 and missing[0] != "done"
+    ):  # one left over is no flag: it may be a reward
+        return {missing[0]: shortened(free[0], 60)}
+    pairs = [(_likeness(role, name), role, name) for role in missing for name in free[:MOST_COMPARED]]
+    found: dict[str, str] = {}
+    for likeness, role, name in sorted(pairs, key=lambda pair: -pair[0]):
+        if likeness >= LIKE and role not in found and shortened(name, 60) not in found.values():
+            found[role] = shortened(name, 60)
+    return found
 
 
+def _likeness(role: str, name: str) -> float:
+    """Returns how much a name is like those of a role, up to 1; flags are short words, alike by chance."""
+    name = name.lower()
+    if role == "done":
+        return LIKE if any(part.startswith(ENDS) for part in re.split("[^a-z]+", name)) else 0.0
+    return max(difflib.SequenceMatcher(None, name, word).ratio() for word in SYNONYMS[role])
+
+
+ENDS = (
+    "done",
+    "end",
+    "term",
+    "finish",
+    "over",
+    "last",
+)  # beginnings of words that mark the end of an episode
 MOST_COMPARED = 1000  # columns: comparing names takes a tenth of a millisecond each
 SHOWN = 4  # usual names in a message
 LIKE = 0.6  # share of letters in common, as in difflib

@@ -32,7 +32,15 @@ from rhocover import checks
 from rhocover.chains import EndComponents, maximal_end_components
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix, frozen
 from rhocover.datasets.tally import Tally
-from rhocover.errors import InvalidArgumentError, InvalidDataError, calling, parse_text, short_names
+from rhocover.errors import (
+    Call,
+    InvalidArgumentError,
+    InvalidDataError,
+    calling,
+    join_texts,
+    parse_text,
+    short_names,
+)
 from rhocover.mdp import MDP
 from rhocover.printing import count_of
 
@@ -151,6 +159,11 @@ BY_ITSELF = parse_text("Leave `model` out: the best is then that of the observed
 IMPOSSIBLE = parse_text(
     "Is it data of another environment? To evaluate it without a known model, leave `model` out."
 )
+FROM_ENVIRONMENT = (
+    "An MDP made from an environment numbers the states anew: if it is data of that environment, ",
+    Call("pass the environment, model=env", "give its name, --model ENV"),
+    ".",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,6 +209,17 @@ def over_model(tally: Tally, known: KeyedModel) -> Tally:
         came = count_of(tally.num_actions, "action")
         has = f"{tally.source} has {came}, but `model` has {model.num_actions}."
         raise InvalidDataError(parse_text(has), argument="model", remedy=IMPOSSIBLE)
+    try:
+        return _by_states(tally, known)
+    except InvalidDataError as error:
+        if known.keys is None:
+            error.remedy = join_texts(FROM_ENVIRONMENT, error.remedy)
+        raise
+
+
+def _by_states(tally: Tally, known: KeyedModel) -> Tally:
+    """Returns the tally over the model's states, matched by keys, labels or numbers."""
+    model = known.mdp
     labels = model.state_labels
     names = [tally.state_name(state) for state in range(tally.num_states)]
     if known.keys is not None:

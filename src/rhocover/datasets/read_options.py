@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rhocover.datasets.builder import Tallier
-from rhocover.datasets.states import StateNumbers, WatchedStates, is_lossy, make_state_numbers
+from rhocover.datasets.states import StateNumbers, WatchedStates, make_state_numbers
 from rhocover.datasets.tally import Tally
 from rhocover.environments.encoding import QuantileBins, read_state_code
+from rhocover.environments.encoding.base import is_lossy
 from rhocover.environments.encoding.hashes import SimHash
 from rhocover.environments.encoding.nets import Net
 from rhocover.environments.encoding.watching import Watch

@@ -292,7 +292,7 @@ class Audit(Shown):
             f"  divergence  {self._beside(self.divergence, self._best_divergence, 'best achievable')}",
             f"  worst ratio {self._beside(self.worst_ratio, self.best_worst_ratio, self._best_words)}",
             *self._visited_lines,
-            f"  certified   {self.certificate or self.no_certificate}",
+            f"  certificate {self.certificate or self.no_certificate}",
             f"  error bars  {self.mixing.statement}",
         ]
         if self.observed_note:
@@ -319,7 +319,7 @@ class Audit(Shown):
     def no_certificate(self) -> str:
         """Why there is no certificate, as text."""
         why = "no best was planned" if self.best is None else "no certificate was requested"
-        return f"nothing, because {why}"
+        return f"none, because {why}"
 
     @property
     def _visited_lines(self) -> list[str]:

@@ -25,6 +25,7 @@ import numpy as np
 from rhocover.checks import IntArray
 from rhocover.datasets.columns import texts, whole_numbers
 from rhocover.datasets.tally import Tally
+from rhocover.environments.encoding.base import is_lossy, noun_of
 from rhocover.learning.codes import Coded
 
 # Declared states.
@@ -49,16 +50,6 @@ class Declared:
     def noun(self) -> str:
         """The word for them in texts: bins, or states."""
         return "bins" if hasattr(self.code, "axes") else "states"
-
-
-def is_lossy(code: Any) -> bool:
-    """Whether a state code may give different observations one key: not if they are numbers already."""
-    return not getattr(code, "is_lossless", False)
-
-
-def noun_of(code: Any) -> str:
-    """Returns the word for the keys of a state code."""
-    return "bins" if hasattr(code, "axes") else "codes" if is_lossy(code) else "states"
 
 
 def named_by(code: Any, tally: Tally) -> Tally:

@@ -13,13 +13,23 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from rhocover import checks
-from rhocover.errors import InvalidArgumentError, parse_text
+from rhocover.errors import Call, InvalidArgumentError
 
 LONGEST = 10**6  # steps of a decision, longer than most episodes; a run only pauses between decisions
 
 
 class RepeatAction(RecordConstructorArgs, gym.Wrapper):
-    """Holds every action for `repeat` steps, until the end of the episode at most."""
+    """Holds every action for `repeat` steps, until the end of the episode at most.
+
+    `repeat=` of `explore` and `collect` does that for a single environment. The copies of a vector are
+    wrapped one by one:
+
+    >>> import gymnasium as gym
+    >>> import rhocover as rc
+    >>> envs = gym.make_vec("CliffWalking-v1", 2, wrappers=[lambda env: rc.RepeatAction(env, 3)])
+    >>> rc.explore(envs, num_steps=200, model="learned").num_steps
+    200
+    """
 
     def __init__(self, env: gym.Env, repeat: int) -> None:
         checks.check_instance(
@@ -43,10 +53,14 @@ class RepeatAction(RecordConstructorArgs, gym.Wrapper):
 def repeated(env: Any, repeat: int, *, is_vector: bool) -> RepeatAction:
     """Returns the environment in which each action is held for `repeat` steps; refuses a vector."""
     if is_vector:
+        one = f"lambda env: rc.RepeatAction(env, {repeat})"
         raise InvalidArgumentError.of(
             "repeat",
             "is for a single environment: the copies of a vector end their episodes at different steps",
             f"{repeat}",
-            remedy=parse_text("Pass a single environment, or leave `repeat` out."),
+            remedy=(
+                Call(f"Hold actions in each copy: gymnasium.make_vec(..., wrappers=[{one}])", "Leave it out"),
+                ", or pass a single environment.",
+            ),
         )
     return RepeatAction(env, repeat)

@@ -114,14 +114,15 @@ def _plain(arguments: dict[str, Any], asked: ModelRun) -> dict[str, Any]:
 def read_models(given: Any) -> dict[str, MDP]:
     """Returns models by name, from one or several MDPs or names of `rhocover.envs`."""
     if isinstance(given, Mapping):
-        return at_least_one({str(name): _model(env) for name, env in given.items()}, "envs")
+        return at_least_one({str(name): make_model(env) for name, env in given.items()}, "envs")
     is_one = isinstance(given, str | MDP | np.ndarray) or not isinstance(given, Iterable)
     several = [given] if is_one else read_sequence(given, "envs")
-    models = [_model(env) for env in several]
+    models = [make_model(env) for env in several]
     return read_named([(mdp.name or f"model {k + 1}", mdp) for k, mdp in enumerate(models)], "envs")
 
 
-def _model(env: Any) -> MDP:
+def make_model(env: Any) -> MDP:
+    """Returns a model, given by itself or by its name."""
     if isinstance(env, str):
         with inside("envs"):
             return envs.make(env)
@@ -257,11 +258,14 @@ def compare(
     only in episodes and need one.
 
     `envs` may also be Gymnasium environments: ids, environments that `gymnasium.make` returned, or functions
-    that make one. Then explorers are compared by what they find (`EnvComparison`): distinct codes of
-    `states`, and distinct cells of `held_out`, a code that none of them plans with. `states` and `actions`
-    are as in `explore`; these three may be mappings with an entry for each env. Explorers are those of
-    `explore` with `model="from_scratch"` by default, "counts", and with the extra `sb3` PPO with intrinsic
-    rewards: "ppo_rnd", "ppo_icm", "ppo_apt", "ppo_e3b", "ppo_ngu", "ppo_counts", "ppo_coverage", "ppo".
+    that make one. If each has a table of its transitions, as FrozenLake, the comparison is on these models.
+    Otherwise explorers are compared by what they find (`EnvComparison`): distinct codes of `states`, and
+    distinct cells of `held_out`, a code that none of them plans with. Any of `states` (`states=int` for
+    states that are numbers), `actions` and `held_out`, or an explorer that models do not have, asks for this
+    where there are tables, too. `states` and `actions` are as in `explore`; these three may be mappings with
+    an entry for each env. Explorers are those of `explore` with `model="from_scratch"` by default, "counts",
+    and with the extra `sb3` PPO with intrinsic rewards: "ppo_rnd", "ppo_icm", "ppo_apt", "ppo_e3b",
+    "ppo_ngu", "ppo_counts", "ppo_coverage", "ppo".
 
     Runs are distributed over `workers` processes, by default one per core; the number does not change the
     result. With one worker, everything runs in this process. A script that uses several needs the usual
@@ -301,8 +305,13 @@ def check_question(
     """Returns the question of the arguments of `compare`; raises if it could not be run."""
     codes = {name: arguments.pop(name, None) for name in ("states", "actions", "held_out")}
     if are_environments(envs):
-        from rhocover.experiments.env_reading import read_env_question
+        from rhocover.experiments.env_reading import asks_what_is_found, models_of_tables, read_env_question
 
+        models = None if asks_what_is_found(codes, explorers) else models_of_tables(envs)
+        if models is not None:
+            return check_question(
+                models, explorers, rho=rho, mu=mu, seeds=seeds, schedule=schedule, **arguments
+            )
         shared = {"rho": rho, "mu": mu, "seeds": read_seeds(seeds), "schedule": schedule, **arguments}
         return read_env_question(envs, explorers, codes, shared)
     if given := [name for name, code in codes.items() if code is not None]:
@@ -314,16 +323,17 @@ def check_question(
 
 
 def are_environments(given: Any) -> bool:
-    """Whether something among `envs` is an environment and no model: an id, an object or a function."""
+    """Whether something among `envs` is an environment and no model."""
     several = given.values() if isinstance(given, Mapping) else given
     if isinstance(given, str | MDP) or not isinstance(several, Iterable) or getattr(given, "ndim", 1) == 0:
         several = [given]
     elif not isinstance(several, Sized):
         return False  # an iterator can be read only once
-    return any(_is_environment(env) for env in several)
+    return any(is_environment(env) for env in several)
 
 
-def _is_environment(env: Any) -> bool:
+def is_environment(env: Any) -> bool:
+    """Whether this is an environment and no model: an id, an object or a function."""
     if isinstance(env, str):
         return checks.is_gymnasium_id(env) and env not in envs.names()
     return not isinstance(env, MDP) and (callable(env) or hasattr(env, "step") or hasattr(env, "entry_point"))

@@ -64,12 +64,10 @@ class Range:
     def __str__(self) -> str:
         if math.isinf(self.low):
             return "never"
-        spread = "" if self.low == self.high else f" ({_text(self.low)} to {_text(self.high)})"
-        return f"{'-' if math.isinf(self.mean) else _text(self.mean)}{spread}"
-
-
-def _text(value: float) -> str:
-    return "never" if math.isinf(value) else f"{value:,.0f}"
+        if math.isinf(self.high):
+            return f"{self.low:,.0f} at the earliest"
+        spread = "" if self.low == self.high else f" ({self.low:,.0f} to {self.high:,.0f})"
+        return f"{self.mean:,.0f}{spread}"
 
 
 def range_of(values: Any) -> Range:
@@ -96,7 +94,14 @@ class FoundRow:
 
     def __str__(self) -> str:
         cells = "" if self.cells is None else f", {self.cells} cells"
-        return f"{self.env} {self.explorer}: {self.codes} codes{cells}, {SHARE:.0%} at {self.steps}"
+        at = "at step " if self.num_reached else ""
+        return f"{self.env} {self.explorer}: {self.codes} codes{cells}, {SHARE:.0%} {at}{self.when}"
+
+    @property
+    def when(self) -> str:
+        """The step at which 95 % of the most that any run found were seen; by how many seeds, if not all."""
+        some = 0 < self.num_reached < self.num_seeds
+        return f"{self.steps}, by {self.num_reached} of {self.num_seeds} seeds" if some else str(self.steps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set, ValuesView
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,23 @@ from rhocover.coverage import Coverage
 from rhocover.environments.encoding import read_action_code, read_state_code
 from rhocover.environments.encoding.base import function_name
 from rhocover.errors import Call, InvalidArgumentError, Setting, inside
-from rhocover.experiments.compare import at_least_one, read_named, read_sequence
+from rhocover.experiments.compare import (
+    at_least_one,
+    is_environment,
+    make_model,
+    read_named,
+    read_sequence,
+)
 from rhocover.experiments.env_question import EnvQuestion, EnvSource, importable_name
-from rhocover.experiments.env_runs import ENV_EXPLORERS, make_env_explorer, read_held_out
+from rhocover.experiments.env_runs import (
+    ENV_EXPLORERS,
+    is_for_environments,
+    make_env_explorer,
+    read_held_out,
+)
 from rhocover.exploring.runs.spec import KNOWN, check_model
 from rhocover.learning.rules import read_rule
+from rhocover.mdp import MDP
 
 FOR_MODELS = {
     "start": None,
@@ -84,6 +96,48 @@ def _read_model(model: Any) -> Any:
 
 
 # Environments.
+
+
+def asks_what_is_found(codes: Mapping[str, Any], explorers: Any) -> bool:
+    """Whether only what explorers find can be compared: codes are given, or explorers without a model."""
+    if any(code is not None for code in codes.values()):
+        return True
+    several = explorers.values() if isinstance(explorers, Mapping) else explorers
+    are_several = isinstance(several, Sequence | Set | ValuesView) and not isinstance(several, str)
+    several = several if are_several else [several]
+    return any(is_for_environments(explorer) for explorer in several)
+
+
+def models_of_tables(given: Any) -> dict[str, MDP] | None:
+    """Returns models by name if every environment has a table of its transitions, else None.
+
+    Models among the environments are kept as they are.
+    """
+    is_one = isinstance(given, str) or is_environment(given)
+    several = [given] if is_one else given
+    named = several.items() if isinstance(several, Mapping) else ((None, env) for env in several)
+    found = []
+    for name, env in named:
+        pair = _table_model(env) if is_environment(env) else _named_model(env)
+        if pair is None:
+            return None
+        found.append((pair[0] if name is None else str(name), pair[1]))
+    return read_named(found, "envs")
+
+
+def _named_model(env: Any) -> tuple[str, MDP]:
+    mdp = make_model(env)
+    return mdp.name or "model", mdp
+
+
+def _table_model(env: Any) -> tuple[str, MDP] | None:
+    """Returns the name and the model of an environment; None if it has no table."""
+    name, kind, text, function = _name(env)
+    made = EnvSource(kind, text, "", function).make()
+    try:
+        return (name, MDP.from_gymnasium(made)) if hasattr(made.unwrapped, "P") else None
+    finally:
+        made.close()
 
 
 def read_sources(given: Any) -> dict[str, EnvSource]:

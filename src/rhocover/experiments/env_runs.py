@@ -87,6 +87,13 @@ def make_env_explorer(given: Any) -> tuple[str, Any]:
     return explorer_name(made), made
 
 
+def is_for_environments(given: Any) -> bool:
+    """Whether an explorer, or the name of one, needs an environment and does not act in models."""
+    if isinstance(given, str):
+        return given == COUNTS or given in PPO_EXPLORERS
+    return isinstance(given, PPOExplorer | CountBonus)
+
+
 def explorer_settings(explorer: Any) -> dict[str, Any] | None:
     """Returns a document from which the explorer can be recreated; None if there is none."""
     if isinstance(explorer, PPOExplorer | CountBonus):

@@ -51,8 +51,8 @@ STILL_GROWING = 0.4  # exponent; a finished code has about 0, a maze that is sti
 MOSTLY_STAYS = 0.9  # share of the steps; nets of 2.5 steps have 0.6 to 0.8
 HIDES_MUCH = 0.5  # of the variance of the observations is within codes; grids of 5 by 5 hide 0.04 to 0.3
 SENTENCE = (
-    "Certified for the coded model only: a bad figure in codes proves missing coverage, a good one does not "
-    "prove coverage."
+    "All figures are those of the codes: a bad one proves missing coverage of the observations, a good one "
+    "does not prove coverage."
 )
 TOO_FINE = (
     "The codes are too fine for {steps:,} steps: {codes:,} codes with {actions} actions each are more pairs "
@@ -321,7 +321,7 @@ class CodeDiagnosis:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The figures as sentences, a warning if there is one, and what a certificate over codes is about."""
+        """The figures as sentences, a warning if there is one, and what figures of codes prove."""
         told = [f"{name[:1].upper()}{name[1:]}: {text}." for name, text in self.entries]
         return (*told, *self._remarks)
 

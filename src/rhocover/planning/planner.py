@@ -30,7 +30,14 @@ from rhocover.mdp import MDP
 from rhocover.occupancy import Membership, Occupancies
 from rhocover.planning.interior_point import interior_point
 from rhocover.planning.plan_file import read_plan, write_plan
-from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
+from rhocover.planning.problem import (
+    LONG_RUN,
+    Criterion,
+    Objective,
+    PlanningProblem,
+    counted_visits,
+    leximin_multipliers,
+)
 from rhocover.planning.program import Multipliers, dual_bound, rounding_of_point, slack_of_point
 from rhocover.printing import count_of, printed
 from rhocover.progress import progress
@@ -90,7 +97,7 @@ class Plan(Shown):
     status: PlanStatus
     method: str
     steps: int
-    seconds: float
+    seconds: float  # with the time that compiling took, on first use
     stages: Mapping[str, float]  # seconds in each stage of the linear algebra, where there is one
     restriction: str  # what was dropped and how much weight it carried; "" if nothing
     discount: float | None = None  # of the visits; None for long-run visits and for episodes
@@ -160,12 +167,23 @@ class Plan(Shown):
     @printed
     def __str__(self) -> str:
         text = (
-            f"Plan for {self.mdp.name or 'the model'} at rho = {self.rho:g}: {self.status.value}.\n"
+            f"Plan for {self.mdp.name or 'the model'} at rho = {self.rho:g}{self._criterion}: "
+            f"{self.status.value}.\n"
             f"  divergence  {self.divergence:.9g}  (at most {self.gap:.1e} above the best possible)\n"
             f"  worst ratio {self.worst_ratio:.6g}  (the worst pair has too few visits by this factor)\n"
-            f"  {count_of(self.steps, 'step')} of {self.method} in {self.seconds:.3g} s"
+            f"  {count_of(self.steps, 'step')} of {self.method} in {self.seconds:.3g} s, compiling included"
         )
         return f"{text}\n  {self.restriction}" if self.restriction else text
+
+    @property
+    def horizon(self) -> int | None:
+        """The number of steps of an episode; None for long-run and discounted visits."""
+        return len(self.occupancy) if self.occupancy.ndim == 3 else None
+
+    @property
+    def _criterion(self) -> str:
+        visits = counted_visits(self.discount, self.horizon)
+        return "" if visits == LONG_RUN else f", {visits}"
 
     __repr__ = __str__
 

@@ -275,6 +275,16 @@ class Criterion:
 AVERAGE = Criterion()
 
 
+LONG_RUN = "long-run visits"
+
+
+def counted_visits(discount: float | None = None, horizon: int | None = None) -> str:
+    """Returns a description of the visits that count."""
+    if horizon is not None:
+        return f"visits in episodes of {count_of(horizon, 'step')}"
+    return LONG_RUN if discount is None else f"visits discounted by {discount:g}"
+
+
 @dataclass(frozen=True, eq=False)
 class PlanningProblem:
     """A checked problem: `members` has the kept pairs of `mdp`, `states` their old state numbers."""

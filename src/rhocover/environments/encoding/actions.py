@@ -93,7 +93,7 @@ def _axis(number: int, levels: list[float], ends: tuple[float, float]) -> Axis:
     low, high = ends
     middles = tuple((a + b) / 2 for a, b in itertools.pairwise(levels))
     half = (high - low) / 2 / max(len(levels) - 1, 1)
-    return Axis(middles, low, high, low - half, high + half, f"x{number}")
+    return Axis(middles, low, high, low - half, high + half, f"a{number}")
 
 
 def listed_actions(rows: FloatArray, space: Any) -> ActionCode:
@@ -141,7 +141,7 @@ def _check_inside(points: FloatArray, space: Any) -> None:
     if not inside.all():
         row, k = (int(number) for number in np.argwhere(~inside)[0])
         raise OutsideSpaceError(
-            f"{WHAT} has x{k} = {points[row, k]:g}, expected {low[k]:g} to {high[k]:g}, the "
+            f"{WHAT} has a{k} = {points[row, k]:g}, expected {low[k]:g} to {high[k]:g}, the "
             "bounds of its space."
         )
 

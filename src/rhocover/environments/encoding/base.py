@@ -59,6 +59,16 @@ class StateCode(Protocol):
         ...
 
 
+def is_lossy(code: Any) -> bool:
+    """Whether a state code may give different observations one key: not if they are numbers already."""
+    return not getattr(code, "is_lossless", False)
+
+
+def noun_of(code: Any) -> str:
+    """Returns the word for the keys of a state code."""
+    return "bins" if hasattr(code, "axes") else "codes" if is_lossy(code) else "states"
+
+
 # An environment's actions as numbers 0..A-1.
 
 MAX_ACTIONS = 2**16  # each of them is a column of every table

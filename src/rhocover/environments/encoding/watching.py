@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.datasets.states import is_lossy, noun_of
-from rhocover.environments.encoding.base import StateCode
+from rhocover.environments.encoding.base import StateCode, is_lossy, noun_of
 from rhocover.environments.encoding.bins import BinCode
 from rhocover.environments.encoding.features import FeatureReader
 from rhocover.environments.encoding.functions import FunctionCode

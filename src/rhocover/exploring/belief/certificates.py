@@ -6,7 +6,7 @@ of any model that the counts do not refute (`learning.optimistic`): it holds wit
 all times at once, and is wide.
 
 If a rule computes the weights from the estimate, the certificate is about the weights as estimated now, not
-about those of the true model, and says so. If the set of states is not known, nothing can be certified: the
+about those of the true model, and says so. If the set of states is not known, nothing is certified: the
 best policy may visit states that were never met.
 """
 
@@ -47,7 +47,7 @@ class Certificate:
     gap: float
     lower_bound: float  # on the divergence of the best, with probability 1 - delta
     delta: float
-    condition: str = ""  # what the certificate assumes
+    condition: str = ""  # what the certificate assumes; with an infinite gap, why nothing is certified
 
     @property
     def proves_nothing(self) -> bool:
@@ -64,24 +64,33 @@ class Certificate:
         if not np.isfinite(self.plug_in_gap):
             return "some pairs with a weight were never visited, so there is nothing to certify yet"
         if not np.isfinite(self.gap):
-            return f"nothing can be certified {self.condition} (plug-in estimate {self.plug_in_gap:.3g} nats)"
-        condition = f" {self.condition}" if self.condition else ""
+            return f"nothing is certified {self.condition} (plug-in estimate {self.plug_in_gap:.3g} nats)"
         if self.proves_nothing:
             return (
                 f"proves nothing yet: at most {self.gap:.3g} nats above the best is about the divergence "
                 f"itself, which holds without any data. More data narrows it (plug-in estimate "
-                f"{self.plug_in_gap:.3g}{condition})"
+                f"{self.plug_in_gap:.3g})"
             )
+        condition = f"; it holds {self.condition}" if self.condition else ""
+        return f"at most {self.gap:.3g} nats above the best, {self._source}{condition}"
+
+    @property
+    def _source(self) -> str:
+        """What the gap was computed from: the model itself, or observed transitions alone."""
+        if self.delta == 0:
+            return "computed with the model itself"
         return (
-            f"at most {self.gap:.3g} nats above the best{condition}, with probability {1 - self.delta:g} "
-            f"(plug-in estimate {self.plug_in_gap:.3g})"
+            f"with probability {1 - self.delta:g}, from the data alone (plug-in estimate "
+            f"{self.plug_in_gap:.3g})"
         )
 
 
 def on_condition(certificate: Certificate, condition: str) -> Certificate:
-    """Returns the certificate with one more condition."""
-    both = f"{certificate.condition} and {condition}".removeprefix(" and ")
-    return replace(certificate, condition=both)
+    """Returns the certificate with one more condition; if it certifies nothing, there is none to add."""
+    if not np.isfinite(certificate.gap):
+        return certificate
+    before = certificate.condition.replace(" and ", ", ")  # a list has one `and`
+    return replace(certificate, condition=f"{before} and {condition}".removeprefix(" and "))
 
 
 def known_from(belief: LearnedModel, moves: IntArray) -> Known:
@@ -99,7 +108,7 @@ def certify_visits(belief: LearnedModel, moves: IntArray, delta: float) -> Certi
     if nothing_matters or not (visits[coverage.support] > 0).all():
         return Certificate(np.inf, np.inf, np.inf, 0.0, delta)
     found = _certified(estimate, coverage, visits / visits.sum(), delta, belief.settings.know_states)
-    return found if belief.frame.rule is None else replace(found, condition=OF_NOW)
+    return found if belief.frame.rule is None else on_condition(found, OF_NOW)
 
 
 def _certified(

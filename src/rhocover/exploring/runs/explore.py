@@ -176,11 +176,10 @@ def resume(
 ) -> Run:
     """Returns the run of the folder `out`, continued from its newest checkpoint to its end.
 
-    The result is the same to the bit as that of a run that was never interrupted. `world`, `rho`, `seed` and
-    `explorer` are stored in the folder; if given, they must be the same. Your own explorer must be given
-    again, and so must `mu` if it is your own function. A damaged checkpoint is skipped with a
-    `CheckpointWarning`, and the one before it is used. A finished run is returned again, and nothing is
-    written.
+    A finished run is loaded, and nothing is run or written. Otherwise the result is the same to the bit as
+    that of a run that was never interrupted. `world`, `rho`, `seed` and `explorer` are stored in the folder;
+    if given, they must be the same. Your own explorer must be given again, and so must `mu` if it is your own
+    function. A damaged checkpoint is skipped with a `CheckpointWarning`, and the one before it is used.
     """
     out = locate(out)  # the caller's rules and explorers may change the working directory
     asked = read_folder(out, explorer, mu)
@@ -197,6 +196,9 @@ def read_folder(out: Any, explorer: Any = None, mu: Any = None) -> ModelRun:
     """Returns the settings of the run in a folder."""
     place = locate(out)
     path = place.path
+    if path.is_file():
+        remedy = "A run is loaded from its folder, the `out` of explore."
+        raise InvalidArgumentError.of("out", "must be a folder", f"the file {place.shown!r}", remedy=remedy)
     if not (path / SETTINGS).is_file():
         raise InvalidArgumentError.of("out", f"{place.shown!r} holds no run: there is no {SETTINGS} in it")
     tensors, document = load_tensors(path / SETTINGS, "run-settings")

@@ -49,6 +49,7 @@ from rhocover.mdp import MDP
 from rhocover.oracles import PolicyIteration
 from rhocover.planning import Plan
 from rhocover.planning.frank_wolfe import certified_gap, gradient_reward
+from rhocover.planning.problem import LONG_RUN, counted_visits
 from rhocover.printing import count_of, printed
 from rhocover.showing import Shown
 
@@ -59,6 +60,10 @@ COLUMNS = (
 WHOLE = ("steps", "visited", "least_pair", "least_count")
 PATHWISE_TOLERANCE = 1e-10
 LARGEST_READABLE = 8.0  # up to this order, values of U have a readable size
+JUDGED_BY_TRUTH = (
+    "Best, gap and regret are computed with the model that was passed, which the explorer did not know; "
+    "run.certificate() uses its observations alone."
+)
 LARGEST = 100_000  # pairs times states up to which the certificate of a learned model is made by default
 
 
@@ -348,7 +353,11 @@ class Run(Shown):
 
     @property
     def gap(self) -> float:
-        """Certified: the divergence is at most this above the best possible; infinite while incomplete."""
+        """Certified: the divergence is at most this above the best possible; infinite while incomplete.
+
+        It is computed with the model that acts, even if the explorer had to learn it; what its data alone
+        prove is `certificate`.
+        """
         return float(self.trace["gap"][-1]) if self.is_complete else np.inf
 
     @property
@@ -386,6 +395,13 @@ class Run(Shown):
     @property
     def _knowledge(self) -> str:
         return "" if self.model == "known" else f" (model {self.model.replace('_', ' ')})"
+
+    @property
+    def _criterion(self) -> str:
+        """Which visits count, unless these are all visits of one long run."""
+        members = self.problem.question.members
+        visits = counted_visits(members.discount, members.num_steps)
+        return "" if visits == LONG_RUN else f", {visits}"
 
     def _shown_regret(self) -> str:
         column = regret_column(self.rho)
@@ -441,7 +457,10 @@ class Run(Shown):
         }
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
-        """Writes counts, transitions, trace and the numbers to one file (see `rhocover.files`)."""
+        """Writes counts, transitions, trace and the numbers to one file (see `rhocover.files`).
+
+        The file is for other programs. To load a run again, let `explore` store it: `resume(out)` returns it.
+        """
         tensors = {"counts": self.counts, "moves": self.moves}
         tensors |= {f"trace.{name}": self.trace[name] for name in COLUMNS}
         save_tensors(path, "run", tensors, self.summary(), overwrite=overwrite)
@@ -451,7 +470,7 @@ class Run(Shown):
         pair, count = self.least_visited
         place = f"{self.mdp.name or 'the model'}{self._knowledge}"
         head = (
-            f"Run of {self.explorer} on {place} at rho = {self.rho:g}: "
+            f"Run of {self.explorer} on {place} at rho = {self.rho:g}{self._criterion}: "
             f"{count_of(self.num_steps, 'step')}, coverage {self.coverage_text}."
         )
         least = f"\n  least visited {short_name(pair)}, {count_of(count, 'time')}"
@@ -462,8 +481,14 @@ class Run(Shown):
             f"{head}\n  divergence  {self.divergence:.6g}  (long-run best {self.best.divergence:.6g}, which "
             f"a short run can beat by chance; certified gap {self.gap:.2e})"
             f"\n  worst ratio {self.worst_ratio:.6g}  (best plan {self.best.worst_ratio:.6g})"
-            f"\n  regret      {self._shown_regret()}  (pathwise: avoidable with better actions)" + least
+            f"\n  regret      {self._shown_regret()}  (pathwise: avoidable with better actions)"
+            f"{least}{self._judge}"
         )
+
+    @property
+    def _judge(self) -> str:
+        """Which numbers know the true model, if the explorer had to learn it."""
+        return "" if self.model == "known" else f"\n  {JUDGED_BY_TRUTH}"
 
     __repr__ = __str__
 

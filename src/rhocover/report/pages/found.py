@@ -65,7 +65,7 @@ def found_table(found: EnvComparison, env: str) -> pages.Table:
     kind = "cells" if found.has_cells else "codes"
     headings = ("explorer", "codes", *["held-out cells"] * found.has_cells, "95 % at step")
     rows = tuple(
-        (row.explorer, str(row.codes), *([] if row.cells is None else [str(row.cells)]), str(row.steps))
+        (row.explorer, str(row.codes), *([] if row.cells is None else [str(row.cells)]), row.when)
         for row in ordered(found, env)
     )
     caption = (

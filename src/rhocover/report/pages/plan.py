@@ -14,7 +14,7 @@ import numpy as np
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
 from rhocover.planning.planner import Plan, missed_plans
-from rhocover.printing import count_of
+from rhocover.planning.problem import counted_visits
 from rhocover.report import pages
 from rhocover.report.figures import frontier_figure
 from rhocover.report.pages.visits import PairShares, least_section, visits_section
@@ -70,15 +70,8 @@ def visits_of_plan(plan: Plan) -> PairShares:
     return PairShares(plan.mdp, weights / weights.sum(), plan.occupancy)
 
 
-def counted_visits(discount: float | None = None, horizon: int | None = None) -> str:
-    """Returns a description of the visits that count."""
-    if horizon is not None:
-        return f"visits in episodes of {count_of(horizon, 'step')}"
-    return "long-run visits" if discount is None else f"visits discounted by {discount:g}"
-
-
 def _counted(plan: Plan) -> str:
-    return counted_visits(plan.discount, len(plan.occupancy) if plan.occupancy.ndim == 3 else None)
+    return counted_visits(plan.discount, plan.horizon)
 
 
 def _verdict(plans: Sequence[Plan], seen: PairShares) -> pages.Verdict:

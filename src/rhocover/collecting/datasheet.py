@@ -103,7 +103,7 @@ FIRST = 3  # pairs named in a sentence
 def scoped(audit: Audit, run: Run) -> Audit:
     """Returns the audit with the states not met: as missing if they were declared, otherwise as unknown."""
     if isinstance(run, TalliedRun) and run.markov.is_found and audit.certificate is not None:
-        audit = replace(audit, certificate=if_markov(audit.certificate))
+        audit = replace(audit, certified=if_markov(audit.certificate))
     if isinstance(run, TalliedRun):
         audit = replace(audit, codes=run.codes)
     if not isinstance(run, EnvironmentRun):
@@ -126,7 +126,7 @@ def _with_missing(audit: Audit, scope: Scope) -> Audit:
         best_occupancy=None,
         gap=np.nan,
         thin=_thin(audit, scope),
-        certificate=Certificate(divergence, np.inf, np.inf, 0.0, delta),
+        certified=Certificate(divergence, np.inf, np.inf, 0.0, delta),
         observed_note=Note(audit.observed_note, NO_BEST),
         verdict=f"Covers {scope.num_visited} of {count_of(scope.num_weighted, 'pair')}; {scope.met_text}. "
         f"Some of the pairs that were never tried: {first}.",

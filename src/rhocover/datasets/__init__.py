@@ -7,6 +7,7 @@ counts a stream, and `observed_model` is the empirical model of the counts.
 from rhocover.datasets.audit import audit, audit_tally
 from rhocover.datasets.builder import Tallier
 from rhocover.datasets.empirical_model import Observed, observed_model
+from rhocover.datasets.partial import PartialTally, merged
 from rhocover.datasets.reading import read_tally
 from rhocover.datasets.result import Audit
 from rhocover.datasets.tally import Tally
@@ -14,10 +15,12 @@ from rhocover.datasets.tally import Tally
 __all__ = [
     "Audit",
     "Observed",
+    "PartialTally",
     "Tallier",
     "Tally",
     "audit",
     "audit_tally",
+    "merged",
     "observed_model",
     "read_tally",
 ]

@@ -83,16 +83,17 @@ class NamedActions:
     def numbers(self, values: Any, name: str, first_row: int) -> IntArray:
         """Returns the number of each text."""
         found, place = np.unique(texts(values, name, first_row), return_inverse=True)
-        if self.labels is not None:
-            self._check(found.tolist(), name)
+        self.check(found.tolist(), name)
         number_of = self.number_of
         return np.array([number_of.setdefault(text, len(number_of)) for text in found.tolist()], np.int64)[
             place
         ]
 
-    def _check(self, names: list[str], column: str) -> None:
+    def check(self, names: list[str], column: str) -> None:
         """Raises if a name is not one of the known model's."""
-        other = [name for name in names if name not in (self.labels or ())]
+        if self.labels is None:
+            return
+        other = [name for name in names if name not in self.labels]
         if not other:
             return
         known = (

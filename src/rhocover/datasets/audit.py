@@ -56,6 +56,7 @@ def audit(
     certificate: bool | None = None,
     held_out: States | None = None,
     columns: Columns | None = None,
+    executor: Any = None,
 ) -> Audit:
     """Returns what a data set covers, compared with the best achievable.
 
@@ -74,6 +75,11 @@ def audit(
     even if the data set is very large; `certificate` does the same for the certificate. `held_out` is a
     second code of the observations, as for `states`, which is only counted beside them.
 
+    `executor` counts files in ranges of rows, in other processes or on other machines: anything with
+    `submit(function, *args)` that returns a future, such as a `ProcessPoolExecutor`, or
+    `client.get_executor()` of Dask. The result is the same to the bit. The states and actions must be
+    numbers or names.
+
     >>> from rhocover.datasets import audit
     >>> seen = audit(([0, 1, 0, 1], [1, 0, 1, 1], [1, 0, 1, 1], [False] * 4))
     >>> seen.verdict
@@ -84,7 +90,7 @@ def audit(
         num_actions = known.mdp.num_actions
     how = ReadOptions(
         states=states, actions=actions, num_states=num_states, num_actions=num_actions, held_out=held_out,
-        columns=columns, spaces=None if known is None else known.spaces,
+        columns=columns, executor=executor, spaces=None if known is None else known.spaces,
         action_labels=None if known is None else known.mdp.action_labels or (),
     )  # fmt: skip
     with progress("auditing"):
@@ -129,6 +135,7 @@ def audit_tally(
     met = _met(target) if asked.met_only or missing else None
     extent = Extent(num_pairs, missing, met, _num_known(target, mu))
     divergence, worst_ratio = _figures(target, coverage, d_hat)
+    certifying = Certifying(target, coverage, d_hat, found, delta, asked.certificate)
     visited, gap = _visited_figures(coverage, d_hat), found.gap(d_hat)
     return Audit(
         tally=tally,
@@ -143,7 +150,7 @@ def audit_tally(
         best=found.plan,
         best_occupancy=None if found.occupancy is None else found.occupancy.reshape(tally.counts.shape),
         gap=gap,
-        certificate=_certificate(target, coverage, d_hat, found, delta, asked.certificate),
+        certified=certifying() if asked.certificate else certifying,
         met=met,
         mixing=find_mixing(tally, 1 - delta),
         thin=thin,
@@ -219,10 +226,25 @@ def _wanted_best(best: bool | None, certificate: bool | None) -> bool | None:
     return True if certificate else best
 
 
+@dataclass(frozen=True, eq=False)
+class Certifying:
+    """What the certificate of an audit depends on; a call computes it."""
+
+    target: Target
+    coverage: Coverage
+    d_hat: FloatArray
+    best: Best
+    delta: float
+    wanted: bool | None
+
+    def __call__(self) -> Certificate | None:
+        """Returns how far the data are from the best, exactly if a model is given; None without a best."""
+        return _certificate(self.target, self.coverage, self.d_hat, self.best, self.delta, self.wanted)
+
+
 def _certificate(
     target: Target, coverage: Coverage, d_hat: FloatArray, best: Best, delta: float, wanted: bool | None
 ) -> Certificate | None:
-    """Returns how far the data are from the best, exactly if a model is given; None without a best."""
     if best.plan is None or best.coverage is None or wanted is False:
         return None
     if target.num_unlisted:

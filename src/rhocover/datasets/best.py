@@ -50,7 +50,7 @@ from rhocover.checks import FloatArray, Matrix, frozen
 from rhocover.coverage import Coverage, checked_weights
 from rhocover.datasets.empirical_model import KeyedModel, check_restarts, observed_model, over_model
 from rhocover.datasets.states import declared_of, over_all, over_declared
-from rhocover.datasets.tally import Tally
+from rhocover.datasets.tally import Tally, some_rows
 from rhocover.errors import InvalidArgumentError, InvalidDataError, Note, parse_text
 from rhocover.exploring.belief.certificates import Certificate
 from rhocover.learning.confidence import make_confidence
@@ -355,7 +355,7 @@ def _correlation(batches: Matrix, mean: FloatArray, variance: FloatArray) -> flo
     total = (K - 1) * float(variance.sum())
     if total <= 0:
         return 0.0
-    products = float(_some(batches, 0, K - 1).multiply(_some(batches, 1, K)).sum())
+    products = float(some_rows(batches, 0, K - 1).multiply(some_rows(batches, 1, K)).sum())
     ends = batches[[0, K - 1]].sum(axis=0)  # every batch but these has two neighbours
     return (products - float(mean @ (2 * K * mean - ends)) + (K - 1) * float(mean @ mean)) / total
 
@@ -363,20 +363,16 @@ def _correlation(batches: Matrix, mean: FloatArray, variance: FloatArray) -> flo
 def _changed(batches: Matrix) -> int:
     """Returns how many pairs have another share in the second half, by t-tests at joint level CHANCE."""
     half = batches.shape[0] // 2
-    (a, var_a), (b, var_b) = _moments(_some(batches, 0, half)), _moments(_some(batches, half, 2 * half))
+    (a, var_a), (b, var_b) = (
+        _moments(some_rows(batches, 0, half)),
+        _moments(some_rows(batches, half, 2 * half)),
+    )
     often = a + b >= 2 * LEAST_VISITS
     if not often.any():
         return 0
     bound = float(stats.t.isf(CHANCE / 2 / int(often.sum()), 2 * half - 2))
     difference = np.abs(a - b)[often]
     return int(np.count_nonzero(difference > bound * np.sqrt((var_a + var_b)[often] / half) + 1e-9))
-
-
-def _some(batches: Matrix, first: int, last: int) -> Matrix:
-    """Returns rows first..last-1 without copying their entries, which SciPy's slices would do."""
-    begin, end = batches.indptr[first], batches.indptr[last]
-    rows = batches.data[begin:end], batches.indices[begin:end], batches.indptr[first : last + 1] - begin
-    return sp.csr_array(rows, shape=(last - first, batches.shape[1]))
 
 
 def _statement(tally: Tally, correlation: float, changed: int, worth: float) -> str:

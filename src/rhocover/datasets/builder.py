@@ -16,13 +16,26 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from rhocover import checks
-from rhocover.checks import BoolArray, IntArray, Matrix, frozen, frozen_matrix
+from rhocover.checks import BoolArray, IntArray
+from rhocover.datasets.counting import (
+    IS_CLOSED,
+    JUMPS,
+    MOST_STATES,
+    NONE,
+    SHIFT,
+    TRUNCATED,
+    Transitions,
+    bounds,
+    count_rows,
+    near_items,
+    room_for,
+)
 from rhocover.datasets.minari.columns import windows
+from rhocover.datasets.partial import FirstRow, LastRow, PartialTally, renumbered
 from rhocover.datasets.states import StateNumbers, WatchedStates
-from rhocover.datasets.tally import BatchCounts, SparseCounts, Tally, counted, sum_by_number
+from rhocover.datasets.tally import BatchCounts, SparseCounts, Tally, sum_by_number
 from rhocover.errors import Argument, InvalidArgumentError, InvalidDataError
 from rhocover.learning.markov import MarkovTest, markov_test
 from rhocover.progress import note
@@ -76,116 +89,6 @@ class KeyNumbers:
             self.count += fresh.size
 
 
-# The counts of transitions.
-
-SHIFT = 28  # bits of a state's number
-MOST_STATES = 2**SHIFT
-LARGEST_TABLE = 2**20  # possible transitions up to which they are counted in a table
-LEAST_RUN = 2**20  # numbers in runs before they are merged
-
-
-class MoveCounts:
-    """Counts of transitions from `num_pairs` pairs to `num_states` states.
-
-    A transition (pair, s') is one number, pair * 2^28 + s'. If few transitions are possible they have a
-    table, and a piece costs one `bincount`. If there are many, transitions to the usual next state of a pair,
-    the first one observed, are counted per pair. The others are kept as sorted runs of distinct numbers with
-    their counts, one run per piece, which are merged when they have grown to three times the size after the
-    last merge.
-    """
-
-    def __init__(self, num_pairs: int, num_states: int) -> None:
-        self._shape = num_pairs, num_states
-        self._counts: _TableCounts | _RunCounts = _make(num_pairs, num_states)
-
-    def add(self, pairs: IntArray, next_states: IntArray, without: IntArray) -> None:
-        """Counts transitions, `[T]` each, except the rows in `without`."""
-        self._counts.add(pairs, next_states, without)
-
-    def matrix(self) -> Matrix:
-        """Returns the counts, csr int64 `[n, S]`."""
-        numbers, counts = self._counts.all()
-        first = np.searchsorted(numbers, np.arange(self._shape[0] + 1) << SHIFT)
-        return sp.csr_array((counts, numbers & (MOST_STATES - 1), first), shape=self._shape)
-
-    def renumber(self, new_pair: IntArray, num_pairs: int, num_states: int) -> None:
-        """Gives pair i the number `new_pair[i]`, in the same order; states keep theirs."""
-        numbers, counts = self._counts.all()
-        self._shape = num_pairs, num_states
-        self._counts = _make(num_pairs, num_states)
-        self._counts.put(((new_pair[numbers >> SHIFT] << SHIFT) | (numbers & (MOST_STATES - 1)), counts))
-
-
-def _make(num_pairs: int, num_states: int) -> _TableCounts | _RunCounts:
-    if num_pairs * num_states <= LARGEST_TABLE:
-        return _TableCounts(num_pairs, num_states)
-    return _RunCounts(num_pairs)
-
-
-class _TableCounts:
-    """A table of all possible transitions, with one more entry for rows that are none."""
-
-    def __init__(self, num_pairs: int, num_states: int) -> None:
-        self._num_states = num_states
-        self._table = np.zeros(num_pairs * num_states + 1, np.int64)
-
-    def add(self, pairs: IntArray, next_states: IntArray, without: IntArray) -> None:
-        numbers = pairs * self._num_states
-        numbers += next_states
-        numbers[without] = self._table.size - 1
-        self._table += np.bincount(numbers, minlength=self._table.size)
-
-    def put(self, moves: SparseCounts) -> None:
-        numbers, counts = moves
-        self._table[(numbers >> SHIFT) * self._num_states + (numbers & (MOST_STATES - 1))] += counts
-
-    def all(self) -> SparseCounts:
-        seen = np.flatnonzero(self._table[:-1])
-        pair, state = np.divmod(seen, self._num_states)
-        return (pair << SHIFT) | state, self._table[seen]
-
-
-class _RunCounts:
-    """Transitions to the usual next state of each pair, and sorted runs of all others."""
-
-    def __init__(self, num_pairs: int) -> None:
-        self._usual = np.full(num_pairs, -1, np.int64)
-        self._hits = np.zeros(num_pairs, np.int64)
-        self._runs: list[SparseCounts] = []
-        self._held = self._merged = 0
-
-    def add(self, pairs: IntArray, next_states: IntArray, without: IntArray) -> None:
-        expected = self._usual[pairs]
-        fresh = np.flatnonzero(expected < 0)
-        if fresh.size:
-            self._usual[pairs[fresh]] = next_states[fresh]
-            expected[fresh] = self._usual[pairs[fresh]]
-        is_other = expected != next_states
-        is_other[without] = True
-        others = np.flatnonzero(is_other)
-        self._hits += np.bincount(pairs, minlength=self._hits.size)
-        self._hits -= np.bincount(pairs[others], minlength=self._hits.size)
-        is_other[without] = False
-        others = np.flatnonzero(is_other)
-        self.put(counted(np.sort((pairs[others] << SHIFT) | next_states[others])))
-
-    def put(self, moves: SparseCounts) -> None:
-        self._runs.append(moves)
-        self._held += moves[0].size
-        if self._held > max(3 * self._merged, LEAST_RUN):
-            self._runs = [_merged(self._runs)]
-            self._held = self._merged = self._runs[0][0].size
-
-    def all(self) -> SparseCounts:
-        hit = np.flatnonzero(self._hits)
-        return _merged([*self._runs, ((hit << SHIFT) | self._usual[hit], self._hits[hit])])
-
-
-def _merged(runs: list[SparseCounts]) -> SparseCounts:
-    numbers, counts = (np.concatenate(part) for part in zip(*runs, strict=True))
-    return sum_by_number(numbers, counts)
-
-
 # The tally of a stream.
 
 MOST_ACTIONS = 2**20
@@ -196,7 +99,8 @@ class Tallier:
     """Counts transitions; `num_actions` and `num_keys` are taken from the data if they are not given.
 
     Counting is faster if `num_steps`, the least number of steps that will be added, is given. `names` are the
-    names of the columns in error messages. The first `num_kept` steps are kept for `markov_test`.
+    names of the columns in error messages. The first `num_kept` steps are kept for `markov_test`. With
+    `first_row`, the rows are a range of a stream that begins there; `partial` returns its counts.
 
     >>> tallier = Tallier()
     >>> tallier.add([0, 1, 0], [1, 0, 0], [1, 0, 1], [False, False, True])
@@ -212,18 +116,27 @@ class Tallier:
         *,
         names: tuple[str, str, str] = ("states", "actions", "next_states"),
         num_kept: int = 0,
+        first_row: int = 0,
     ) -> None:
         self._num_actions, self._num_keys, self._names = num_actions, num_keys, names
         self._numbers = KeyNumbers()
         self._S, self._A = 1, num_actions or 1  # for which arrays have room
-        self._ends, self._starts = np.zeros(self._A, np.int64), np.zeros(1, np.int64)
-        self._is_end = np.zeros(1, bool)
-        self._batches, self._moves = BatchCounts(self._A, num_steps), MoveCounts(self._A, 1)
-        self._led_to, self._is_closed = -1, True  # of the last row
+        self._ends, self._near = np.zeros(self._A, np.int64), room_for(self._A)
+        self._starts, self._is_end = np.zeros(1, np.int64), np.zeros(1, bool)
+        self._batches = BatchCounts(self._A, num_steps, first_row)
+        self._far = Transitions()
+        self._carried = np.array([-1, True, 0, 0, 0], np.int64)  # see `counting`
         self._top_action = -1
+        self._first_row = first_row
+        self._first: FirstRow | None = None
         self._kept: list[tuple[Any, ...]] = []  # states, actions, next states, is first of episode
         self._left = num_kept  # steps to keep
-        self.num_steps = self.num_truncated = self.num_jumps = 0
+        self.num_steps = 0
+
+    @property
+    def num_jumps(self) -> int:
+        """Rows so far whose state is not the next state of the row before, without an end between."""
+        return int(self._carried[JUMPS])
 
     def add(
         self, states: Any, actions: Any, next_states: Any, terminated: Any,
@@ -235,29 +148,53 @@ class Tallier:
         first row and every row after an end or a truncation begin one in any case. A row that is both
         terminated and truncated counts as an end.
         """
-        s = self._checked(states, self._names[0], self._num_keys)
-        a = self._checked(actions, self._names[1], self._num_actions or MOST_ACTIONS)
-        s_next = self._checked(next_states, self._names[2], self._num_keys)
+        s, _ = self._checked(states, self._names[0], self._num_keys)
+        a, top_action = self._checked(actions, self._names[1], self._num_actions or MOST_ACTIONS)
+        s_next, _ = self._checked(next_states, self._names[2], self._num_keys)
         if not s.size:
             return
-        ended = np.asarray(terminated, bool)
-        closed = ended if truncated is None else ended | np.asarray(truncated, bool)
+        ended = _flags(terminated)
+        closed = ended if truncated is None else ended | _flags(truncated)
+        marks = NONE if first is None else _flags(first)
+        if self._first is None:
+            self._first = FirstRow(int(s[0]), None if first is None else bool(marks[0]))
+        self._last_key = int(s_next[-1])
         s, s_next = self._numbers.of(s), self._numbers.of(s_next)
-        self._top_action = max(self._top_action, int(a.max()))
+        self._top_action = max(self._top_action, top_action)
         self._make_room(self._numbers.count, self._top_action + 1)
-        begins = self._count_episodes(s, s_next, ended, closed, first)
+        begins = self._count(s, a, s_next, ended, closed, marks)
         if self._left > 0:
             columns = (s, a, np.where(ended, -1, s_next), begins)
             self._kept.append(tuple(column[: self._left].astype(np.int32) for column in columns))
             self._left -= s.size
-        pair = s * self._A + a
-        self._batches.add(pair)
-        last = np.flatnonzero(ended)
-        self._moves.add(pair, s_next, last)
-        np.add.at(self._ends, pair[last], 1)
-        self._is_end[s_next[last]] = True
         self.num_steps += s.size
         note(f"{self.num_steps:,} steps read")
+
+    def _count(
+        self,
+        s: IntArray,
+        a: IntArray,
+        s_next: IntArray,
+        ended: BoolArray,
+        closed: BoolArray,
+        marks: BoolArray,
+    ) -> BoolArray:
+        """Counts rows whose numbers are in range, batch by batch; returns which of them begin episodes."""
+        begins = np.zeros(s.size, bool) if self._left > 0 else NONE
+        done = 0
+        for stop in self._batches.stops(s.size):
+            began = done
+            while done < stop:
+                done = count_rows(
+                    s, a, s_next, ended, closed, marks, self._A, done, stop, begins, self._batches.current,
+                    self._near, self._ends, self._starts, self._is_end, self._far.codes, self._far.counts,
+                    self._carried,
+                )  # fmt: skip
+                if done < stop:
+                    self._far = self._far.grown()
+            rows = slice(began, stop)
+            self._batches.counted(stop - began, lambda rows=rows: s[rows] * self._A + a[rows])
+        return begins
 
     def markov_test(self) -> MarkovTest | None:
         """Returns the test of whether the states of the first steps are Markov; None if none were kept."""
@@ -266,82 +203,76 @@ class Tallier:
 
     def tally(self, **names: Any) -> Tally:
         """Returns the counts over the states that were met; `names` are other fields of `Tally`."""
-        A = self._num_actions or self._top_action + 1
-        if not self.num_steps:
+        return self.partial().tally(self._num_actions, **names)
+
+    def partial(self) -> PartialTally:
+        """Returns the counts so far as a value that merges with those of the rows before and after."""
+        if self._first is None:
             raise InvalidDataError("the data have no transitions: zero rows. At least one is needed.")
-        self._make_room(self._numbers.count, A)
-        moves = self._moves.matrix()
-        visits = np.asarray(moves.sum(axis=1)).ravel() + self._ends
-        met = visits.reshape(self._S, self._A).any(axis=1) | (self._starts > 0)
-        met[moves.indices] = True
-        states = np.flatnonzero(met)
-        order = np.argsort(self._numbers.keys(states), kind="stable")
-        states = states[order]
-        only_ends = np.flatnonzero(self._is_end & ~met)
-        return self._over(states, A, moves, tuple(np.sort(self._numbers.keys(only_ends)).tolist()), names)
-
-    def _over(self, states: IntArray, A: int, moves: Any, end_keys: tuple, names: dict[str, Any]) -> Tally:
-        """Returns the tally of these states, in this order."""
-        pairs = (states[:, None] * self._A + np.arange(A)).ravel()
-        batches = self._batches.matrix()
-        if np.array_equal(pairs, np.arange(pairs.size)):  # all states, perhaps with unused room after them
-            moves, batches = _cut(moves, pairs.size, states.size), _cut(batches, batches.shape[0], pairs.size)
-        else:
-            moves, batches = moves[pairs][:, states], batches[:, pairs]
-            moves.sort_indices()
-        return Tally(
-            keys=tuple(self._numbers.keys(states).tolist()),
-            num_actions=A,
-            moves=frozen_matrix(moves),
-            ends=frozen(self._ends[pairs]),
-            starts=frozen(self._starts[states]),
+        codes, counts = self._transitions()
+        first_batch, batches = self._batches.all()
+        end_pairs, start_places = np.flatnonzero(self._ends), np.flatnonzero(self._starts)
+        states = self._states(codes, end_pairs, start_places)
+        new = np.zeros(int(states.max()) + 1, np.int64)
+        new[states] = np.arange(states.size)
+        is_closed, truncated, jumps = (int(self._carried[k]) for k in (IS_CLOSED, TRUNCATED, JUMPS))
+        found = PartialTally(
+            first_row=self._first_row,
             num_steps=self.num_steps,
-            num_episodes=int(self._starts.sum()),
-            num_truncated=self.num_truncated,
-            batches=frozen_matrix(batches),
+            num_actions=self._A,
+            keys=self._numbers.keys(states),
+            codes=codes,
+            counts=counts,
+            ends=(end_pairs, self._ends[end_pairs]),
+            starts=(start_places, self._starts[start_places]),
+            end_places=np.flatnonzero(self._is_end),
+            num_truncated=truncated,
+            num_jumps=jumps,
             batch_length=self._batches.length,
-            num_jumps=self.num_jumps,
-            end_keys=end_keys,
-            **names,
+            first_batch=first_batch,
+            batches=batches,
+            first=self._first,
+            last=LastRow(self._last_key, bool(is_closed)),
         )
+        return renumbered(found, new, states.size, self._A)
 
-    def _count_episodes(
-        self, s: IntArray, s_next: IntArray, ended: BoolArray, closed: BoolArray, first: Any
-    ) -> BoolArray:
-        """Counts starts, truncations and jumps, also between pieces; returns which rows begin episodes."""
-        after_close = np.empty(s.size, bool)
-        after_close[0], after_close[1:] = self._is_closed, closed[:-1]
-        if first is None:
-            begins = np.empty(s.size, bool)
-            begins[0] = s[0] != self._led_to
-            np.not_equal(s[1:], s_next[:-1], out=begins[1:])
-            self.num_jumps += int(np.count_nonzero(begins & ~after_close))
-        else:
-            begins = np.asarray(first, bool).copy()
-        self.num_truncated += int(np.count_nonzero(closed & ~ended) + np.count_nonzero(begins & ~after_close))
-        begins |= after_close
-        np.add.at(self._starts, s[begins], 1)
-        self._led_to, self._is_closed = int(s_next[-1]), bool(closed[-1])
-        return begins
+    def _transitions(self) -> SparseCounts:
+        """Returns the codes of all transitions, and how often each occurred."""
+        items = zip(near_items(self._near), self._far.items(), strict=True)
+        return sum_by_number(*(np.concatenate(two) for two in items))
 
-    def _checked(self, values: Any, name: str, limit: int | None) -> IntArray:
-        """Returns whole numbers from 0 as int64; raises with the row of the first that is not one."""
+    def _states(self, codes: IntArray, end_pairs: IntArray, start_places: IntArray) -> IntArray:
+        """Returns the numbers of all states in the rows, also of those that are only ends, by their keys."""
+        seen = self._is_end.copy()
+        seen[(codes >> SHIFT) // self._A] = True
+        seen[codes & (MOST_STATES - 1)] = True
+        seen[end_pairs // self._A] = True
+        seen[start_places] = True
+        states = np.flatnonzero(seen)
+        return states[np.argsort(self._numbers.keys(states), kind="stable")]
+
+    def _checked(self, values: Any, name: str, limit: int | None) -> tuple[IntArray, int]:
+        """Returns whole numbers from 0 as int64, and the largest; raises with the first row that has none."""
         array = checks.any_array(values, name)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise InvalidDataError.of(
                 name, "must be one whole number per row", f"shape {array.shape} of {array.dtype}"
             )
         array = array.astype(np.int64, copy=False)
-        if array.size and (array.min() < 0 or (limit is not None and array.max() >= limit)):
+        least, largest = bounds(array) if array.size else (0, 0)
+        if least < 0 or (limit is not None and largest >= limit):
             row = int(np.argmax((array < 0) | (array >= (limit or np.iinfo(np.int64).max))))
-            bound, where = "" if limit is None else f" to {limit - 1}", f"in row {self.num_steps + row}"
+            bound, where = (
+                "" if limit is None else f" to {limit - 1}",
+                f"in row {self._first_row + self.num_steps + row}",
+            )
             raise InvalidDataError.of(
                 name,
                 f"must be whole numbers from 0{bound}",
                 f"{array[row]} {where}",
                 remedy="Is it data of another environment?",
             )
-        return array
+        return array, int(largest)
 
     def _make_room(self, num_states: int, num_actions: int) -> None:
         """Makes room for these numbers of states and actions, and for up to twice the states."""
@@ -356,19 +287,21 @@ class Tallier:
             )
         old = np.arange(self._S * self._A)
         new = old // self._A * A + old % self._A
-        ends = np.zeros(S * A, np.int64)
-        ends[new] = self._ends
+        ends, near = np.zeros(S * A, np.int64), room_for(S * A)
+        ends[new], near.reshape(S * A, -1)[new] = self._ends, self._near.reshape(old.size, -1)
         self._starts = np.pad(self._starts, (0, S - self._S))
         self._is_end = np.pad(self._is_end, (0, S - self._S))
         self._batches.renumber(new, S * A)
-        self._moves.renumber(new, S * A, S)
-        self._ends, self._S, self._A = ends, S, A
+        if A > self._A:
+            codes, counts = self._far.items()
+            codes = (new[codes >> SHIFT] << SHIFT) | (codes & (MOST_STATES - 1))
+            self._far = Transitions.of(codes, counts)
+        self._ends, self._near, self._S, self._A = ends, near, S, A
 
 
-def _cut(matrix: Matrix, num_rows: int, num_columns: int) -> Matrix:
-    """Returns the first rows and columns of a matrix that is zero beyond them, without a copy."""
-    parts = matrix.data, matrix.indices, matrix.indptr[: num_rows + 1]
-    return sp.csr_array(parts, shape=(num_rows, num_columns))
+def _flags(values: Any) -> BoolArray:
+    """Returns one flag per row."""
+    return np.asarray(values, bool)
 
 
 # Whole episodes, with all their observations.

@@ -54,12 +54,29 @@ class _Rows:
         return _Rows(*(np.concatenate(pair) for pair in pairs))
 
 
+@dataclass(frozen=True)
+class RowsBeside:
+    """The rows before and after a range of a table, if there are such; all of them are plain values.
+
+    `row` is the number of the first row of the range in the table.
+    """
+
+    row: int = 0
+    episode: Any = None  # of the row before
+    is_closed: bool = True  # whether the row before closed its episode
+    next_state: Any = None  # the state of the row after the range
+    goes_on: bool = False  # whether the row after the range continues the episode of its last row
+
+
+WHOLE = RowsBeside()  # of a table that is read as a whole
+
+
 class _Border:
     """The last row of the pieces read so far: its episode, and whether the episode was closed there."""
 
-    def __init__(self) -> None:
-        self._last: Any = None
-        self._is_closed = True
+    def __init__(self, before: RowsBeside = WHOLE) -> None:
+        self._last: Any = before.episode
+        self._is_closed = before.is_closed
 
     def begins(self, episode: Any, closed: BoolArray) -> BoolArray:
         """Returns which rows of the next piece begin an episode: after an end, or with another number."""
@@ -74,18 +91,23 @@ class _Border:
 
 
 def chunks_of_table(
-    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers
+    pieces: Iterable[Mapping[str, Any]],
+    columns: Columns,
+    state_numbers: Numbers,
+    action_numbers: Numbers,
+    beside: RowsBeside = WHOLE,
 ) -> Iterator[Chunk]:
-    """Returns the transitions of a table that is read in pieces."""
+    """Returns the transitions of a table that is read in pieces, or of a range of its rows."""
     read = _with_next if columns.next_state is not None else _without_next
-    return read(pieces, columns, state_numbers, action_numbers)
+    return read(pieces, columns, state_numbers, action_numbers, beside)
 
 
 def _with_next(
-    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers
-) -> Iterator[Chunk]:
+    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers,
+    beside: RowsBeside,
+) -> Iterator[Chunk]:  # fmt: skip
     assert columns.next_state is not None
-    row, border = 0, _Border()
+    row, border = beside.row, _Border(beside)
     for piece in pieces:
         check_lengths({name: piece[name] for name in columns.needed})
         states = state_numbers(piece[columns.state], columns.state, row)
@@ -100,9 +122,10 @@ def _with_next(
 
 
 def _without_next(
-    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers
-) -> Iterator[Chunk]:
-    row, held, border = 0, None, _Border()
+    pieces: Iterable[Mapping[str, Any]], columns: Columns, state_numbers: Numbers, action_numbers: Numbers,
+    beside: RowsBeside,
+) -> Iterator[Chunk]:  # fmt: skip
+    row, held, border = beside.row, None, _Border(beside)
     for piece in pieces:
         check_lengths({name: piece[name] for name in columns.needed})
         states = state_numbers(piece[columns.state], columns.state, row)
@@ -117,7 +140,41 @@ def _without_next(
         held = rows[-1:]
         yield _linked(rows[:-1], rows[1:].states, ~rows[1:].begins)
     if held is not None:
-        yield _linked(held, held.states, np.zeros(1, bool))
+        after = (
+            state_numbers(np.array([beside.next_state]), columns.state, row)
+            if beside.goes_on
+            else held.states
+        )
+        yield _linked(held, after, np.full(1, beside.goes_on))
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the ranges before and after a range need to know about it; plain values."""
+
+    num_rows: int
+    num_known: int  # rows whose next state is known, without the last row
+    first: tuple[Any, Any]  # state and episode of the first row
+    last: tuple[Any, bool, bool]  # episode of the last row; whether it closed its episode, and ended it
+
+
+def survey_of(pieces: Iterable[Mapping[str, Any]], columns: Columns, row: int) -> Survey | None:
+    """Returns the survey of a range that begins at `row`; None if it has no rows."""
+    border, first, last, num_rows, num_known = _Border(), None, None, 0, 0
+    for piece in pieces:
+        ended, cut = _ends(piece, columns, row + num_rows)
+        if not ended.size:
+            continue
+        closed, episode = ended if cut is None else ended | cut, _episode(piece, columns)
+        begins = border.begins(episode, closed)
+        if last is not None:
+            num_known += bool(last[2] or not begins[0])
+        num_known += int(np.count_nonzero(ended[:-1] | ~begins[1:]))
+        episodes = (None, None) if episode is None else (episode[:1].tolist()[0], episode[-1:].tolist()[0])
+        first = first or (np.asarray(piece[columns.state])[:1].tolist()[0], episodes[0])
+        last = episodes[1], bool(closed[-1]), bool(ended[-1])
+        num_rows += ended.size
+    return None if first is None or last is None else Survey(num_rows, num_known, first, last)
 
 
 def _linked(rows: _Rows, following: IntArray, goes_on: BoolArray) -> Chunk:
@@ -147,6 +204,15 @@ def _ends(piece: Mapping[str, Any], columns: Columns, row: int) -> tuple[BoolArr
     if done is None:  # how an episode ended is not known
         return np.zeros(len(piece[columns.state]), bool), truncated
     return (done, None) if truncated is None else (done & ~truncated, truncated)
+
+
+UNKNOWN_ENDS = "The data do not say how episodes end: every end counts as cut off, not as an end."
+
+
+def stream_remarks(columns: Columns, left_out: int) -> list[str]:
+    """Returns what was done where a table does not say enough."""
+    found = [UNKNOWN_ENDS] if columns.done is None and columns.terminated is None else []
+    return [*found, left_out_words(left_out)] if left_out else found
 
 
 def left_out_words(number: int) -> str:

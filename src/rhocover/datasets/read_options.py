@@ -34,6 +34,7 @@ class ReadOptions:
     held_out: Any = None
     columns: Any = None
     action_labels: Sequence[str] | None = None  # of the known model; none if it has numbers only
+    executor: Any = None  # counts ranges of rows; None: this process counts
     code_spaces: tuple[Any, Any] | None = None  # of the environment, for codes of tables, which have none
 
     @property

@@ -24,6 +24,7 @@ from typing import Any
 from rhocover import checks
 from rhocover.datasets.forms.opening import READERS, is_table, open_table
 from rhocover.datasets.minari.folders import is_minari_folder, minari_root
+from rhocover.datasets.ranges import read_ranges
 from rhocover.datasets.read_options import ReadData, ReadOptions
 from rhocover.datasets.reading_minari import check_version, read_minari, stored, stored_actions
 from rhocover.datasets.reading_tables import read_table
@@ -79,6 +80,7 @@ OTHERS = (
     "held_out",
     "model",
     "columns",
+    "executor",
 )  # errors name them
 
 
@@ -92,6 +94,7 @@ def read_tally(
     spaces: tuple[Any, Any] | None = None,
     held_out: Any = None,
     columns: Any = None,
+    executor: Any = None,
 ) -> Tally:
     """Returns the counts of a data set.
 
@@ -100,11 +103,12 @@ def read_tally(
     steps. `num_states` and `num_actions` are how many there are: larger ids raise an error, and states that
     were never met and actions that were never taken count as uncovered. `spaces` are the observation and the
     action space that a Minari data set must have. `held_out` is a second code of observations, which is only
-    counted. `columns` says which columns have the states, actions and so on: `{"s": "pos"}`.
+    counted. `columns` says which columns have the states, actions and so on: `{"s": "pos"}`. `executor`
+    counts files in ranges of rows, as for `audit`.
     """
     asked = ReadOptions(
         states=states, actions=actions, num_states=num_states, num_actions=num_actions, spaces=spaces,
-        held_out=held_out, columns=columns,
+        held_out=held_out, columns=columns, executor=executor,
     )  # fmt: skip
     return read_data(data, asked).tally
 
@@ -123,6 +127,8 @@ def read_data(data: Any, asked: ReadOptions) -> ReadData:
 
 
 def _read(data: Any, asked: ReadOptions) -> ReadData:
+    if asked.executor is not None:
+        return _declared(read_ranges(data, asked), asked)
     ready = data if isinstance(data, Tally) else getattr(data, "tally", None)
     if isinstance(ready, Tally):
         _refuse_columns(asked, ready.source)
@@ -132,7 +138,11 @@ def _read(data: Any, asked: ReadOptions) -> ReadData:
         read = read_minari(data, asked)
         given = replace(asked, states=None, actions=None, held_out=None)
         return replace(read, tally=_checked(read.tally, given))
-    read = read_table(open_table(data, asked.columns), asked)
+    return _declared(read_table(open_table(data, asked.columns), asked), asked)
+
+
+def _declared(read: ReadData, asked: ReadOptions) -> ReadData:
+    """Returns the counts of a table with `num_states` declared states, if that many are asked for."""
     is_counted = read.tally.declared is not None and read.tally.declared.is_asked
     return read if is_counted else replace(read, tally=_of_so_many(read.tally, asked.num_states))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rhocover.datasets.actions import make_action_numbers
 from rhocover.datasets.builder import Tallier
-from rhocover.datasets.chunks import chunks_of_table, left_out_words
+from rhocover.datasets.chunks import chunks_of_table, stream_remarks
 from rhocover.datasets.columns import Columns, are_names, find_columns, real_numbers
 from rhocover.datasets.forms.opening import chosen_columns
 from rhocover.datasets.read_options import (
@@ -28,7 +28,6 @@ from rhocover.environments.encoding import WholeNumber, read_state_code
 from rhocover.environments.encoding.watching import Watch
 from rhocover.errors import InvalidDataError
 
-UNKNOWN_ENDS = "The data do not say how episodes end: every end counts as cut off, not as an end."
 MOST_NUMBERS = 2**24  # of the observations to which a code is fitted
 
 
@@ -62,15 +61,9 @@ def read_table(table: DataTable, asked: ReadOptions) -> ReadData:
         raise InvalidDataError(
             f"{table.name} has no step whose next state is known: there is nothing to count."
         )
-    remarks = [*table.remarks, *_remarks(columns, left_out), *asked.fit_remarks(len(observations))]
+    remarks = [*table.remarks, *stream_remarks(columns, left_out), *asked.fit_remarks(len(observations))]
     tally = acted.named(coder.named(tallier.tally(source=table.name, remarks=tuple(remarks))))
     return as_read(tally, tallier, coder, asked)
-
-
-def _remarks(columns: Columns, left_out: int) -> list[str]:
-    """Returns what was done where the table does not say enough."""
-    found = [UNKNOWN_ENDS] if columns.done is None and columns.terminated is None else []
-    return [*found, left_out_words(left_out)] if left_out else found
 
 
 def _as_numbers(pieces: Iterator[Piece], columns: Columns, asked: ReadOptions) -> Iterator[Piece]:

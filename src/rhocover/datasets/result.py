@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -179,7 +180,7 @@ class Audit(Shown):
     best: Plan | None
     best_occupancy: FloatArray | None
     gap: float  # divergence minus that of the best, over its pairs: may be negative by chance; nan without
-    certificate: Certificate | None  # None if there is no best, or none was requested
+    certified: Certificate | Callable[[], Certificate | None] | None  # or how to compute `certificate`
     met: Met | None  # how many of the declared states were met; None if all were, or none declared
     mixing: Mixing
     thin: tuple[ThinPair, ...]  # the least covered pairs, thinnest first
@@ -190,6 +191,14 @@ class Audit(Shown):
     observed_note: str
     verdict: str
     codes: CodeDiagnosis | None = None  # how far the codes of the states may be trusted; None without codes
+
+    @cached_property
+    def certificate(self) -> Certificate | None:
+        """How far the data are from the best, with probability 1 - delta; None without a best.
+
+        It takes longer than the rest of an audit, so it is computed when it is first asked for.
+        """
+        return self.certified() if callable(self.certified) else self.certified
 
     @property
     def is_complete(self) -> bool:

@@ -140,6 +140,12 @@ def check_names(archive: zipfile.ZipFile) -> None:
             archive.open(member).close()
 
 
+def count_rows_of(archive: zipfile.ZipFile, wanted: Sequence[str]) -> int:
+    """Returns how many rows the wanted columns have, from their headers."""
+    with ExitStack() as stack:
+        return _num_rows([_opened_npz(archive, name, stack) for name in wanted])
+
+
 def read_columns(archive: zipfile.ZipFile, wanted: Sequence[str], most_rows: int) -> Iterator[dict[str, Any]]:
     """Yields the wanted columns, at most `most_rows` rows at a time, and fewer if they are wide."""
     with ExitStack() as stack:
@@ -268,7 +274,9 @@ LONGEST_TEXT = 1000  # characters: numbers, flags and names of episodes have few
 class DataTable:
     """The names of the columns, and a function that reads some of them in pieces; `name` is for texts.
 
-    Pieces may be read only once. `remarks` are sentences about the data; reading may add to them.
+    Pieces may be read only once. `remarks` are sentences about the data; reading may add to them. A table
+    that can be read in ranges has `borders`, the rows at which some columns are best divided, from 0 to their
+    number of rows, and `some_rows`, which reads the rows from one number up to another.
     """
 
     names: tuple[str, ...]
@@ -277,6 +285,28 @@ class DataTable:
     num_rows: int = 0  # 0 if unknown
     remarks: list[str] = field(default_factory=list)
     has_roles: bool = False  # whether the columns that the caller chose for roles are found already
+    borders: Callable[[Sequence[str]], Sequence[int]] | None = None
+    some_rows: Callable[[Sequence[str], int, int], Iterator[Piece]] | None = None
+
+    def rows(self, wanted: Sequence[str], begin: int, stop: int | None) -> Iterator[Piece]:
+        """Yields pieces of the rows `begin` to `stop` - 1 of some columns; None stands for the last row."""
+        if self.some_rows is not None and stop is not None:
+            return self.some_rows(wanted, begin, stop)
+        return rows_of_pieces(self.pieces(wanted), 0, begin, stop)
+
+
+def rows_of_pieces(pieces: Iterator[Piece], row: int, begin: int, stop: int | None) -> Iterator[Piece]:
+    """Yields what pieces, of which the first begins with `row`, have of the rows `begin` to `stop` - 1."""
+    for piece in pieces:
+        number = len(next(iter(piece.values())))
+        low, high = max(begin - row, 0), number if stop is None else min(stop - row, number)
+        if low < high:
+            yield (
+                piece if high - low == number else {name: values[low:high] for name, values in piece.items()}
+            )
+        row += number
+        if stop is not None and row >= stop:
+            return
 
 
 def text_array(values: Sequence[str], name: str) -> Any:
@@ -378,7 +408,11 @@ def npz_table(path: Path) -> DataTable:
         with reading_file(path, what), zipfile.ZipFile(path) as archive:
             yield from read_columns(archive, wanted, SIZE)
 
-    return DataTable(names, pieces, str(path))
+    def borders(wanted: Sequence[str]) -> Sequence[int]:
+        with reading_file(path, what), zipfile.ZipFile(path) as archive:
+            return [0, count_rows_of(archive, wanted)]  # undivided: checksums are those of whole columns
+
+    return DataTable(names, pieces, str(path), borders=borders)
 
 
 def csv_table(path: Path) -> DataTable:

@@ -15,7 +15,8 @@ visits in consecutive batches of a stream, for error bars.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import hashlib
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -39,6 +40,82 @@ FEW = 4  # a segment that is smaller than the counts by this factor is added one
 SparseCounts = tuple[Any, Any]  # numbers in order, and how often each occurs
 
 
+class SparseRows:
+    """Sparse counts one after the other, in two arrays that grow where they are: there is no second copy.
+
+    `matrix` returns a view of the arrays. After that, the next change copies the arrays first.
+    """
+
+    def __init__(self, kind: Any = np.int32) -> None:
+        self._parts = np.empty(0, kind), np.empty(0, kind)  # numbers and counts
+        self._first = [0]  # where each row begins, and where the last one ends
+        self._is_lent = False
+
+    def __len__(self) -> int:
+        return len(self._first) - 1
+
+    def append(self, counts: SparseCounts) -> None:
+        """Adds a row."""
+        self._own()
+        begin, end = self._first[-1], self._first[-1] + counts[0].size
+        if end > self._parts[0].size:
+            for part in self._parts:
+                part.resize(end + end // 8, refcheck=False)  # nobody else has a view of it
+        for part, values in zip(self._parts, counts, strict=True):
+            part[begin:end] = values
+        self._first.append(end)
+
+    def pop(self) -> SparseCounts:
+        """Returns the last row, which is removed."""
+        found = self._row(len(self) - 1)
+        self._first.pop()
+        return found
+
+    def renumber(self, new: IntArray) -> None:
+        """Gives number i the number `new[i]`; the order stays the same."""
+        self._own()
+        for k in range(len(self)):
+            numbers, _ = self._row(k)
+            numbers[:] = new[numbers]
+
+    def join(self, begin: int) -> None:
+        """Joins the rows from `begin` on with their neighbours, two by two."""
+        self._own()
+        ends = self._first[begin:]
+        self._first = self._first[: begin + 1]
+        for low, middle, high in zip(ends[:-2:2], ends[1::2], ends[2::2], strict=True):
+            numbers, counts = (part[low:high] for part in self._parts)
+            k = middle - low
+            self.append(_joined((numbers[:k], counts[:k]), (numbers[k:], counts[k:])))
+
+    def as_kind(self, kind: Any) -> SparseRows:
+        """Returns the same rows in arrays of another type; itself if they have it."""
+        if self._parts[0].dtype == kind:
+            return self
+        other = SparseRows(kind)
+        for k in range(len(self)):
+            other.append(self._row(k))
+        return other
+
+    def matrix(self, num_columns: int) -> Matrix:
+        """Returns the counts, csr `[K, n]`."""
+        self._is_lent = True
+        first, end = np.array(self._first), self._first[-1]
+        numbers, counts = (part[:end] for part in self._parts)
+        if end <= np.iinfo(str(numbers.dtype)).max:  # otherwise SciPy copies the columns to a wider type
+            first = first.astype(numbers.dtype)
+        return sp.csr_array((counts, numbers, first), shape=(len(self), num_columns))
+
+    def _row(self, k: int) -> SparseCounts:
+        begin, end = self._first[k], self._first[k + 1]
+        return self._parts[0][begin:end], self._parts[1][begin:end]
+
+    def _own(self) -> None:
+        if self._is_lent:
+            numbers, counts = self._parts
+            self._parts, self._is_lent = (numbers.copy(), counts.copy()), False
+
+
 class BatchCounts:
     """Counts of consecutive batches of equal length: `add` steps, then read `matrix` and `length`.
 
@@ -50,72 +127,100 @@ class BatchCounts:
     after the last full batch are left out. Pairs are just numbers 0..n-1 here.
 
     If at least `num_steps` steps will be added, short batches need not be made first; the result is the same.
+    If the steps are those of a longer stream from `first_row` on, batches begin where those of the stream do,
+    and `all` has them with the number of the first.
     """
 
-    def __init__(self, num_pairs: int, num_steps: int = 0) -> None:
+    def __init__(self, num_pairs: int, num_steps: int = 0, first_row: int = 0) -> None:
         self.length = 1
         while num_steps // self.length >= MOST:
             self.length *= 2
-        self._full: list[SparseCounts] = []
-        self._current = np.zeros(num_pairs, np.int64)
-        self._filled = 0  # steps in the batch that is being filled
+        self.current = np.zeros(num_pairs, np.int64)  # the counts of the batch that is being filled
+        self._full = SparseRows(kind_of_counts(self.length, num_pairs))
+        self._number = first_row // self.length  # of the first batch
+        self._filled = first_row % self.length  # rows of the stream in the batch that is being filled
         self._total = 0
 
     def add(self, pairs: IntArray) -> None:
         """Adds the next steps of the stream, given by their pairs, `[T]`."""
-        self._total += pairs.size
+        done = 0
+        for stop in self.stops(pairs.size):
+            segment, done = pairs[done:stop], stop
+            is_short = FEW * segment.size < self.current.size
+            if is_short:
+                np.add.at(self.current, segment, 1)
+            else:
+                self.current += np.bincount(segment, minlength=self.current.size)
+            self.counted(segment.size, segment.copy)
+
+    def stops(self, num_steps: int) -> Iterator[int]:
+        """Yields where the next steps must be divided: add each part to `current` and call `counted`."""
+        self._total += num_steps
         while self._total // self.length >= MOST:
             self._double()
         done = 0
-        while done < pairs.size:
-            segment = pairs[done : done + self.length - self._filled]
-            self._count(segment)
-            done += segment.size
+        while done < num_steps:
+            done = min(num_steps, done + self.length - self._filled)
+            yield done
+
+    def counted(self, num_steps: int, pairs: Callable[[], IntArray]) -> None:
+        """Takes note of steps that were added to `current`; their batch is stored if it is full.
+
+        `pairs` returns the pairs of these steps, which are needed only if they are few.
+        """
+        self._filled += num_steps
+        if self._filled < self.length:
+            return
+        if num_steps == self.length and FEW * num_steps < self.current.size:  # no need to scan all pairs
+            numbers, _ = counted(np.sort(pairs()))
+        else:
+            numbers = np.flatnonzero(self.current != 0)  # a bool array, for which NumPy is faster
+        self._full.append(self._taken(numbers))
+        self.current[numbers] = 0
+        self._filled = 0
 
     def matrix(self) -> Matrix:
         """Returns the counts of the full batches in order, csr `[K, n]`."""
-        shape = (len(self._full), self._current.size)
-        if not self._full:
-            return sp.csr_array(shape, dtype=np.int64)
-        first = np.cumsum([0, *(numbers.size for numbers, _ in self._full)])
-        columns, counts = (np.concatenate(part) for part in zip(*self._full, strict=True))
-        return sp.csr_array((counts, columns, first), shape=shape)
+        return self._full.matrix(self.current.size)
+
+    def all(self) -> tuple[int, Matrix]:
+        """Returns the number of the first batch in the stream, and all batches, also the last one."""
+        numbers = np.flatnonzero(self.current != 0)
+        if not numbers.size:
+            return self._number, self.matrix()
+        self._full.append(self._taken(numbers))
+        found = self.matrix()
+        self._full.pop()
+        return self._number, found
 
     def renumber(self, new: IntArray, num_pairs: int) -> None:
         """Gives pair i the number `new[i]` of `num_pairs`; the order stays the same."""
-        self._full = [(new[numbers].astype(numbers.dtype), counts) for numbers, counts in self._full]
-        current, self._current = self._current, np.zeros(num_pairs, np.int64)
-        self._current[new[: current.size]] = current
+        self._full = self._full.as_kind(kind_of_counts(self.length, num_pairs))
+        self._full.renumber(new)
+        current, self.current = self.current, np.zeros(num_pairs, np.int64)
+        self.current[new[: current.size]] = current
 
-    def _count(self, segment: IntArray) -> None:
-        is_short = FEW * segment.size < self._current.size
-        if is_short and segment.size == self.length:  # a whole batch: no need to scan all pairs
-            self._keep(counted(np.sort(segment)))
-            return
-        if is_short:
-            np.add.at(self._current, segment, 1)
-        else:
-            self._current += np.bincount(segment, minlength=self._current.size)
-        self._filled += segment.size
-        if self._filled == self.length:
-            numbers = np.flatnonzero(self._current != 0)  # a bool array, for which NumPy is faster
-            self._keep((numbers, self._current[numbers]))
-            self._current[numbers] = 0
-            self._filled = 0
-
-    def _keep(self, counts: SparseCounts) -> None:
-        """Stores a full batch, as int32 if its numbers allow that."""
-        kind = np.int32 if max(self.length, self._current.size) < 2**30 else np.int64
-        self._full.append((counts[0].astype(kind), counts[1].astype(kind)))
+    def _taken(self, numbers: IntArray) -> SparseCounts:
+        """Returns the counts of these pairs in the current batch."""
+        kind = kind_of_counts(self.length, self.current.size)
+        return numbers.astype(kind), self.current[numbers].astype(kind)
 
     def _double(self) -> None:
-        """Joins neighbours; a last one without a neighbour becomes the beginning of the current batch."""
-        if len(self._full) % 2:
-            numbers, counts = self._full.pop()
-            self._current[numbers] += counts
+        """Joins batches 2k and 2k + 1; one whose neighbour is not full begins the current batch."""
+        if (self._number + len(self._full)) % 2:
             self._filled += self.length
-        self._full = [_joined(*two) for two in zip(self._full[::2], self._full[1::2], strict=True)]
+            if self._full:
+                numbers, counts = self._full.pop()
+                self.current[numbers] += counts
         self.length *= 2
+        self._full = self._full.as_kind(kind_of_counts(self.length, self.current.size))
+        self._full.join(self._number % 2 if len(self._full) else 0)
+        self._number //= 2
+
+
+def kind_of_counts(length: int, num_pairs: int) -> Any:
+    """Returns the type that holds numbers of pairs and counts of a batch, and the sum of two of them."""
+    return np.int32 if max(length, num_pairs) < 2**30 else np.int64
 
 
 def _joined(a: SparseCounts, b: SparseCounts) -> SparseCounts:
@@ -145,6 +250,13 @@ def first_of_each(numbers: IntArray) -> IntArray:
     is_new = np.ones(numbers.size, bool)
     np.not_equal(numbers[1:], numbers[:-1], out=is_new[1:])
     return np.flatnonzero(is_new)
+
+
+def some_rows(batches: Matrix, first: int, last: int) -> Matrix:
+    """Returns rows first..last-1 without copying their entries, which SciPy's slices would do."""
+    begin, end = batches.indptr[first], batches.indptr[last]
+    rows = batches.data[begin:end], batches.indices[begin:end], batches.indptr[first : last + 1] - begin
+    return sp.csr_array(rows, shape=(last - first, batches.shape[1]))
 
 
 def joined_batches(a: Matrix, length_a: int, b: Matrix, length_b: int) -> tuple[Matrix, int]:
@@ -300,6 +412,28 @@ class Tally(Shown):
         state, action = divmod(int(pair), self.num_actions)
         return f"({self.state_name(state)}, {self.action_names[action] if self.action_names else action})"
 
+    def digest(self) -> str:
+        """Returns the SHA-256 of all counts and of the keys, as 64 hexadecimal digits.
+
+        Tallies with the same digest have the same counts of the same states in the same order, batches
+        included. Names, positions and remarks are not part of it. Keys that are not integers count as text.
+
+        >>> Tally.from_counts([0], 1, [[2]], [0], [1]).digest()[:8]
+        '23f1d899'
+        """
+        found = hashlib.sha256()
+        for key in (*self.keys, "ends", *self.end_keys):
+            found.update(f"{int(key) if isinstance(key, int | np.integer) else repr(key)}\n".encode())
+        numbers = [
+            self.num_actions, self.num_steps, self.num_episodes, self.num_truncated, self.num_jumps,
+            self.batch_length,
+        ]  # fmt: skip
+        matrices = [part for m in (self.moves, self.batches) for part in (m.indptr, m.indices, m.data)]
+        for part in (np.array(numbers), self.ends, self.starts, *matrices):
+            found.update(f"{part.size}\n".encode())
+            found.update(np.ascontiguousarray(part, "<i8").view(np.uint8).data)
+        return found.hexdigest()
+
     def over(self, keys: Sequence[Hashable], state_names: Sequence[str] | None = None) -> Tally:
         """Returns the same counts over `keys`, in their order, which must contain all states of the tally."""
         keys = tuple(keys)
@@ -325,7 +459,10 @@ class Tally(Shown):
         return replace(self, num_actions=len(names), action_names=tuple(names), **moved)
 
     def __add__(self, other: Tally) -> Tally:
-        """Returns the tally of both data sets, one after the other."""
+        """Returns the tally of both data sets, one after the other; a new episode begins with the second.
+
+        Ranges of one stream are merged instead: see `rhocover.datasets.merged`.
+        """
         if not isinstance(other, Tally):
             return NotImplemented
         if other.num_actions != self.num_actions:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,26 @@ def parquet_table(path: Path) -> DataTable:
             batches = file.iter_batches(tables.SIZE, columns=list(wanted))
             yield from pieces_of_batches(_ahead(batches), wanted)
 
-    return DataTable(names, pieces, str(path), num_rows)
+    def borders(wanted: Sequence[str]) -> Sequence[int]:
+        with reading_file(path, what), open_parquet(path) as file:
+            return _group_borders(file)
+
+    def some_rows(wanted: Sequence[str], begin: int, stop: int) -> Iterator[Piece]:
+        with reading_file(path, what) as size, open_parquet(path, texts) as file:
+            check_footer(file, wanted, size)
+            first = _group_borders(file)
+            groups = [k for k in range(len(first) - 1) if first[k] < stop and first[k + 1] > begin]
+            batches = file.iter_batches(tables.SIZE, row_groups=groups, columns=list(wanted))
+            pieces = pieces_of_batches(_ahead(batches), wanted)
+            yield from tables.rows_of_pieces(pieces, first[groups[0]] if groups else 0, begin, stop)
+
+    return DataTable(names, pieces, str(path), num_rows, borders=borders, some_rows=some_rows)
+
+
+def _group_borders(file: Any) -> list[int]:
+    """Returns the first row of each row group of a Parquet file, and the number of rows."""
+    about = file.metadata
+    return list(accumulate((about.row_group(k).num_rows for k in range(about.num_row_groups)), initial=0))
 
 
 # Arrow and Feather files. A stream is a sequence of messages; a file has a mark, ARROW1, at both ends, and a

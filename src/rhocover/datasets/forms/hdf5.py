@@ -8,7 +8,7 @@ claims is checked before memory is taken. Columns are numbers, or texts of fixed
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,16 @@ def hdf5_table(path: Path) -> DataTable:
         with naming(path), open_file(path) as file:
             yield from _pieces(file, wanted)
 
-    return DataTable(names, pieces, str(path))
+    def borders(wanted: Sequence[str]) -> Sequence[int]:
+        with naming(path), open_file(path) as file:
+            num_rows = _num_rows({name: _opened(file, name) for name in wanted})
+            return [*range(0, num_rows, tables.SIZE), num_rows]  # it can be read from any row
+
+    def some_rows(wanted: Sequence[str], begin: int, stop: int) -> Iterator[Piece]:
+        with naming(path), open_file(path) as file:
+            yield from _pieces(file, wanted, begin, stop)
+
+    return DataTable(names, pieces, str(path), borders=borders, some_rows=some_rows)
 
 
 def _names(group: Any, path: tuple[str, ...], seen: set[Any]) -> Iterator[str]:
@@ -67,13 +76,17 @@ def _names(group: Any, path: tuple[str, ...], seen: set[Any]) -> Iterator[str]:
                 yield from _names(found, place, seen)
 
 
-def _pieces(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
-    columns = {name: _opened(file, name) for name in wanted}
+def _num_rows(columns: Mapping[str, Any]) -> int:
     check_lengths({name: range(column.shape[0]) for name, column in columns.items()})
-    num_rows = columns[wanted[0]].shape[0]
+    return next(iter(columns.values())).shape[0]
+
+
+def _pieces(file: Any, wanted: Sequence[str], begin: int = 0, stop: int | None = None) -> Iterator[Piece]:
+    columns = {name: _opened(file, name) for name in wanted}
+    num_rows = _num_rows(columns) if stop is None else min(stop, _num_rows(columns))
     widest = max(map(_row_bytes, columns.values()))
     size = min(tables.SIZE, max(1, PIECE_BYTES // max(widest, 1)))
-    for row in range(0, num_rows, size):
+    for row in range(begin, num_rows, size):
         yield {name: _read(column, row, min(size, num_rows - row)) for name, column in columns.items()}
 
 

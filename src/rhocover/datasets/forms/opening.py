@@ -39,7 +39,7 @@ from rhocover.datasets.tables import (
     npz_table,
     table_of_columns,
 )
-from rhocover.errors import InvalidDataError, shortened
+from rhocover.errors import InvalidArgumentError, InvalidDataError, parse_text, shortened
 
 READERS: dict[str, Callable[[Path], DataTable]] = {
     ".npz": npz_table,
@@ -104,17 +104,47 @@ def is_pattern(path: Path) -> bool:
 
 def _opened(text: str | os.PathLike[str]) -> DataTable:
     path = checks.place(text, "data", "file or folder")
-    if path.is_dir():
-        if is_hugging_face_folder(path):
-            return table_of_folder(path)
-        return _several(_parts_of(path), str(path))
-    if is_pattern(path):
-        every = [Path(name) for name in glob.iglob(str(path), recursive=True)]
-        found = [one for one in every if kind_of(one) in READERS or not one.is_dir()]
-        if not found:
-            raise InvalidDataError.of("data", f": no file fits {str(path)!r}")
-        return _several(found, str(path))
+    if path.is_dir() and is_hugging_face_folder(path):
+        return table_of_folder(path)
+    if path.is_dir() or is_pattern(path):
+        return _joined(_files_of(path), str(path))
     return open_file_table(path)
+
+
+def _files_of(path: Path) -> list[Path]:
+    """Returns the files of a folder, or those that a pattern fits, in their order in the stream."""
+    if path.is_dir():
+        return _in_order(_parts_of(path), str(path))
+    every = [Path(name) for name in glob.iglob(str(path), recursive=True)]
+    found = [one for one in every if kind_of(one) in READERS or not one.is_dir()]
+    if not found:
+        raise InvalidDataError.of("data", f": no file fits {str(path)!r}")
+    return _in_order(found, str(path))
+
+
+def stream_files(data: Any) -> tuple[list[Path], str]:
+    """Returns the files that are one stream, in order, and its name; raises if the data are not files."""
+    if isinstance(data, str | os.PathLike):
+        path = checks.place(data, "data", "file or folder")
+        if is_pattern(path) or (path.is_dir() and not is_hugging_face_folder(path) and _parts_of(path)):
+            return _files_of(path), str(path)
+        if not path.is_dir():
+            return [path], str(path)
+    if isinstance(data, list | tuple) and data and all(isinstance(item, str | os.PathLike) for item in data):
+        return _listed_files(data)
+    raise InvalidArgumentError.of(
+        "executor",
+        "counts files: a path that ends in one of " + ", ".join(READERS) + ", a folder of such files, a "
+        "pattern or a list",
+        f"data of type {type(data).__name__}" if not isinstance(data, str | os.PathLike) else repr(str(data)),
+        remedy=parse_text("Leave `executor` out, or write the data as Parquet files."),
+    )
+
+
+def _listed_files(data: Sequence[Any]) -> tuple[list[Path], str]:
+    paths = [checks.place(item, "data", "file or folder") for item in data]
+    name = f"{paths[0]} and {len(paths) - 1} more" if len(paths) > 1 else str(paths[0])
+    return _in_order(paths, name), name
 
 
 def open_file_table(path: Path) -> DataTable:
@@ -149,8 +179,13 @@ def natural(path: Path) -> list[Any]:
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", str(path))]
 
 
-def _several(paths: Sequence[Path], name: str) -> DataTable:
-    """Returns files of one kind as one table, in natural order."""
+def _joined(paths: Sequence[Path], name: str) -> DataTable:
+    """Returns files as one table."""
+    return joined_tables([partial(open_file_table, path) for path in paths], name)
+
+
+def _in_order(paths: Sequence[Path], name: str) -> list[Path]:
+    """Returns files of one kind in natural order; raises if one is there twice, or of another kind."""
     paths = sorted(paths, key=natural)
     twice = (
         [path for k, path in enumerate(paths) if path in paths[:k]] if len(set(paths)) < len(paths) else []
@@ -165,7 +200,7 @@ def _several(paths: Sequence[Path], name: str) -> DataTable:
             "data", f": {name} holds files of several kinds ({', '.join(kinds)}), expected one",
             remedy=f"Name one kind, such as {paths[0].parent / '*'!s}{kinds[0]}.",
         )  # fmt: skip
-    return joined_tables([partial(open_file_table, path) for path in paths], name)
+    return paths
 
 
 # Objects.
@@ -207,8 +242,7 @@ def _of_lazy_frame(data: Any) -> DataTable:
 def _of_list(data: Any, roles: Mapping[str, str]) -> DataTable:
     """Returns a list of files, of steps or of episodes, or a tuple of columns, as a table."""
     if all(isinstance(item, str | os.PathLike) for item in data):
-        paths = [checks.place(item, "data", "file or folder") for item in data]
-        return _several(paths, f"{paths[0]} and {len(paths) - 1} more" if len(paths) > 1 else str(paths[0]))
+        return _joined(*_listed_files(data))
     if is_row(data[0]):
         return _of_rows(data)
     if _is_episode(data[0]):

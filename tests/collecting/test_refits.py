@@ -16,6 +16,7 @@ import rhocover as rc
 from rhocover.collecting import log, refits, stepping
 from rhocover.collecting.stepping import EnvironmentWorld
 from rhocover.environments.encoding import training
+from rhocover.environments.stepping import random_rollout
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 from tiers import tiered
 
@@ -142,6 +143,61 @@ def test_a_top_up_goes_on_under_the_code_of_its_collection(tmp_path):
     assert more.after.tally.num_steps == NUM_STEPS + 300
     num = found.states.num_leaders
     assert np.array_equal(more.collection.states.leaders[:num], found.states.leaders)
+
+
+class Ball(gym.Env):
+    """A ball in a box that is pushed in eight directions: pushes to and fro hardly move it, others do."""
+
+    observation_space, action_space = gym.spaces.Box(0.0, 1.0, (2,), np.float64), gym.spaces.Discrete(8)
+    PUSHES = 0.002 * np.array([(np.cos(k * np.pi / 4), np.sin(k * np.pi / 4)) for k in range(8)])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._place, self._speed = np.full(2, 0.5), np.zeros(2)
+        return self._place.copy(), {}
+
+    def step(self, action):
+        self._speed = 0.95 * self._speed + self.PUSHES[action]
+        self._place = np.clip(self._place + self._speed, 0, 1)
+        return self._place.copy(), 0.0, False, False, {}
+
+
+@pytest.mark.filterwarnings("ignore:The codes are too fine")
+def test_a_radius_that_is_too_small_to_plan_with_is_doubled(tmp_path):
+    """A given radius is kept; the tally of the run is that of its stored observations under the last code."""
+    settings = {"model": "from_scratch", "out": tmp_path / "out", "states": rc.Net(rollout_steps=300)}
+    found = rc.collect(Ball(), 2.0, 3000, **settings)
+    assert set(found.run.refits) <= {300, 600, 1200, 2400}
+    assert found.run.refits
+    first = rc.Net(rollout_steps=300).fit(random_rollout(Ball(), 300, 0)).radius
+    assert np.log2(found.states.radius / first) in range(1, 8)
+    counts = found.run.tally.counts
+    assert np.count_nonzero(counts) >= counts.size / 3
+    again = rc.audit(tmp_path / "out", 2.0).tally
+    assert sorted(again.counts.sum(axis=1).tolist()) == sorted(counts.sum(axis=1).tolist())
+    kept = rc.explore(Ball(), 2.0, 3000, model="from_scratch", states=rc.Net(radius=first))
+    assert not kept.refits
+    assert kept.tally.num_states > 2 * counts.shape[0]
+
+
+def test_a_widened_collection_goes_on_to_the_same_bits(tmp_path):
+    settings = {"states": rc.Net(rollout_steps=300), "model": "from_scratch"}
+    whole = rc.collect(Failing(Ball()), 2.0, 1500, out=tmp_path / "whole", **settings)
+    assert whole.run.refits
+    with pytest.raises(EnvironmentFailedError):
+        rc.collect(Failing(Ball(), 300 + 1000), 2.0, 1500, out=tmp_path / "out", **settings)
+    rc.collect(Failing(Ball()), 2.0, 1500, out=tmp_path / "out", resume=True, **settings)
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+@pytest.mark.filterwarnings("ignore:The codes are too fine")
+def test_a_radius_under_which_most_pairs_are_tried_is_kept():
+    """So is that of a code that was fitted by hand, and of a net in a vector of environments."""
+    assert not rc.explore(
+        Drift(), 2.0, NUM_STEPS, model="from_scratch", states=rc.Net(rollout_steps=200)
+    ).refits
+    code = rc.Net(rollout_steps=300).fit(random_rollout(Ball(), 300, 0))
+    assert not rc.explore(Ball(), 2.0, 1000, model="from_scratch", states=code).refits
 
 
 def test_observations_that_fill_the_memory_are_refused(monkeypatch):

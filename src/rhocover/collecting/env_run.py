@@ -221,8 +221,9 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
             remedy=OTHER_RULES,
         )
     rule, weights = _read_weights(mu, code, actions)
-    is_fitted_again = is_learner(encoding.states) or (not is_vector and widens(encoding.states, code, spec))
-    learner = encoding.states if is_fitted_again else None
+    learner = encoding.states if is_learner(encoding.states) else None
+    if learner is None and not is_vector and widens(encoding.states, code, spec):
+        learner = encoding.states if isinstance(encoding.states, Net) else Net()
     spec = spec.with_mu(rule)
     return EnvRun(
         env, is_vector, spec, code, actions, None, weights, seconds, repeat=repeat, held_out=held_out,
@@ -236,8 +237,9 @@ def is_learner(states: Any) -> bool:
 
 
 def widens(states: Any, code: StateCode, spec: RunSpec) -> bool:
-    """Whether the radius of a net may double during the run: not a given one, nor if too much would be kept."""
+    """Whether the radius of a net may double during the run: not a given one, nor if that takes too much."""
     is_auto = isinstance(states, Net) and isinstance(states.radius, str)
+    is_auto = is_auto or (isinstance(states, NetCode) and states.may_widen)
     return is_auto and isinstance(code, NetCode) and 8 * code.num_features * spec.num_steps <= MOST_POINTS
 
 

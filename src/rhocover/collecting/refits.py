@@ -9,9 +9,9 @@ collected whenever the number of steps has doubled. Between two steps of the run
 
 Any other `Net` with the radius "auto" is looked at when the number of steps has doubled. Where codes are too
 fine, a run passes through more of them than it can try the actions of, and hardly ever comes back to one: of
-the pairs of the codes met, more than half were never tried. (In a maze with moves of one length a third were
-after 1,000 steps, in PointMaze, where a pushed ball rolls on, seven eighths.) Then the radius is doubled until
-half of them were, or until few codes are left; all of it is encoded again as above.
+the pairs of the codes met, more than half were never tried. (After 1,000 steps it was a third in a maze with
+moves of one length, and seven eighths in PointMaze, where a pushed ball rolls on.) Then the radius is doubled
+until half of them were, or until few codes are left; all of it is encoded again as above.
 
 The explorer begins anew with these counts, as it would with earlier data of the same steps, and so does the
 search for something new. Afterwards no number of the run refers to the old code: applying the last one to the
@@ -142,7 +142,7 @@ class Recount:
 
 
 def refit(asked: EnvRun, history: History) -> Recount | None:
-    """Fits the code of the run to what it has met so far; returns the counts under a new code, if it is one."""
+    """Fits the code of the run to what it has met so far; returns the counts if it is a new one."""
     assert asked.learner is not None
     assert isinstance(asked.states, NetCode)
     met = history.met()

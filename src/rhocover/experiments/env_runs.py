@@ -27,6 +27,7 @@ from rhocover.checks import IntArray
 from rhocover.environments.discoveries import CODE, Discoveries, RecordDiscoveries
 from rhocover.environments.encoding import read_action_code, read_state_code
 from rhocover.environments.encoding.base import ActionCode, StateCode
+from rhocover.environments.encoding.nets import AUTO, NetCode
 from rhocover.environments.stepping import random_rollout
 from rhocover.errors import InvalidArgumentError, Setting, inside, missing_extra, naming, unknown_name
 from rhocover.exploring import explore
@@ -158,9 +159,18 @@ def _act(task: EnvTask, env: Any, found: Discoveries, states: Any, actions: Acti
         _walk(env, found, actions, learner.choose, learner.learn, task.seed)
     else:
         explore(
-            env, task.rho, found.left, task.mu, states=states, actions=task.actions, explorer=explorer,
-            model=task.model, seed=task.seed,
+            env, task.rho, found.left, task.mu, states=_own(task, states), actions=task.actions,
+            explorer=explorer, model=task.model, seed=task.seed,
         )  # fmt: skip
+
+
+def _own(task: EnvTask, states: Any) -> Any:
+    """Returns the code of the explorer itself: it may widen a net, what all are scored by stays as it is."""
+    if not isinstance(states, NetCode) or task.states is states or task.states.radius != AUTO:
+        return states
+    own = states.copy()
+    own.may_widen = True
+    return own
 
 
 def _walk(env: Any, found: Discoveries, actions: ActionCode, choose: Any, learn: Any, seed: int) -> None:

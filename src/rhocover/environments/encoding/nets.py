@@ -197,6 +197,7 @@ class NetCode:
 
     num_keys: int | None = None  # there may always be more
     every_key: range | None = None
+    may_widen = False  # whether a run may double the radius: one that was fitted by hand stays as it is
 
     def __init__(self, reader: FeatureReader, radius: float, projection: FloatArray) -> None:
         self.reader, self.radius, self.num_leaders = reader, radius, 0

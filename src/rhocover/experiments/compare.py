@@ -2,7 +2,8 @@
 
 The arguments are read into a question (`CompareSpec`), and everything is checked before anything runs. Each
 run is a function of its position in the grid of the question. This process uses the question itself; each
-worker process receives it once in plain values (`CompareSpec.plain`), and its runs give the same results.
+worker process receives it once in plain values (`CompareSpec.plain`), and its runs give the same results. An
+executor of the caller's receives it with every run (`run_place`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import numpy as np
 
 from rhocover import checks, envs
 from rhocover.checks import FloatArray
-from rhocover.errors import Call, InvalidArgumentError, inside, parse_text
+from rhocover.errors import Argument, Call, InvalidArgumentError, inside, parse_text
+from rhocover.executors import check_executor, run_calls
 from rhocover.experiments.comparison import Comparison, from_file
 from rhocover.experiments.finished_runs import FinishedRuns
 from rhocover.experiments.pool import run_items
 from rhocover.experiments.question import CompareSpec, Failure, error_of
+from rhocover.experiments.shards import read_shard
 from rhocover.exploring.explorers.registry import CLASSES, explorer_name, make_explorer
 from rhocover.exploring.runs.explore import ModelWorld
 from rhocover.exploring.runs.spec import CRITERION, KNOWN, ModelRun
@@ -65,6 +68,11 @@ class RunTask:
 
 def _from_plain(kind: Any, plain: Mapping[str, Any]) -> RunTask:
     return RunTask(kind.from_plain(plain))
+
+
+def run_place(kind: Any, plain: Mapping[str, Any], place: Any) -> Any:
+    """Returns the outcome of one run, or why it failed, wherever an executor calls this."""
+    return _from_plain(kind, plain)(place)
 
 
 # Reading and checking the arguments of `compare`.
@@ -245,9 +253,11 @@ def compare(
     num_chains: int = 1,
     trace_points: int = 5,
     workers: int | None = None,
+    executor: Any = None,
     out: Location | None = None,
+    shard: str | None = None,
     report: Report | None = None,
-) -> Comparison | EnvComparison:
+) -> Comparison | EnvComparison | Any:
     """Returns the runs of every explorer on every model at every rho, with the same seeds and budget.
 
     `envs` is an MDP or a name, a list of them, or a mapping with names of your own. `explorers` is the same,
@@ -269,9 +279,16 @@ def compare(
 
     Runs are distributed over `workers` processes, by default one per core; the number does not change the
     result. With one worker, everything runs in this process. A script that uses several needs the usual
-    `if __name__ == "__main__":`. `out` is a folder that stores finished runs: after an interruption, the same
-    call continues. It raises if the folder holds a comparison with other arguments or is in use by another
-    process. `report(done, total)` is called after each run.
+    `if __name__ == "__main__":`. `executor` takes the place of `workers`: anything with
+    `submit(function, *args)` that returns a future, such as a `ProcessPoolExecutor`, or
+    `client.get_executor()` of Dask. `out` is a folder that stores finished runs: after an interruption, the
+    same call continues, and a call with more `seeds` runs only the new ones. It raises if the folder holds a
+    comparison with other arguments or is in use by another process. `report(done, total)` is called after
+    each run.
+
+    `shard="3/64"` runs the third of 64 shards of the runs, for job arrays: all of them share `out`. Then the
+    result is a `FinishedShard`. The same call without `shard` puts the shards together, runs what is missing,
+    and returns the comparison. No bit depends on where and in which order the runs were made.
 
     >>> import rhocover as rc
     >>> found = rc.compare("river_swim", ["feedback", "stationary"], num_steps=2000, seeds=4, workers=1)
@@ -285,13 +302,16 @@ def compare(
         start=start, discount=discount, horizon=horizon, restrict=restrict, num_chains=num_chains,
         trace_points=trace_points, states=states, actions=actions, held_out=held_out,
     )  # fmt: skip
-    workers = _read_workers(workers, question, out)
-    finished = FinishedRuns(question, out)
+    part = read_shard(shard, out)
+    runner = _read_runner(workers, executor, question, out)
+    finished = FinishedRuns(question, out, part)
     try:
         with progress("comparing", report) as told:
-            _run(question, finished, workers, told)
+            _run(question, finished, runner, told)
     finally:
         finished.close()  # also after an error: finished runs are kept
+    if part is not None:
+        return finished.finished(part)
     if isinstance(question, CompareSpec):
         return from_file(finished.tensors, finished.document, str(out))
     from rhocover.experiments.env_comparison import from_tensors
@@ -339,29 +359,48 @@ def is_environment(env: Any) -> bool:
     return not isinstance(env, MDP) and (callable(env) or hasattr(env, "step") or hasattr(env, "entry_point"))
 
 
-def _run(question: Any, finished: FinishedRuns, workers: int, report: Report) -> None:
+def _run(question: Any, finished: FinishedRuns, runner: Any, report: Report) -> None:
     """Runs everything that is not done yet."""
-    places = [place for place in question.places if not finished.done[place]]
-    total, workers = finished.done.size, min(workers, len(places))
-    with closing(run_items(RunTask(question), places, workers, caller="compare")) as answers:
-        for k, outcome in answers:
+    places, total = finished.left, len(finished.places)
+    with closing(_outcomes(question, places, runner)) as outcomes:
+        for number, (k, outcome) in enumerate(outcomes, total - len(places) + 1):
             if isinstance(outcome, Failure):
                 raise error_of(outcome, question.describe(places[k]))
             finished.fill(places[k], outcome)
-            report(int(finished.done.sum()), total)
+            report(number, total)
 
 
-def _read_workers(workers: int | None, question: Any, out: Any) -> int:
-    """Returns the number of processes; the caller's own explorers and functions run only in this one."""
-    own = question.own_parts
-    if own and (out is not None or (workers or 1) > 1):
-        name, part = own[0]
-        what = "is not part of this library" if name == "explorers" else "cannot be imported by its name"
+def _outcomes(question: Any, places: list[Any], runner: Any) -> Any:
+    """Returns an iterator of (k, outcome at places[k]); `runner` is a number of processes or an executor."""
+    if isinstance(runner, int):
+        return run_items(RunTask(question), places, min(runner, len(places)), caller="compare")
+    kind, plain = type(question), question.plain()
+    names = [f"the run of {question.describe(place)}" for place in places]
+    return run_calls(runner, run_place, [(kind, plain, place) for place in places], names)
+
+
+def _read_runner(workers: int | None, executor: Any, question: Any, out: Any) -> Any:
+    """Returns the number of processes, or the executor."""
+    if executor is not None and workers is not None:
         raise InvalidArgumentError.of(
-            name,
-            f": {part!r} {what}, so another process or a file cannot recreate it",
-            remedy=parse_text("Pass workers=1 and no `out`."),
+            "workers",
+            ("must be None with an ", Argument("executor"), ", which has its own"),
+            repr(workers),
+            remedy="Leave one of them out.",
         )
-    if workers is None:
-        return 1 if own else os.cpu_count() or 1
-    return checks.integer(workers, "workers", least=1)
+    number = 1 if workers is None else checks.integer(workers, "workers", least=1)
+    runner = number if executor is None else check_executor(executor)
+    own = question.own_parts
+    if own and (out is not None or runner != 1):
+        raise _not_elsewhere(*own[0])
+    return runner if own or workers is not None or executor is not None else os.cpu_count() or 1
+
+
+def _not_elsewhere(name: str, part: str) -> InvalidArgumentError:
+    """Returns the error about explorers and functions of the caller's own, which run only in this process."""
+    what = "is not part of this library" if name == "explorers" else "cannot be imported by its name"
+    return InvalidArgumentError.of(
+        name,
+        f": {part!r} {what}, so another process or a file cannot recreate it",
+        remedy=parse_text("Pass workers=1, no `executor` and no `out`."),
+    )

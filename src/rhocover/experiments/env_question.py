@@ -252,6 +252,10 @@ class EnvQuestion:
         """Adds what a run found."""
         tensors[run_name("codes", place)], tensors[run_name("cells", place)] = found.codes, found.cells
 
+    def outcome(self, tensors: Mapping[str, np.ndarray], place: EnvPlace) -> Found:
+        """Returns what a finished run found, as it was added."""
+        return Found(tensors[run_name("codes", place)], tensors[run_name("cells", place)])
+
     def check_tensors(self, tensors: Mapping[str, np.ndarray], said: str) -> None:
         """Raises if stored arrays do not belong to this question."""
         check_tensors(tensors, self.shape, said)

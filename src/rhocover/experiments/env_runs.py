@@ -50,6 +50,11 @@ class Found:
     codes: IntArray
     cells: IntArray
 
+    @property
+    def bits(self) -> bytes:
+        """The bytes of the run, the number of codes first: where they end is part of what was found."""
+        return b"%d " % self.codes.size + self.codes.tobytes() + self.cells.tobytes()
+
 
 @dataclass(frozen=True, eq=False)
 class EnvTask:

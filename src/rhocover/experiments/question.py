@@ -205,6 +205,12 @@ class CompareSpec:
         for name, fact in zip(FACTS, outcome.facts, strict=True):
             tensors[name][place[:2]] = fact
 
+    def outcome(self, tensors: Mapping[str, np.ndarray], place: Place) -> Outcome:
+        """Returns the outcome of a finished run, as it was added."""
+        rows = np.array([tensors[name][place] for name in COLUMNS], float)
+        ends = np.array([tensors[name][place] for name in ENDS], float)
+        return Outcome(rows, ends, np.array([tensors[name][place[:2]] for name in FACTS], float))
+
     def check_tensors(self, tensors: Mapping[str, np.ndarray], said: str) -> None:
         """Raises if stored arrays do not belong to this question."""
         expected = {name: array.shape for name, array in self.empty_tensors().items()}
@@ -255,6 +261,11 @@ class Outcome:
     rows: FloatArray  # of its trace, [columns, times]
     ends: FloatArray  # numbers known only at its end
     facts: FloatArray  # of its model and order
+
+    @property
+    def bits(self) -> bytes:
+        """The bytes of the run; its facts are stored once for all runs of a model and order."""
+        return self.rows.tobytes() + self.ends.tobytes()
 
 
 @dataclass(frozen=True)

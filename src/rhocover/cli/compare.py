@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +15,19 @@ from rhocover._version import __version__
 from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.codes import UNFITTED, parse_actions, parse_data_mu, parse_states
-from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
+from rhocover.cli.output import json_text, print_json, print_message, print_result, progress, typed_text
 from rhocover.cli.parsing import format_order, parse_model, parse_mu, parse_orders
 from rhocover.cli.places import Place, close, is_environment, parse_place
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, format_text
 from rhocover.experiments import Comparison
 from rhocover.experiments import compare as compare_explorers
 from rhocover.experiments.compare import EXPLORERS
 from rhocover.experiments.comparison import comparison_regret_figure, comparison_worst_ratio_figure
-from rhocover.experiments.finished_runs import FILE
+from rhocover.experiments.finished_runs import FILE, PUT_TOGETHER
+from rhocover.experiments.shards import SHARDS, check_only_runs, has_shards, hold_shards, remove_shards
 from rhocover.exploring.runs.spec import KNOWN
 from rhocover.files import write_atomically
-from rhocover.folders import Hold
+from rhocover.folders import Hold, Location, locate
 from rhocover.report.figures import save_figure
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ def compare(
     horizon: o.Horizon = None,
     restrict: o.Restrict = False,
     workers: o.Workers = None,
+    shard: o.Shard = None,
     json: o.Json = False,
     out: o.CompareOut = None,
     redraw: o.Redraw = None,
@@ -77,10 +80,13 @@ def compare(
     * `rhocover compare river_swim --model learned --steps 2000 --seeds 2`
     * `rhocover compare MountainCar-v0 --states bins:12 --held-out bins:40 --steps 2000 --seeds 2`
     * `rhocover compare --redraw runs`
+    * `rhocover compare wheel --steps 1000 --seeds 4 --shard 3/8 --out array`
     """
     page = outputs.check_report(report, force=force)
     if redraw is not None:
-        _check_redraw(redraw, env or [], out, force=force and report is None)
+        is_again = force and report is None
+        _refuse({"out": out, "shard": shard, "force": is_again or None}, "--redraw, which runs nothing")
+        _check_redraw(redraw, env or [])
         found = _redraw(redraw, json)
         again = shlex.join(["rhocover", "compare", "--redraw", str(redraw)])
         outputs.write_report(page, lambda: _page(found, again), force=force)
@@ -100,18 +106,48 @@ def compare(
          "num_chains": num_chains, "start": start, "discount": discount,
          "horizon": horizon, "restrict": restrict},
     )  # fmt: skip
+    if shard is not None:
+        _refuse({"report": report, "force": force or None}, "--shard, which runs only a part")
+        _run_shard(asked | {"shard": shard}, workers, out, json)
+        return
     if out is not None and force:
         check_question(**asked)  # nothing is removed for a comparison that could not run
     with outputs.claim_files(out) if out is not None else nullcontext() as held:
         if held is not None and force:
-            outputs.clear(held, outputs.or_report(is_ours, held, page))
+            _start_again(held, outputs.or_report(is_ours, held, page))
         with hint_to_compare_on(held), progress("runs") as bar:
             found = run_comparison(asked, workers, held, bar)
         _finish(found, json, held)
     outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
 
 
-def _check_redraw(folder: Path, env: Sequence[str], out: Path | None, *, force: bool) -> None:
+def _refuse(options: dict[str, Any], other: str) -> None:
+    """Raises if one of the options is given, because it does not go with another one."""
+    for name, given in options.items():
+        if given is not None:
+            raise InvalidArgumentError.of(name, f"does not go with {other}", remedy="Leave it out.")
+
+
+def _run_shard(asked: dict[str, Any], workers: int | None, out: Path | None, json: bool) -> None:
+    """Runs one shard, and prints how far the comparison is. Its folder is locked by `compare`, not by us."""
+    place = None if out is None else locate(out)
+    with hint_to_compare_on(place), progress("runs") as bar:
+        found = run_comparison(asked, workers, place, bar)
+    if json:
+        print_json({"rhocover": __version__, **asdict(found)})
+    else:
+        print_result(format_text(found.text, partial(typed_text, {"shard": "--shard"})))
+
+
+def _start_again(held: Hold, ours: Callable[[str], bool]) -> None:
+    """Removes a comparison with its shards; raises if there is anything else, or if a shard is in use."""
+    with hold_shards(held) as shards:
+        check_only_runs(shards)
+        outputs.clear(held, ours, besides=SHARDS if has_shards(held.path) else "")
+        remove_shards(held, shards)
+
+
+def _check_redraw(folder: Path, env: Sequence[str]) -> None:
     """Raises if there is no comparison in the folder, or if something is asked that needs runs."""
     if env:
         raise InvalidArgumentError(
@@ -119,14 +155,14 @@ def _check_redraw(folder: Path, env: Sequence[str], out: Path | None, *, force: 
             argument="env",
             remedy=f"Leave {env[0]!r} out.",
         )
-    for name, given in {"out": out, "force": force or None}.items():
-        if given is not None:
-            raise InvalidArgumentError.of(
-                name, "does not go with --redraw, which runs nothing", remedy="Leave it out."
-            )
-    if not (folder / FILE).is_file():
-        remedy = outputs.folder_with(FILE, "compare")
-        raise InvalidArgumentError.of("redraw", f": {str(folder)!r} holds no comparison", remedy=remedy)
+    if (folder / FILE).is_file():
+        return
+    if has_shards(folder):
+        raise InvalidArgumentError.of(
+            "redraw", f": {str(folder)!r} holds shards of a comparison", remedy=PUT_TOGETHER
+        )
+    remedy = outputs.folder_with(FILE, "compare")
+    raise InvalidArgumentError.of("redraw", f": {str(folder)!r} holds no comparison", remedy=remedy)
 
 
 def _redraw(folder: Path, json: bool) -> Any:
@@ -139,7 +175,7 @@ def _redraw(folder: Path, json: bool) -> Any:
 
 
 @contextmanager
-def hint_to_compare_on(folder: Hold | None) -> Iterator[None]:
+def hint_to_compare_on(folder: Location | None) -> Iterator[None]:
     """Prints on Ctrl-C how to continue, if the runs are stored."""
     try:
         yield
@@ -261,7 +297,7 @@ def _label(env: str) -> str:
 def run_comparison(
     asked: dict[str, Any],
     workers: int | None,
-    out: Path | Hold | None,
+    out: Location | None,
     report: Callable[[int, int], None] | None,
 ) -> Any:
     """Returns the finished comparison."""

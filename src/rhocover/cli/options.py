@@ -351,8 +351,17 @@ CompareOut = Annotated[
     Option(
         metavar="DIR",
         help="A folder for the runs, compare.json and figures. After an interruption, the same command "
-        "continues.",
+        "continues; with more --seeds, it runs only the new ones.",
         rich_help_panel=RESULT,
+    ),
+]
+Shard = Annotated[
+    str | None,
+    Option(
+        metavar="K/N",
+        help="Run only shard K of N of the runs, for job arrays: K from 1 to N, all with the same --out. The "
+        "same command without it puts the shards together.",
+        rich_help_panel=RUN,
     ),
 ]
 Redraw = Annotated[

@@ -114,9 +114,12 @@ def can_write(held: Hold) -> bool:
     return False
 
 
-def clear(held: Hold, is_ours: Callable[[str], bool]) -> None:
-    """Removes the files of an earlier command, complete or partial; raises if there is anything else."""
-    entries = sorted(held.path.iterdir())
+def clear(held: Hold, is_ours: Callable[[str], bool], besides: str = "") -> None:
+    """Removes the files of an earlier command, complete or partial; raises if there is anything else.
+
+    `besides` is an entry that is neither removed nor refused.
+    """
+    entries = sorted(entry for entry in held.path.iterdir() if entry.name != besides)
     foreign = [entry.name for entry in entries if not _is_file_of(entry, is_ours)]
     if foreign:
         raise InvalidArgumentError.of(

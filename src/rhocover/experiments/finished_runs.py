@@ -254,8 +254,10 @@ def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> N
 
 def _are_more(asked: list[int], stored: Any) -> bool:
     """Whether all stored seeds, each once, are among those asked for."""
-    return isinstance(stored, list) and len(set(map(str, stored))) == len(stored) and all(
-        type(seed) is int and seed in asked for seed in stored
+    return (
+        isinstance(stored, list)
+        and len(set(map(str, stored))) == len(stored)
+        and all(type(seed) is int and seed in asked for seed in stored)
     )
 
 
@@ -265,8 +267,8 @@ def _contradiction(run: str, *paths: Path) -> InvalidArgumentError:
     return InvalidArgumentError.of(
         "out",
         f": the run of {run} is in two files with different numbers, {one!r} and {other!r}",
-        remedy="They were written on different machines or by different versions. Remove the file that should "
-        "not count: what is missing then runs again.",
+        remedy="They were written by different machines or versions. Remove the file that should not count: "
+        "what is missing then runs again.",
     )
 
 

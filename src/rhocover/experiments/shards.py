@@ -79,7 +79,7 @@ def _such_as(number: str, count: str) -> Text:
 class FinishedShard:
     """A shard of a comparison whose runs are done and stored, and how far the whole is.
 
-    `number` and `count` are those of the shard, `num_runs` the number of its runs. Of the whole, `num_done` of
+    `number` and `count` are those of the shard, which has `num_runs` runs. Of the whole, `num_done` of
     `num_total` runs are stored in the folder `out`, by all its shards.
     """
 

@@ -286,8 +286,16 @@ WRONG = {
         + --out full
         + --out full --force
         + --out runs
+        + --shard 0/64 --out new
+        + --shard 65/64 --out new
+        + --shard 3 --out new
+        + --shard 3/8
+        + --shard 3/8 --out runs
+        + --shard 3/8 --out new --force
+        + --shard 3/8 --out new --report new.html
         + --report new.txt
         compare --redraw nowhere
+        compare --redraw runs --shard 3/8
         compare --redraw run
         compare river_swim --redraw runs
         compare --redraw runs --force

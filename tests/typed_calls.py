@@ -10,6 +10,7 @@ needed because the call would be accepted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -75,6 +76,9 @@ def of_comparisons(mdp: rc.MDP, make: Callable[[], gym.Env[Any, Any]]) -> None:
     rc.compare([mdp, "wheel"], ["feedback", rc.Tracking()], rho=np.inf, seeds=3, mu=rc.weights.uniform)
     rc.compare({"mine": mdp}, {"slow": rc.Stationary()}, mu={"mine": np.ones((6, 2))}, model="learned")
     rc.compare(make, states={"mine": rc.Bins(4)}, held_out=rc.Bins(9))
+    rc.compare(mdp, "feedback", shard="3/64", out="runs")
+    rc.compare(mdp, "feedback", executor=ThreadPoolExecutor(2)).table()
+    rc.compare(mdp, "feedback", shard=3)  # pyright: ignore[reportArgumentType]
     rc.compare(mdp, "feedback", rho="2")  # pyright: ignore[reportArgumentType]
     rc.compare(mdp, 7)  # pyright: ignore[reportArgumentType]
 

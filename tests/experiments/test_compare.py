@@ -389,7 +389,7 @@ def test_the_same_call_goes_on_after_an_interruption(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        ({"seeds": 3}, r"other `seeds`: \[0, 1\], now \[0, 1, 2\]"),
+        ({"seeds": 1}, r"other `seeds`: \[0, 1\], now \[0\]"),
         ({"num_steps": 101}, "other `num_steps`: 100, now 101"),
         ({"rho": 3}, "other `rho`"),
         ({"explorers": ["tracking"]}, "other `explorers`"),

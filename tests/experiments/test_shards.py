@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import random
+import re
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from test_compare import Stubborn
 from test_compare_envs import corridor
 
 import rhocover as rc
+from prose import fenced_blocks, run_command
 from rhocover.errors import InvalidArgumentError, RhocoverError
 from rhocover.experiments import FinishedShard, question
 from rhocover.experiments.env_comparison import load_comparison
@@ -26,7 +28,13 @@ from tiers import tiered
 RIVER = {"river": rc.envs.river_swim(num_states=4)}
 LAKES = {"envs": corridor, "explorers": ["feedback", "uniform_random"], "num_steps": 60, "seeds": 3,
          "states": rc.Bins(20), "held_out": rc.Bins(40)}  # fmt: skip
-ASKED = {"envs": RIVER, "explorers": ["tracking", "stationary"], "num_steps": 30, "seeds": 3, "trace_points": 1}
+ASKED = {
+    "envs": RIVER,
+    "explorers": ["tracking", "stationary"],
+    "num_steps": 30,
+    "seeds": 3,
+    "trace_points": 1,
+}
 
 
 def compare(out: Path | None, **more: Any) -> Any:
@@ -54,6 +62,7 @@ def made(monkeypatch):
 # Shards.
 
 
+@pytest.mark.thorough
 def test_sixty_four_shards_in_any_order_are_the_file_of_one_process(tmp_path, made):
     more = {"seeds": 40}
     compare(tmp_path / "one", **more)
@@ -203,14 +212,16 @@ def test_a_shard_that_is_none_is_refused_with_one_that_is(tmp_path, shard, words
 
 
 def test_a_shard_needs_a_folder():
-    with pytest.raises(InvalidArgumentError, match='`shard` needs `out`.*Such as out="runs"'):
+    with pytest.raises(InvalidArgumentError, match=r'`shard` needs `out`.*Such as out="runs"'):
         compare(None, shard="1/2")
 
 
 @pytest.mark.parametrize("load", [rc.Comparison.load, load_comparison])
 def test_shards_that_are_not_put_together_are_not_loaded(tmp_path, load):
     compare(tmp_path, shard="1/1")
-    with pytest.raises(InvalidArgumentError, match="holds shards of a comparison. Call compare with the same"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"holds shards of a comparison\. Call compare with the same"
+    ):
         load(tmp_path)
     compare(tmp_path)
     assert len(load(tmp_path).seeds) == 3
@@ -232,6 +243,7 @@ def test_more_seeds_run_only_the_new_ones(tmp_path, made, before, after, new):
     assert found.seeds == rc.Comparison.load(tmp_path / "grown").seeds
 
 
+@pytest.mark.thorough
 def test_more_seeds_in_environments_are_those_of_a_fresh_comparison(tmp_path):
     compare(tmp_path / "fresh", **LAKES)
     for seeds in ([2], 3):
@@ -281,8 +293,8 @@ class Carrier:
 
 
 @pytest.mark.parametrize("make", tiered(
-    [Carrier, lambda: Carrier(2), lambda: ThreadPoolExecutor(2), lambda: ProcessPoolExecutor(2)], short=3
-), ids=["carrier", "failing", "threads", "processes"])  # fmt: skip
+    [lambda: Carrier(2), lambda: ThreadPoolExecutor(2), lambda: ProcessPoolExecutor(2)], short=2
+), ids=["failing", "threads", "processes"])  # fmt: skip
 def test_an_executor_gives_the_bits_of_one_process(tmp_path, make):
     for name, more in {"river": {"model": "learned"}, "lakes": LAKES}.items():
         compare(tmp_path / name / "one", **more)
@@ -297,7 +309,7 @@ def test_an_executor_runs_a_shard(tmp_path, made):
 
 
 def test_a_run_that_always_fails_in_an_executor_is_named_and_the_others_are_kept(tmp_path, made):
-    with pytest.raises(RhocoverError, match="the run of tracking on river .* seed 0 failed in the executor"):
+    with pytest.raises(RhocoverError, match=r"the run of tracking on river .* seed 0 failed in the executor"):
         compare(tmp_path, executor=Carrier(1000))
     compare(tmp_path)
     assert len(made) == 6
@@ -353,6 +365,20 @@ def test_starting_again_removes_the_shards_unless_one_is_in_use(rhocover, tmp_pa
     assert (shard / FILE).exists()
     assert rhocover(again).code == 0
     assert not Path("runs/shards").exists()
+
+
+def test_the_job_array_in_the_documentation_runs_its_shard(tmp_path, monkeypatch):
+    """SLURM gives each task its number; every task of the array is a shard, and every shard a task."""
+    page = (Path(__file__).parents[2] / "docs/choosing.md").read_text("utf-8")
+    (script,) = [body for _, language, body in fenced_blocks(page) if language == "bash"]
+    (command,) = re.findall(r"^rhocover .+$", script, re.MULTILINE)
+    (last,) = re.findall(r"^#SBATCH --array=1-(\d+)$", script, re.MULTILINE)
+    assert command.endswith(f'--shard "$SLURM_ARRAY_TASK_ID/{last}"')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", last)
+    short = command.replace("--steps 10000 --seeds 40", "--steps 100 --seeds 16")
+    assert short != command
+    run_command(short, f"Shard {last} of {last} is done: 2 runs. 'runs' has 2 of 128 runs...", 1)
 
 
 @pytest.mark.parametrize("more", ["--force", "--report page.html"])

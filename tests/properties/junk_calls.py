@@ -11,6 +11,7 @@ import signal
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -46,6 +47,7 @@ FULL = tempfile.mkdtemp()  # of files: nothing is collected there, whatever is a
 Path(FULL, "file").touch()
 STORED = Path(tempfile.mkdtemp(), "run")
 rc.explore(RIVER, 2.0, 20, explorer="tracking", out=STORED)
+COMPARED = Path(tempfile.mkdtemp(), "compared")
 DATA = (np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]), np.array([1, 0, 1, 0]), np.zeros(4, bool))
 
 
@@ -224,6 +226,10 @@ def _exploring() -> Iterator[Call]:
                 mu=None, model="known", seeds=1, schedule=None, start=None, num_chains=1, trace_points=1)  # fmt: skip
     yield _call("compare", rc.compare, {"envs": "river_swim", "explorers": "tracking", "num_steps": 20, "seeds": 1},
                 workers=1)  # fmt: skip
+    yield _call("compare", rc.compare, {"envs": "river_swim", "explorers": "tracking", "num_steps": 20, "seeds": 1,
+                "workers": 1, "out": COMPARED}, shard="1/1")  # fmt: skip
+    yield _call("compare", rc.compare, {"envs": "river_swim", "explorers": "tracking", "num_steps": 20, "seeds": 1},
+                executor=ThreadPoolExecutor(1))  # fmt: skip
     found_in = {"num_steps": 20, "seeds": 1, "workers": 1, "envs": "FrozenLake-v1"}
     yield _call("compare", rc.compare, found_in | {"held_out": int}, explorers=["feedback"], rho=2.0, mu=None, model=None,
                 states=None, actions=None, schedule=None)  # fmt: skip

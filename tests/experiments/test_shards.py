@@ -212,7 +212,7 @@ def test_a_shard_that_is_none_is_refused_with_one_that_is(tmp_path, shard, words
 
 
 def test_a_shard_needs_a_folder():
-    with pytest.raises(InvalidArgumentError, match=r'`shard` needs `out`.*Such as out="runs"'):
+    with pytest.raises(InvalidArgumentError, match=r'`shard` needs `out`.*Such as out="results"'):
         compare(None, shard="1/2")
 
 
@@ -367,6 +367,7 @@ def test_starting_again_removes_the_shards_unless_one_is_in_use(rhocover, tmp_pa
     assert not Path("runs/shards").exists()
 
 
+@pytest.mark.thorough
 def test_the_job_array_in_the_documentation_runs_its_shard(tmp_path, monkeypatch):
     """SLURM gives each task its number; every task of the array is a shard, and every shard a task."""
     page = (Path(__file__).parents[2] / "docs/choosing.md").read_text("utf-8")

@@ -61,6 +61,7 @@ class FinishedRuns:
         self._out = None if folder is None else locate(folder)
         self._place = self._out if self._out is None or shard is None else shard.locate(self._out)
         self.path = None if self._place is None else self._place.path / FILE
+        self._again = "; or pass --force to start again" if shard is None else ", such as --out results"
         self._hold: Hold | None = None
         self._stored = -np.inf
         if self._out is not None and self._place is not None:
@@ -152,7 +153,7 @@ class FinishedRuns:
         if not path.exists():
             return StoredRuns(path, False, {})
         tensors, document = load_tensors(path, self._question.kind)
-        _check_same(place.shown, document, self.document)
+        _check_same(place.shown, document, self.document, self._again)
         seeds = document["seeds"]
         stored = replace(self._question, seeds=tuple(seeds))
         stored.check_tensors(tensors, f"{path.name} in {place.shown!r}")
@@ -225,8 +226,11 @@ def _is_left(entry: Path) -> bool:
     return is_left(entry, FILE.__eq__)
 
 
-def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> None:
-    """Raises if a file has another question, and says what differs; more seeds than stored are fine."""
+def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any], again: str) -> None:
+    """Raises if a file has another question, and says what differs; more seeds than stored are fine.
+
+    `again` is how to start again on the command line.
+    """
     words = {
         "fingerprints": "models",
         "sources": "environments",
@@ -246,7 +250,7 @@ def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any]) -> N
         parse_text(f"{folder!r} holds a comparison with other {words.get(name, f'`{name}`')}{shown}"),
         remedy=(
             "Nothing was changed. Continue with the same arguments, or name another folder",
-            Call("", "; or pass --force to start again"),
+            Call("", again),
             ".",
         ),
     )

@@ -68,7 +68,7 @@ def read_shard(shard: Any, out: Location | None) -> Shard | None:
     return Shard(number, count)
 
 
-_SHARED_FOLDER = ("Such as ", Setting("out", '"runs"', "runs"), ".")
+_SHARED_FOLDER = ("Such as ", Setting("out", '"results"', "results"), ".")
 
 
 def _such_as(number: str, count: str) -> Text:

@@ -73,7 +73,7 @@ SHARED = {  # what is not on both sides, and why: rules and objects cannot be ty
     "compare": {"envs", "rho", "explorers", "trace_points"},
     "budget": {"mdp", "policy"},
     "collect": {"until", "command"},
-    "audit": {"model"},
+    "audit": {"model", "executor"},
     "top_up": {"command"},
 }
 

@@ -54,6 +54,8 @@ MEANING = {
     "baseline, or an object",
     "model": 'what the explorer knows: `"known"`, `"learned"`, `"posterior"`, `"from_scratch"`, or a '
     "`Learned`",
+    "executor": "counts ranges of files elsewhere: anything with `submit(function, *args)` that returns a "
+    "future, such as `concurrent.futures.ProcessPoolExecutor()`; the counts are the same to the bit",
     "audit.model": "a model or an environment with a transition table, which makes the audit exact",
     "top_up.model": '`"known"` (the environment\'s transition table) or `"learned"`; None chooses',
     "schedule": "episode lengths of Algorithm 1: `Quadratic`, `Power`, `Constant`, `Doubling`, `LineSearch`",

@@ -56,8 +56,8 @@ MEANING = {
     "`Learned`",
     "executor": "counts ranges of files elsewhere: anything with `submit(function, *args)` that returns a "
     "future, such as `concurrent.futures.ProcessPoolExecutor()`; the counts are the same to the bit",
-    "compare.executor": "makes the runs elsewhere, instead of `workers`: anything with `submit(function, *args)` "
-    "that returns a future; the results are the same to the bit",
+    "compare.executor": "makes the runs elsewhere, instead of `workers`: anything with `submit(function, "
+    "*args)` that returns a future; the results are the same to the bit",
     "shard": 'a part of the runs, such as `"3/64"`, stored in `out` beside the others; None for the whole',
     "audit.model": "a model or an environment with a transition table, which makes the audit exact",
     "top_up.model": '`"known"` (the environment\'s transition table) or `"learned"`; None chooses',

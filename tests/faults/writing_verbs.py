@@ -246,6 +246,9 @@ def run_again(folder: Path) -> None:
 VERBS: dict[str, Verb] = {
     "explore and resume": Verb(explore, cleans=True, every={"full": 3}),
     "compare": Verb(lambda folder: rc.compare({"river": RIVER}, **COMPARED, out=folder / "out"), cleans=True),
+    "compare, in shards": Verb(lambda folder: [
+        rc.compare({"river": RIVER}, **COMPARED, out=folder / "out", shard=shard) for shard in ("1/2", "2/2", None)],
+        cleans=True, every={"once": 2, "full": 4, "death": 4}),
     "collect": Verb(collect, cleans=True, every={"once": 2, "full": 3, "death": 3}),
     "top_up": Verb(top_up, cleans=True, every={"once": 2, "full": 4, "death": 4}),
     "MDP.save": Verb(lambda folder: RIVER.save(folder / "out" / "model", overwrite=True),

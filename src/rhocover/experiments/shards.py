@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -147,5 +147,5 @@ def remove_shards(out: Location, shards: Sequence[Hold]) -> None:
         for path in hold.path.iterdir():
             path.unlink()
         hold.path.rmdir()
-    if has_shards(out.path):
+    with suppress(OSError):  # there is none, or another process has just begun a shard
         (out.path / SHARDS).rmdir()

@@ -311,7 +311,7 @@ def compare(
     finally:
         finished.close()  # also after an error: finished runs are kept
     if part is not None:
-        return finished.finished(part)
+        return finished.report_on(part)
     if isinstance(question, CompareSpec):
         return from_file(finished.tensors, finished.document, str(out))
     from rhocover.experiments.env_comparison import from_tensors

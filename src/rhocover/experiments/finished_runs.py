@@ -157,12 +157,12 @@ class FinishedRuns:
         seeds = document["seeds"]
         stored = replace(self._question, seeds=tuple(seeds))
         stored.check_tensors(tensors, f"{path.name} in {place.shown!r}")
-        moved = [self._question.seeds.index(seed) for seed in seeds]
+        now = {seed: k for k, seed in enumerate(self._question.seeds)}
         done = (tuple(run) for run in np.argwhere(tensors["done"]).tolist())
-        outcomes = {(*run[:-1], moved[run[-1]]): stored.outcome(tensors, run) for run in done}
+        outcomes = {(*run[:-1], now[seeds[run[-1]]]): stored.outcome(tensors, run) for run in done}
         return StoredRuns(path, seeds == self.document["seeds"], outcomes)
 
-    def finished(self, shard: Shard) -> FinishedShard:
+    def report_on(self, shard: Shard) -> FinishedShard:
         """Returns how far a shard and the whole are, by what is stored in the folder of the comparison."""
         out = cast("Location", self._out)  # a shard has one
         stored = {run for place in (out, *shard_places(out)) for run in self._read(place).outcomes}
@@ -258,11 +258,8 @@ def _check_same(folder: str, stored: dict[str, Any], asked: dict[str, Any], agai
 
 def _are_more(asked: list[int], stored: Any) -> bool:
     """Whether all stored seeds, each once, are among those asked for."""
-    return (
-        isinstance(stored, list)
-        and len(set(map(str, stored))) == len(stored)
-        and all(type(seed) is int and seed in asked for seed in stored)
-    )
+    are_seeds = isinstance(stored, list) and all(type(seed) is int for seed in stored)
+    return are_seeds and set(stored) <= set(asked) and len(set(stored)) == len(stored)
 
 
 def _contradiction(run: str, *paths: Path) -> InvalidArgumentError:

@@ -180,7 +180,7 @@ def test_a_radius_that_is_too_small_to_plan_with_is_doubled(tmp_path):
     assert kept.tally.num_states > 2 * counts.shape[0]
 
 
-def test_a_widened_collection_goes_on_to_the_same_bits(tmp_path):
+def test_a_collection_goes_on_after_a_new_radius_to_the_same_bits(tmp_path):
     settings = {"states": rc.Net(rollout_steps=300), "model": "from_scratch"}
     whole = rc.collect(Failing(Ball()), 2.0, 1500, out=tmp_path / "whole", **settings)
     assert whole.run.refits
@@ -188,6 +188,45 @@ def test_a_widened_collection_goes_on_to_the_same_bits(tmp_path):
         rc.collect(Failing(Ball(), 300 + 1000), 2.0, 1500, out=tmp_path / "out", **settings)
     rc.collect(Failing(Ball()), 2.0, 1500, out=tmp_path / "out", resume=True, **settings)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+@pytest.mark.filterwarnings("ignore:The codes are too")
+def test_a_radius_that_covers_most_of_the_world_is_halved():
+    """With its first radius this run has a single code, in which it stays; its swings are small."""
+    seen = rc.explore(
+        gym.make("Acrobot-v1"), 2.0, 2500, model="from_scratch", states=rc.Net(of=angles), seed=1
+    )
+    assert seen.refits[0] == 1000
+    assert seen.tally.num_states >= refits.HARDLY_ANY
+    first = rc.Net(of=angles).fit(random_rollout(gym.make("Acrobot-v1"), 1000, 1))
+    kept = rc.explore(gym.make("Acrobot-v1"), 2.0, 2500, model="from_scratch", states=first, seed=1)
+    assert kept.tally.num_states == 1
+
+
+@pytest.mark.filterwarnings("ignore:The codes are too")
+def test_a_world_with_few_places_keeps_its_radius():
+    class Two(gym.Env):
+        """Two places, one action to stay and one to change."""
+
+        observation_space, action_space = gym.spaces.Box(0, 1, (1,)), gym.spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self._at = 0.0
+            return np.array([self._at], np.float32), {}
+
+        def step(self, action):
+            self._at = abs(self._at - action)
+            return np.array([self._at], np.float32), 0.0, False, False, {}
+
+    run = rc.explore(Two(), 2.0, 2500, model="from_scratch", states=rc.Net())
+    assert run.tally.num_states == 2  # one with the first radius, which is 2.5 times the way between them
+    assert run.refits == (1000,)
+
+
+def angles(observation):
+    """Returns cosines, sines and speeds of Acrobot's two angles, each between -1/2 and 1/2."""
+    return observation / np.array([2, 2, 2, 2, 8 * np.pi, 18 * np.pi])
 
 
 @pytest.mark.filterwarnings("ignore:The codes are too fine")

@@ -222,7 +222,7 @@ def read_env_run(env: Any, spec: RunSpec, encoding: Encoding, step_timeout: Any 
         )
     rule, weights = _read_weights(mu, code, actions)
     learner = encoding.states if is_learner(encoding.states) else None
-    if learner is None and not is_vector and widens(encoding.states, code, spec):
+    if learner is None and not is_vector and adapts(encoding.states, code, spec):
         learner = encoding.states if isinstance(encoding.states, Net) else Net()
     spec = spec.with_mu(rule)
     return EnvRun(
@@ -236,10 +236,10 @@ def is_learner(states: Any) -> bool:
     return isinstance(states, Net) and isinstance(states.of, LearnedFeatures)
 
 
-def widens(states: Any, code: StateCode, spec: RunSpec) -> bool:
-    """Whether the radius of a net may double during the run: not a given one, nor if that takes too much."""
+def adapts(states: Any, code: StateCode, spec: RunSpec) -> bool:
+    """Whether the radius of a net may change during the run: not a given one, nor if that takes too much."""
     is_auto = isinstance(states, Net) and isinstance(states.radius, str)
-    is_auto = is_auto or (isinstance(states, NetCode) and states.may_widen)
+    is_auto = is_auto or (isinstance(states, NetCode) and states.may_change)
     return is_auto and isinstance(code, NetCode) and 8 * code.num_features * spec.num_steps <= MOST_POINTS
 
 

@@ -11,7 +11,9 @@ Any other `Net` with the radius "auto" is looked at when the number of steps has
 fine, a run passes through more of them than it can try the actions of, and hardly ever comes back to one: of
 the pairs of the codes met, more than half were never tried. (After 1,000 steps it was a third in a maze with
 moves of one length, and seven eighths in PointMaze, where a pushed ball rolls on.) Then the radius is doubled
-until half of them were, or until few codes are left; all of it is encoded again as above.
+until half of them were, or until few codes are left; all of it is encoded again as above. If there are few
+codes, although their actions were tried, a code may hide most of the world, and the run might never leave it.
+Then the radius is halved until there are more, or too many.
 
 The explorer begins anew with these counts, as it would with earlier data of the same steps, and so does the
 search for something new. Afterwards no number of the run refers to the old code: applying the last one to the
@@ -40,7 +42,10 @@ from rhocover.exploring.worlds import Visits
 
 MOST_KEPT = 2**32  # bytes of the observations of a run
 TRIED = 0.5  # of the pairs of the codes met: if fewer were tried, the codes are too fine
-FEWEST = 32  # codes: coarser ones would not tell places apart
+FEWEST = 32  # codes: the radius is not doubled to fewer
+HARDLY_ANY = 16  # codes: if there are fewer after so many steps, the radius is halved
+LONG = 1_000  # steps
+HALVINGS = 8  # at a time: a radius of a hundredth of a step is no place
 
 
 class History:
@@ -147,28 +152,56 @@ def refit(asked: EnvRun, history: History) -> Recount | None:
     assert isinstance(asked.states, NetCode)
     met = history.met()
     if not is_learner(asked.learner):
-        return _widened(asked, met, asked.states)
+        return _adjusted(asked, met, asked.states)
     asked.states.take_over(asked.learner.fit(met.observations, met.labels))
     return recount(asked, met, asked.states.keys(met.observations))
 
 
-def _widened(asked: EnvRun, met: Stream, code: NetCode) -> Recount | None:
-    """Doubles the radius while most pairs were never tried; returns the counts, None if it stays."""
-    found, wider, keys = None, code, code.keys_of(met.observations)
-    while _is_too_fine(keys[met.before], met.actions, asked.actions.num_actions):
-        wider = wider.wider()
-        keys = wider.keys_of(met.observations)
-        if wider.num_leaders < FEWEST:
+def _adjusted(asked: EnvRun, met: Stream, code: NetCode) -> Recount | None:
+    """Doubles the radius while codes are too fine, or halves it while they are few; None if it stays."""
+    first, number = code.radius, asked.actions.num_actions
+    keys = code.keys_of(met.observations)
+    if _is_too_fine(keys, met, number):
+        keys = _doubled(code, met, keys, number)
+    elif met.actions.size >= LONG:
+        keys = _halved(code, met, keys, number)
+    return None if code.radius == first else recount(asked, met, keys)
+
+
+def _doubled(code: NetCode, met: Stream, keys: IntArray, num_actions: int) -> IntArray:
+    """Doubles the radius of a code while it is too fine; returns the keys under the last one."""
+    while _is_too_fine(keys, met, num_actions):
+        other = code.scaled(2.0)
+        new = other.keys_of(met.observations)
+        if other.num_leaders < FEWEST:
             break
-        code.take_over(wider)
-        found = keys
-    return None if found is None else recount(asked, met, found)
+        code.take_over(other)
+        keys = new
+    return keys
 
 
-def _is_too_fine(keys: IntArray, actions: IntArray, num_actions: int) -> bool:
+def _halved(code: NetCode, met: Stream, keys: IntArray, num_actions: int) -> IntArray:
+    """Halves the radius of a code while there are hardly any codes; returns the keys under the last one.
+
+    There may be no more of them (observations that hardly differ): then the radius stays.
+    """
+    other, left = code, HALVINGS
+    while code.num_leaders < HARDLY_ANY and left > 0:
+        other, left = other.scaled(0.5), left - 1
+        new = other.keys_of(met.observations)
+        if _is_too_fine(new, met, num_actions):
+            break
+        if other.num_leaders > code.num_leaders:
+            code.take_over(other)
+            keys = new
+    return keys
+
+
+def _is_too_fine(keys: IntArray, met: Stream, num_actions: int) -> bool:
     """Whether most pairs of the codes in which actions were taken were never tried."""
-    num_tried = np.unique(keys * num_actions + actions).size
-    return num_tried < TRIED * np.unique(keys).size * num_actions
+    left = keys[met.before]
+    num_tried = np.unique(left * num_actions + met.actions).size
+    return num_tried < TRIED * np.unique(left).size * num_actions
 
 
 def recount(asked: EnvRun, met: Stream, keys: IntArray) -> Recount:

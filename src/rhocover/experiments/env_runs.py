@@ -170,11 +170,11 @@ def _act(task: EnvTask, env: Any, found: Discoveries, states: Any, actions: Acti
 
 
 def _own(task: EnvTask, states: Any) -> Any:
-    """Returns the code of the explorer itself: it may widen a net, what all are scored by stays as it is."""
+    """Returns the code of the explorer itself: it may change a net, what all are scored by stays as it is."""
     if not isinstance(states, NetCode) or task.states is states or task.states.radius != AUTO:
         return states
     own = states.copy()
-    own.may_widen = True
+    own.may_change = True
     return own
 
 

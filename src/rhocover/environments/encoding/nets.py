@@ -15,8 +15,8 @@ observations vary most.
 **The radius.** "auto" takes 2.5 times the median distance between successive observations of a random
 rollout, or of the data set (steps that did not move are left out). For learned features, only steps that
 training did not use count. Random actions may hardly move at all, as with a mass that they push to and fro;
-then there are more codes than a run can try the actions of, and the run doubles the radius
-(`collecting.refits`).
+then there are more codes than a run can try the actions of, and the run doubles the radius. If they move so
+far that the whole world is a few codes, it halves the radius (`collecting.refits`).
 
 Two observations with one key are one state from here on; a model over codes is an approximation, whose error
 no certificate of this library counts.
@@ -126,7 +126,8 @@ class Net:
     """Codes of observations: the first observations met that are `radius` or more apart.
 
     `radius` is a distance, or "auto": 2.5 times the median step of a random rollout of `rollout_steps` steps,
-    doubled during a run as long as more than half of the actions of the codes met were never tried.
+    doubled during a run as long as more than half of the actions of the codes met were never tried, and
+    halved as long as there are hardly any codes.
     `of` is what of an observation is compared: None for all its numbers, component numbers, the name of a
     field of a dictionary, a function from an observation to a few numbers, a torch module, or
     `LearnedFeatures`. Distances are Euclidean, so numbers that matter should have the same scale.
@@ -197,7 +198,9 @@ class NetCode:
 
     num_keys: int | None = None  # there may always be more
     every_key: range | None = None
-    may_widen = False  # whether a run may double the radius: one that was fitted by hand stays as it is
+    may_change = (
+        False  # whether a run may double or halve the radius: one that was fitted by hand stays as it is
+    )
 
     def __init__(self, reader: FeatureReader, radius: float, projection: FloatArray) -> None:
         self.reader, self.radius, self.num_leaders = reader, radius, 0
@@ -219,9 +222,9 @@ class NetCode:
         """How many numbers of an observation are compared."""
         return self._projection.shape[1]
 
-    def wider(self) -> NetCode:
-        """Returns a net of twice the radius, without leaders."""
-        return NetCode(self.reader, 2 * self.radius, self._projection)
+    def scaled(self, factor: float) -> NetCode:
+        """Returns a net without leaders whose radius is `factor` times this one's."""
+        return NetCode(self.reader, factor * self.radius, self._projection)
 
     @property
     def leaders(self) -> FloatArray:

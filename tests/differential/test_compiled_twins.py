@@ -23,6 +23,7 @@ from second_opinions import foreign_order, sparse_solver
 from twin_kernels import Ledger, all_kernels, checking, unlike
 
 import rhocover as rc
+from rhocover.datasets import Tallier
 from rhocover.environments.encoding.training import _untrained
 from rhocover.learning import confidence, shortest_paths
 from rhocover.learning.search import Search
@@ -163,9 +164,23 @@ def find_interval_ends() -> None:
         confidence.interval_ends(shares, 10.0 ** rng.uniform(-12, 1, 30))
 
 
+def count_transitions() -> None:
+    """Streams in pieces that name more and more states, where pairs lead to more states than stand beside them."""
+    for seed in range(9):
+        rng, tallier = np.random.default_rng(seed), Tallier()
+        for size in (5, 20, 40):
+            before, action, after = (
+                rng.integers(size, size=200),
+                rng.integers(3, size=200),
+                rng.integers(size, size=200),
+            )
+            tallier.add(before, action, after, rng.random(200) < 0.1)
+        tallier.tally()
+
+
 WORK: tuple[Callable[[], None], ...] = (
     plan_sparsely, plan_in_large, explore_known_models, explore_unknown_models, explore_environments,
-    search_a_corridor, encode_observations, play_episodes, walk_shortest_paths, find_interval_ends, sweep, follow_policies_for_some_steps,
+    search_a_corridor, count_transitions, encode_observations, play_episodes, walk_shortest_paths, find_interval_ends, sweep, follow_policies_for_some_steps,
 )  # fmt: skip
 
 

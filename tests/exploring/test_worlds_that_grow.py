@@ -92,7 +92,12 @@ def test_without_knowing_the_states_nothing_is_certified():
 
 
 def test_a_certificate_for_learned_weights_says_whose_weights():
+    """Once it proves something: before that there is nothing for the weights to hold of."""
     found = rc.explore(RIVER, 2, 2000, "model_error", model="learned", seed=0).certificate()
+    assert found.proves_nothing
+    assert "weights" not in str(found)
+    found = rc.explore(RIVER, 2, 200_000, "model_error", model="learned", seed=0).certificate()
+    assert not found.proves_nothing
     assert "for the weights as they are estimated now" in str(found)
 
 

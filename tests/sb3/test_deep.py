@@ -112,15 +112,15 @@ def test_inverse_dynamics_learns_what_actions_change():
     assert by_noise < by_place
 
 
-@pytest.mark.filterwarnings("ignore:The codes are too coarse")
+@pytest.mark.filterwarnings("ignore:The codes are too")
 def test_a_net_of_learned_features_finds_its_way_where_raw_distances_do_not():
-    """Noise makes one code of all raw observations: the run stays where random actions lead."""
+    """Noise makes one code of all raw observations, or as many codes as steps: neither leads anywhere."""
     shares = []
     for of in (None, rc.LearnedFeatures(updates=500)):
         maze = NoisyMaze(7)
         run = rc.explore(maze, 2.0, 8_000, model="from_scratch", states=rc.Net(of=of), seed=0)
         shares.append(maze.share)
-    assert shares[0] < 0.4
+    assert shares[1] > shares[0] + 0.2
     assert shares[1] > 0.7
     assert run.refits == (2000, 4000)
 

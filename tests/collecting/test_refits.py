@@ -231,7 +231,7 @@ def angles(observation):
 
 @pytest.mark.filterwarnings("ignore:The codes are too fine")
 def test_a_radius_under_which_most_pairs_are_tried_is_kept():
-    """So is that of a code that was fitted by hand, and of a net in a vector of environments."""
+    """So is that of a code that was fitted by hand, whatever was tried."""
     assert not rc.explore(
         Drift(), 2.0, NUM_STEPS, model="from_scratch", states=rc.Net(rollout_steps=200)
     ).refits

@@ -89,9 +89,10 @@ def test_a_refit_to_the_same_code_changes_nothing(make, monkeypatch):
 
     def refit(world, now):
         before = facts(world, now)
-        plain(world, now)
+        is_new = plain(world, now)
         compared.append(before[-1])
         assert facts(world, now) == before
+        return is_new
 
     monkeypatch.setattr(EnvironmentWorld, "refit", refit)
     run = rc.explore(make(), 2.0, NUM_STEPS, model="from_scratch", states=learned("inverse_dynamics", 0.3))
@@ -237,6 +238,16 @@ def test_a_radius_under_which_most_pairs_are_tried_is_kept():
     ).refits
     code = rc.Net(rollout_steps=300).fit(random_rollout(Ball(), 300, 0))
     assert not rc.explore(Ball(), 2.0, 1000, model="from_scratch", states=code).refits
+
+
+@pytest.mark.filterwarnings("ignore:The codes are too")
+@pytest.mark.parametrize("explorer", ["uniform_random", "feedback"])
+def test_a_look_that_keeps_the_code_does_not_cut_the_block(explorer):
+    """A block is planned with the states known when it began; there are more of them when the net is looked at."""
+    code = rc.Net(rollout_steps=64)
+    run = rc.explore(Drift(), 2.0, 700, model="learned", states=code, explorer=explorer)
+    assert not run.refits
+    assert run.tally.num_steps == 700
 
 
 def test_observations_that_fill_the_memory_are_refused(monkeypatch):

@@ -437,21 +437,21 @@ class EnvironmentWorld(ABC):
         record = EnvRecord(self._index, self.episodes, self._snapshots, coded, tuple(self.refits))
         return make(self._asked, runner, record, seconds)
 
-    def refit(self, now: RunState) -> None:
-        """Fits the code of the states again, and counts everything again if it is a new one."""
+    def refit(self, now: RunState) -> bool:
+        """Fits the code of the states again; if it is a new one, counts everything under it and returns True."""
         assert self._history is not None
         found = refit(self._asked, self._history)
+        step, self.next_refit = self.next_refit, 2 * self.next_refit
         if found is None:
-            self.next_refit *= 2
-            return
+            return False
         restart(self._asked, now, found)
         self._reader = StateReader(self._asked.space, self._asked.states, found.index)
         self._reader.adapt_to(None)
         self._search, self.episodes = Search(found.index.num_actions, self._seed), found.episodes
         self._search.replay(found.pairs, found.nexts)
         self._snapshots = [(step, found.counts(step)) for step, _ in self._snapshots]
-        self.refits.append(self.next_refit)
-        self.next_refit *= 2
+        self.refits.append(step)
+        return True
 
     def follow(self, behaviour: BlockBehaviour) -> Chooser:
         """Returns the chooser of a behaviour."""

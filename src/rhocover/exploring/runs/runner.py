@@ -231,8 +231,8 @@ class Runner:
             while not self.is_done:
                 mark = self.grid[len(self.now.rows)]
                 if self.now.num_steps == self.world.next_refit < self.grid[-1]:
-                    self.world.refit(self.now)
-                    self._block = self._act = None
+                    if self.world.refit(self.now):  # if not, the block goes on
+                        self._block = self._act = None
                 elif self.now.num_steps == self._next_look:
                     self._look()
                 elif self.now.num_steps == mark:

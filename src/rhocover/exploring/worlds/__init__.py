@@ -360,8 +360,8 @@ class World(Protocol):
         """Takes `num_steps` more steps; changes the position and adds to `seen`."""
         ...
 
-    def refit(self, now: RunState) -> None:
-        """Trains the code of the states again, and counts everything again under it."""
+    def refit(self, now: RunState) -> bool:
+        """Fits the code of the states again; if it is a new one, counts everything under it and returns True."""
         ...
 
     def marks(self, spec: RunSpec) -> list[int]:

@@ -141,8 +141,9 @@ class Simulator:
         states = np.searchsorted(self._start_cdf, generator.random(self.num_chains), side="right")
         return Position(states.astype(np.int64), generator)
 
-    def refit(self, now: object) -> None:
+    def refit(self, now: object) -> bool:
         """Does nothing: states are not encoded."""
+        return False
 
     def follow(self, behaviour: BlockBehaviour) -> Act:
         """Returns the loop that acts in this way."""

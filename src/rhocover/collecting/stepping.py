@@ -438,7 +438,7 @@ class EnvironmentWorld(ABC):
         return make(self._asked, runner, record, seconds)
 
     def refit(self, now: RunState) -> bool:
-        """Fits the code of the states again; if it is a new one, counts everything under it and returns True."""
+        """Fits the code of the states again; returns whether it is a new one, which all is counted under."""
         assert self._history is not None
         found = refit(self._asked, self._history)
         step, self.next_refit = self.next_refit, 2 * self.next_refit

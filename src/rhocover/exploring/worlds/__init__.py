@@ -361,7 +361,7 @@ class World(Protocol):
         ...
 
     def refit(self, now: RunState) -> bool:
-        """Fits the code of the states again; if it is a new one, counts everything under it and returns True."""
+        """Fits the code of the states again; returns whether it is a new one, which all is counted under."""
         ...
 
     def marks(self, spec: RunSpec) -> list[int]:

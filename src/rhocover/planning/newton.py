@@ -96,7 +96,9 @@ def _given_start(program: Program, nu: FloatArray, m: FloatArray) -> Iterate:
     inside = program.has_slack
     alpha = 0.0 if program.rho == 0 else program.scale
     c = program.KT @ nu + alpha * program.mass
-    m = m if program.rho == 0 else (program.scale - 1) * m  # at small orders all but the weights' c is of order rho
+    m = (
+        m if program.rho == 0 else (program.scale - 1) * m
+    )  # at small orders all but the weights' c is of order rho
     x = m / c if inside is None else np.where(inside, m / np.where(inside, c, 1.0), 0.0)
     theta = 1.0 if program.rho == 0 else program.mass_of(point_of(program, c, x))
     return Iterate(nu, alpha, theta, c, x, 0.0, 0.0)
@@ -140,7 +142,7 @@ class Newton:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._equations = NormalEquations(program.K, program.KT)
+        self._equations = NormalEquations(program.K, program.KT, program.groups)
         self._m = centre_of(program)
         self._inside = program.has_slack
         if self._inside is not None:
@@ -307,11 +309,13 @@ class Newton:
                 dual = min(dual, to_zero(point.c[inside], move.c[inside]))
                 dual = min(dual, to_zero(point.x[inside], move.x[inside]))
             return dual, dual
-        dual = to_zero(point.c, move.c)
+        primal, dual = to_zero(point.x[inside], move.x[inside]), to_zero(point.c, move.c)
         if program.rho < SMALL_ORDER:  # c^-kappa grows faster than a step to the boundary allows for
             fall = max(-float((move.c / point.c)[program.coverage.support].min()), 1e-300)
             dual = min(dual, LARGEST_LOG_STEP * program.rho / fall)
-        return to_zero(point.x[inside], move.x[inside]), dual
+        if program.start is not None:  # x of the groups is too small to make up for different lengths
+            primal = dual = min(primal, dual)
+        return primal, dual
 
 
 def products_of(point: Iterate) -> float:

@@ -31,8 +31,9 @@ inequality gives KL(d || mubar) >= -Y - log sum mubar exp(-y), y of any sign.
 
 Floating point: the exact y of these multipliers is at least the computed one minus `_rounding`, entry by
 entry, and the bounds increase with y, so they are evaluated at that lower end. If it is negative, all of y is
-raised until it is 0, which raises <y, d> by this amount times the sum of d: 1, or `room` at most. After division by Y, so
-that the scale of the multipliers does not matter, the rounding errors of logarithms and sums are subtracted.
+raised until it is 0, which raises <y, d> by this amount times the sum of d: 1, or `room` at most. After
+division by Y, so that the scale of the multipliers does not matter, the rounding errors of logarithms and
+sums are subtracted.
 """
 
 from __future__ import annotations
@@ -212,6 +213,7 @@ class Program:
     room: float = 1.0  # the most that the entries of a point of mass 1 can sum to
     scale: float = 1.0  # of the multipliers: k0'nu + alpha - floor sum z
     start: FloatArray | None = None  # [m], multipliers with K'nu + scale mass > 0 to begin with; None: zeros
+    groups: tuple[int, int] | None = None  # numbers of flow rows and of rows of groups, if there are others
 
     @property
     def has_slack(self) -> BoolArray | None:

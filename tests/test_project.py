@@ -30,7 +30,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 # A module may import what stands above its room in this list, and its own room.
 ROOMS = (
-    "_version", "arguments", "printing", "errors", "plugins", "checks", "progress", "compiling", "executors", "documents", "folders", "files", "showing", "layout",
+    "_version", "arguments", "printing", "errors", "plugins", "checks", "progress", "compiling", "executors", "engines", "documents", "folders", "files", "showing", "layout",
     "transitions", "mdp", "linalg", "chains", "coverage", "weights", "linear_program", "occupancy", "oracles",
     "planning", "theory", "learning", "exploring", "baselines", "envs",
     "datasets.tally", "datasets.columns", "environments.stepping", "environments.encoding", "datasets.states",

@@ -143,6 +143,7 @@ class StoredSettings:
     rule: dict[str, Any] | str | None
     explorer: dict[str, Any] | str
     fingerprint: str
+    workers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,8 @@ def settings_document(asked: ModelRun) -> dict[str, Any]:
         StoredSettings(
             **{name: getattr(spec, name) for name in OF_SPEC},
             **{name: getattr(spec.criterion, name) for name in OF_CRITERION},
-            num_chains=asked.num_chains,
+            num_chains=1 if asked.is_shared else asked.num_chains,
+            workers=asked.workers,
             rule=None if spec.rule is None else rule_document(spec.rule),
             explorer=explorer_document(spec.explorer) or type(spec.explorer).__name__,
             fingerprint=asked.mdp.fingerprint,
@@ -201,7 +203,8 @@ def settings_from_file(
     try:
         given = {name: getattr(found, name) for name in (*OF_SPEC, *OF_CRITERION)}
         given |= {"mu": tensors.get("mu") if rule is None else rule, "start": tensors.get("start")}
-        return read_model_run(mdp, read_spec(given | {"explorer": explorer}), found.num_chains)
+        spec = read_spec(given | {"explorer": explorer})
+        return read_model_run(mdp, spec, found.num_chains, found.workers)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileFormatError(f"the settings of the run cannot be read: {error}") from error
 

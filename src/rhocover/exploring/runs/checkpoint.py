@@ -143,7 +143,7 @@ class StoredSettings:
     rule: dict[str, Any] | str | None
     explorer: dict[str, Any] | str
     fingerprint: str
-    workers: int | None = None
+    workers: int | None  # None is not written: before there were any, files had no such entry
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class StoredState:
 def settings_document(asked: ModelRun) -> dict[str, Any]:
     """Returns everything that determines a run, except its arrays, as a JSON document."""
     spec = asked.spec
-    return to_document(
+    document = to_document(
         StoredSettings(
             **{name: getattr(spec, name) for name in OF_SPEC},
             **{name: getattr(spec.criterion, name) for name in OF_CRITERION},
@@ -174,6 +174,7 @@ def settings_document(asked: ModelRun) -> dict[str, Any]:
             fingerprint=asked.mdp.fingerprint,
         )
     )
+    return document if asked.is_shared else {k: v for k, v in document.items() if k != "workers"}
 
 
 OF_SPEC = ("num_steps", "seed", "trace_points", "rho", "model", "until")
@@ -196,7 +197,7 @@ def settings_from_file(
     mdp: MDP, tensors: dict[str, np.ndarray], document: dict[str, Any], explorer: Any, rule: Any
 ) -> ModelRun:
     """Returns the stored run; `explorer` and `rule` are the caller's own, which a file cannot hold."""
-    found = from_document(StoredSettings, document, "the settings of the run")
+    found = from_document(StoredSettings, {"workers": None} | document, "the settings of the run")
     explorer = explorer_from_document(found.explorer) if explorer is None else explorer
     if rule is None and found.rule is not None:
         rule = rule_from_document(found.rule)

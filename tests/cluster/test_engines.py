@@ -24,6 +24,7 @@ def die_once(path, number):
     return number * number
 
 
+@pytest.mark.thorough
 def test_a_killed_process_is_replaced_and_its_calls_are_made_again(tmp_path):
     calls = [(str(tmp_path / "mark"), k) for k in range(6)]
     with rc.engines.process(2) as engine, pytest.warns(rc.errors.WorkerWarning, match="New workers continue"):

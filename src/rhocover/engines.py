@@ -13,11 +13,13 @@ token is not encrypted on its way: run clusters in networks that you trust.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import secrets
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import warnings
@@ -25,6 +27,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -150,15 +154,9 @@ def ray(address: str | None = None) -> Engine:
     """
     if address is not None and not isinstance(address, str):
         raise InvalidArgumentError.of("address", "must be text, such as head:6379", type(address).__name__)
-    found = _import_ray(address)
     if address is None:
-        if not found.is_initialized():
-            raise InvalidArgumentError.of(
-                "address",
-                "is needed: this process is not connected to a Ray cluster",
-                remedy='Pass the address of yours, or "local" to start one on this machine.',
-            )
-        return RayTasks(found)
+        return RayTasks(_connected())
+    found = _import_ray(address)
     if found.is_initialized():
         raise InvalidArgumentError.of(
             "address",
@@ -169,9 +167,33 @@ def ray(address: str | None = None) -> Engine:
     return _start_ray(found) if address == LOCAL else _connect(found, address)
 
 
+def _connected() -> Any:
+    """Returns the package, if this process has connected to a cluster with it."""
+    found = sys.modules.get("ray")  # not imported here: a later cluster of one's own reads settings first
+    if found is None and not _is_installed():
+        raise missing_extra("ray", "ray")
+    if found is None or not found.is_initialized():
+        raise InvalidArgumentError.of(
+            "address",
+            "is needed: this process is not connected to a Ray cluster",
+            remedy='Pass the address of yours, or "local" to start one on this machine.',
+        )
+    return found
+
+
+def _is_installed() -> bool:
+    return "ray" not in sys.modules and find_spec("ray") is not None
+
+
 def _import_ray(address: str | None) -> Any:
     """Returns the package; for a cluster of one's own with the settings that it reads when it is loaded."""
     if address == LOCAL:
+        if sys.modules.get("ray") is not None and os.environ.get("RAY_AUTH_MODE") != "token":
+            raise InvalidArgumentError.of(
+                "address",
+                "cannot be local: Ray was imported before, and would let everybody in",
+                remedy='Call rc.engines.ray("local") first, or set RAY_AUTH_MODE=token before the import.',
+            )
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         os.environ["RAY_AUTH_MODE"] = "token"
     try:
@@ -194,25 +216,31 @@ def _connect(found: Any, address: str) -> Engine:
 
 def _start_ray(found: Any) -> Engine:
     """Returns an engine of a new cluster on this machine, which only this user can command."""
-    folder = Path(tempfile.mkdtemp(prefix="rhocover-ray-"))  # 0700
     before = {name: os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")}
 
     def end() -> None:
         found.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
         for name, value in before.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
 
     os.environ.pop("RAY_AUTH_TOKEN", None)  # it would be used instead of the file
-    os.environ["RAY_AUTH_TOKEN_PATH"] = str(write_token(folder / "token"))
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(_token())
     try:
         found.init(address=LOCAL, include_dashboard=False, log_to_driver=False, configure_logging=False)
     except BaseException:
         end()
         raise
     return RayTasks(found, end)
+
+
+@cache
+def _token() -> Path:
+    """Returns the file of this process's token: Ray reads it once, so all its clusters have the same."""
+    folder = Path(tempfile.mkdtemp(prefix="rhocover-ray-"))  # only the user can enter it
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return write_token(folder / "token")
 
 
 def write_token(path: Path) -> Path:
@@ -222,18 +250,20 @@ def write_token(path: Path) -> Path:
     return path
 
 
+def _apply(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
 class RayTasks(Engine):
     """Ray Core's tasks as an executor; one that was lost with its node is run again by Ray."""
 
     def __init__(self, found: Any, end: Callable[[], None] | None = None) -> None:
         self._ray, self._end = found, end
-        self._remote: dict[Any, Any] = {}  # functions as Ray knows them: each is sent once
+        self._remote = found.remote(_apply)
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Future[Any]:
         """Returns the future of `function(*args)` somewhere in the cluster."""
-        if function not in self._remote:
-            self._remote[function] = self._ray.remote(function)
-        return RayFuture(self._ray, self._remote[function].remote(*args))
+        return RayFuture(self._ray, self._remote.remote(function, *args))
 
     def close(self) -> None:
         """Ends the cluster if this engine started it, or leaves the one that it connected to."""

@@ -66,7 +66,7 @@ def workers_of_ray() -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if (folder / "cmdline").read_bytes().startswith((b"ray::take_leg", b"ray::IDLE")):
+            if (folder / "cmdline").read_bytes().startswith((b"ray::_apply", b"ray::IDLE")):
                 found.append(int(folder.name))
         except OSError:  # it has just ended
             continue

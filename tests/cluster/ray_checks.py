@@ -36,9 +36,9 @@ def same_bits() -> dict:
 
 def closed_to_others() -> dict:
     """What a cluster of this machine's is: its token, who is let in without it, and what it leaves."""
-    import ray
-
     with rc.engines.ray("local"):
+        import ray
+
         token = Path(os.environ["RAY_AUTH_TOKEN_PATH"])
         address = ray.get_runtime_context().gcs_address
         found = {
@@ -50,7 +50,9 @@ def closed_to_others() -> dict:
             "wrong": joins(address, os.environ | {"RAY_AUTH_TOKEN": "0" * 64}),
             "dashboard": bool(ray._private.worker.global_worker.node.webui_url),
         }
-    return found | {"left": token.exists(), "connected": ray.is_initialized()}
+    with rc.engines.ray("local") as engine:  # a second one in the same process
+        found["again"] = engine.submit(abs, -3).result()
+    return found | {"connected": ray.is_initialized()}
 
 
 def joins(address: str, environment: dict) -> bool:

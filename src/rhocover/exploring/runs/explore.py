@@ -157,7 +157,8 @@ def _check_alone(workers: Any, executor: Any) -> None:
             raise InvalidArgumentError.of(
                 name,
                 "is only for models: the state of an environment cannot be sent anywhere",
-                remedy="For an environment, pass a vector of them: gymnasium.make_vec(id, num_envs=4).",
+                remedy="Pass a vector of environments, gymnasium.make_vec(id, num_envs=4), or the model of "
+                "one that has a table, rc.MDP.from_gymnasium(env).",
             )
 
 

@@ -7,7 +7,7 @@ PYTHON ?= python3
 LOCK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-thorough test-sb3 test-release test-oldest test-kernels hops census check coverage docs \
+.PHONY: help demo test test-all test-thorough test-sb3 test-ray test-release test-oldest test-kernels hops census check coverage docs \
 	bench bench-short bars soak fuzz attack mutate dist lock clean
 
 # Packages come from .venv alone, whatever the caller's shell adds.
@@ -50,13 +50,16 @@ demo: .venv/.run  ## run the demonstration and write it to out/demo
 test: .venv/.test  ## run every check, and one set of parameters of every test: four minutes on two cores
 	@.venv/bin/python tools/timed.py $(CHECKS) "$(PYTEST) -m 'not thorough'"
 
-test-all: test test-thorough test-sb3 test-release test-oldest test-kernels  ## run those, and the next five
+test-all: test test-thorough test-sb3 test-ray test-release test-oldest test-kernels  ## run those, and the next six
 
 test-thorough: .venv/.test  ## run the rest: whole grids, junk calls, damaged files, broken disks, second methods
 	$(PYTEST) -m thorough
 
 test-sb3: .venv/.sb3  ## run only the tests that need torch: installs its CPU build and Stable-Baselines3
 	.venv/bin/python -m pytest tests/sb3
+
+test-ray: .venv/.ray  ## run only the tests that need Ray, in a network of their own: installs it
+	.venv/bin/python -m pytest tests/cluster
 
 test-release: .venv/.test  ## build archive and wheel, install each into an empty environment, use it
 	.venv/bin/python -m tools.release.rehearse
@@ -142,6 +145,10 @@ clean:  ## remove the environments, the caches and the demonstration
 	.venv/bin/python $(INSTALL) --require-hashes --no-deps -r requirements/test.txt
 	@touch $@
 
+.venv/.ray: requirements/ray.txt .venv/.test
+	.venv/bin/python $(INSTALL) --require-hashes --no-deps -r requirements/ray.txt
+	@touch $@
+
 # torch is not in a lock file: its CPU build comes under the same version from other places. What stands on
 # top of it is.
 .venv/.sb3: requirements/sb3.txt .venv/.test
@@ -169,6 +176,9 @@ lock: .venv-lock/.made  ## resolve pyproject.toml into requirements/*.txt (needs
 	  -d .venv-lock/sb3 "stable-baselines3>=2.5" cloudpickle
 	.venv-lock/bin/python requirements/pin.py .venv-lock/sb3 > requirements/sb3.txt
 	.venv-lock/bin/python $(INSTALL) uv==0.13.7
+	.venv-lock/bin/uv pip compile --quiet pyproject.toml --extra ray -c requirements/test.txt --python-version 3.11 \
+	  --generate-hashes --only-binary :all: --no-emit-index-url --custom-compile-command "make lock" \
+	  -o requirements/ray.txt
 	.venv-lock/bin/python requirements/oldest.py | .venv-lock/bin/uv pip compile --quiet - \
 	  --resolution lowest-direct --python-version 3.11 --generate-hashes --only-binary :all: --no-annotate \
 	  --no-emit-index-url --custom-compile-command "make lock" -o requirements/oldest.txt

@@ -30,7 +30,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 # A module may import what stands above its room in this list, and its own room.
 ROOMS = (
-    "_version", "arguments", "printing", "errors", "plugins", "checks", "progress", "compiling", "executors", "documents", "folders", "files", "showing", "layout",
+    "_version", "arguments", "printing", "errors", "plugins", "checks", "progress", "compiling", "executors", "engines", "documents", "folders", "files", "showing", "layout",
     "transitions", "mdp", "linalg", "chains", "coverage", "weights", "linear_program", "occupancy", "oracles",
     "planning", "theory", "learning", "exploring", "baselines", "envs",
     "datasets.tally", "datasets.columns", "environments.stepping", "environments.encoding", "datasets.states",
@@ -44,6 +44,7 @@ LOCKS = {
     "run": (),
     "test": ("test",),
     "bench": ("bench", "fast", "parquet"),
+    "ray": ("ray",),
 }  # lock file: the extras it holds
 
 
@@ -303,12 +304,15 @@ def pins(name: str) -> dict[str, str]:
     return {canonicalize_name(package): version for package, version in found}
 
 
+CONSTRAINTS = ("-c requirements/run.txt", "-c requirements/test.txt")  # what a lock agrees with
+
+
 @pytest.mark.parametrize("name", [*LOCKS, "sb3"])
 def test_a_lock_names_no_place(name: str) -> None:
     """A lock says what, not from where: no host, no index option, no path of the machine that made it."""
     places = r"://|^-(?!-hash=)|\bfile:/|[\w-]+\.(org|com|net|io|dev)\b|(^|[\s\"'=@(])(/|~/|[A-Za-z]:\\)"
     lines = [line.strip().removeprefix("#").strip() for line in lock_text(name).splitlines()]
-    assert [line for line in lines if re.search(places, line) and line != "-c requirements/run.txt"] == []
+    assert [line for line in lines if re.search(places, line) and line not in CONSTRAINTS] == []
 
 
 @pytest.mark.parametrize("name", [*LOCKS, "sb3"])
@@ -328,6 +332,12 @@ def test_a_lock_satisfies_what_the_project_declares(name: str, extras: tuple[str
         version = pinned.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement} is not in requirements/{name}.txt. Run: make lock"
         assert requirement.specifier.contains(version, prereleases=True), f"{requirement}, pinned {version}"
+
+
+def test_the_lock_of_ray_agrees_with_what_is_tested() -> None:
+    """It is installed on top: what both have is the same."""
+    tested = pins("test")
+    assert {name: tested.get(name, version) for name, version in pins("ray").items()} == pins("ray")
 
 
 @pytest.mark.parametrize("name", ["test", "bench"])

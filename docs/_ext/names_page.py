@@ -24,7 +24,7 @@ GROUPS = {
         "CoverageReward", "CountVisits", "CoverageRewardVector", "CountVisitsVector", "DensityReward",
         "Neighbours", "Ellipse", "CoverageCallback", "CoverageVecEnv", "CoverageReplayBuffer",
     ),
-    "Experiments": ("compare", "Comparison", "reproduce"),
+    "Experiments": ("compare", "Comparison", "reproduce", "engines"),
     "Errors": ("errors",),
 }  # fmt: skip
 PAGES = {

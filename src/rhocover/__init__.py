@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # like typing's, without importing it: the command line h
 if TYPE_CHECKING:
     from typing import Any
 
-    from rhocover import baselines, envs, errors, learning, weights
+    from rhocover import baselines, engines, envs, errors, learning, weights
     from rhocover.collecting import Collection, TopUp, collect, top_up
     from rhocover.coverage import Coverage
     from rhocover.datasets import Audit, audit
@@ -111,7 +111,7 @@ _HOME = {
     "reproduce": "rhocover.experiments",
     "resume": "rhocover.exploring",
 }
-_MODULES = ("baselines", "envs", "errors", "learning", "weights")
+_MODULES = ("baselines", "engines", "envs", "errors", "learning", "weights")
 
 __all__ = [
     "MDP",
@@ -163,6 +163,7 @@ __all__ = [
     "budget",
     "collect",
     "compare",
+    "engines",
     "envs",
     "errors",
     "explore",

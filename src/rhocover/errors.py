@@ -269,6 +269,10 @@ class WorkerWarning(RhocoverWarning):
     """A worker process was killed; another one replaced it, and the result is the same."""
 
 
+class WorkerError(RhocoverError, RuntimeError):
+    """What was sent to a worker failed as often as it may, or a worker could not start."""
+
+
 class EnvironmentFailedError(RhocoverError, RuntimeError):
     """An environment raised an error, or violated its interface; the steps before are kept."""
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any
 
-from rhocover.errors import InvalidArgumentError, RhocoverError, shortened
+from rhocover.errors import InvalidArgumentError, RhocoverError, WorkerError, shortened
 
 MOST_RETRIES = 3  # of one call: what fails as often has a cause that another try does not remove
 
@@ -82,7 +82,7 @@ def _submitted(
     return future
 
 
-def _failed(name: str, retries: int, error: Exception) -> RhocoverError:
+def _failed(name: str, retries: int, error: Exception) -> WorkerError:
     times = f"{retries + 1} times" if retries else "once"
     cause = f"{type(error).__name__}: {shortened(error)}" if str(error) else type(error).__name__
-    return RhocoverError(f"{name} failed in the executor; it was tried {times}, the last time: {cause}.")
+    return WorkerError(f"{name} failed in the executor; it was tried {times}, the last time: {cause}.")

@@ -216,7 +216,11 @@ def _exploring() -> Iterator[Call]:
     yield _call("explore", rc.explore, {"world": gymnasium.make("FrozenLake-v1"), "rho": 2.0, "num_steps": 20, "model": "learned"},
                 states=None, actions=None, repeat=1, held_out=None)  # fmt: skip
     yield _call("resume", rc.resume, {"out": STORED}, world=None, rho=None, seed=None, explorer=None, mu=None)
+    yield _call("explore", rc.explore, {"world": RIVER, "rho": 2.0, "num_steps": 20}, workers=2)
+    yield _call("explore", rc.explore, {"world": RIVER, "rho": 2.0, "num_steps": 20, "workers": 2},
+                executor=ThreadPoolExecutor(1))  # fmt: skip
     yield _call("resume", rc.resume, out=STORED)
+    yield _call("process", rc.engines.process, processes=1)
     yield _call("Run", RUN.certificate, delta=0.05)
     yield _call("Run", RUN.evidence, delta=0.05)
     yield _call("Run", RUN.planning_regret, num_rewards=2, seed=0)

@@ -10,9 +10,15 @@ from benchmarks.__main__ import known
 BARS = (
     "imports", "right", "fast", "large", "explorers", "worst_case", "acting", "unknown", "learning",
     "discovery", "model_error", "certificates", "near_reducible", "audit_speed", "tally", "collecting",
-    "environments", "code_speed", "random_mazes",
+    "environments", "code_speed", "random_mazes", "actors",
 )  # fmt: skip
-BY_NAME = ("ppo", "codes", "density_speed", "rlberry_yardstick")  # run when named: torch, and a search
+BY_NAME = (
+    "engines",
+    "ppo",
+    "codes",
+    "density_speed",
+    "rlberry_yardstick",
+)  # run when named: torch, Ray, and a search
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -19,13 +19,16 @@ PERMISSIVE = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0",
     "CC0-1.0", "ISC", "MIT", "MIT-CMU", "PSF-2.0", "Zlib",
 }  # fmt: skip
+UNCHANGED = {
+    "certifi": "MPL-2.0"
+}  # with the extra `ray`: data, whose licence does not reach beyond its own files
 FOR_BUILDING = PERMISSIVE | {"MPL-2.0"}  # of tools that leave nothing in what they build
 
 HEAD = """# Licences
 
-rhocover is Apache-2.0. What it needs has these licences; all are permissive, and a remark says where a
-package carries something under another one. Versions are those of the locks; torch and what it needs stand
-in none of them.
+rhocover is Apache-2.0. What it needs has these licences; all are permissive but for certifi, which the extra
+`ray` brings, and a remark says where a package carries something under another one. Versions are those of the
+locks; torch and what it needs stand in none of them.
 This file is written by `make dist`.
 """
 

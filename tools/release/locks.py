@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = "rhocover"
 EXTRAS = {  # extra: the lock that pins it
     "fast": "bench", "minari": "test", "parquet": "test", "pandas": "test", "polars": "test",
-    "deep": "sb3", "sb3": "sb3",
+    "deep": "sb3", "sb3": "sb3", "ray": "ray",
 }  # fmt: skip
 ASKED = re.compile(r"^\s+#(?: via)? +(\S+)(.*)$")
 

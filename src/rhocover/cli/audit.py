@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.data_sets import explained, parse_data
+from rhocover.cli.engine import open_engine
 from rhocover.cli.output import json_text, print_json, print_message, print_result, waiting
 from rhocover.cli.places import Place, close, parse_place
 from rhocover.errors import InvalidArgumentError, RhocoverError, parse_text
@@ -46,6 +47,8 @@ def audit(
     require_worst_ratio: o.WorstRatio = None,
     require_complete: o.Complete = False,
     thin: o.Thin = 5,
+    engine: o.Engine = None,
+    address: o.Address = None,
     json: o.Json = False,
     out: o.AuditOut = None,
     report: outputs.Report = None,
@@ -86,7 +89,8 @@ def audit(
         codes = read_codes(
             where, parse_states(states, UNFITTED), parse_actions(actions), is_known=model is not None
         )
-        found = _audit(where, asked | codes, model)
+        with open_engine(engine, address) as opened:
+            found = _audit(where, asked | codes | {"executor": opened}, model)
     demands = {"worst_ratio": require_worst_ratio, "complete": require_complete}
     words = {
         "data": place_of_data, "environment": env, "set": {} if place is None else place.arguments,

@@ -15,6 +15,7 @@ from rhocover._version import __version__
 from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.codes import UNFITTED, parse_actions, parse_data_mu, parse_states
+from rhocover.cli.engine import open_engine
 from rhocover.cli.output import json_text, print_json, print_message, print_result, progress, typed_text
 from rhocover.cli.parsing import format_order, parse_model, parse_mu, parse_orders
 from rhocover.cli.places import Place, close, is_environment, parse_place
@@ -54,6 +55,8 @@ def compare(
     horizon: o.Horizon = None,
     restrict: o.Restrict = False,
     workers: o.Workers = None,
+    engine: o.Engine = None,
+    address: o.Address = None,
     shard: o.Shard = None,
     json: o.Json = False,
     out: o.CompareOut = None,
@@ -108,15 +111,16 @@ def compare(
     )  # fmt: skip
     if shard is not None:
         _refuse({"report": report, "force": force or None}, "--shard, which runs only a part")
-        _run_shard(asked | {"shard": shard}, workers, out, json)
+        with open_engine(engine, address) as opened:
+            _run_shard(asked | {"shard": shard, "workers": workers, "executor": opened}, out, json)
         return
     if out is not None and force:
         check_question(**asked)  # nothing is removed for a comparison that could not run
     with outputs.claim_files(out) if out is not None else nullcontext() as held:
         if held is not None and force:
             _start_again(held, outputs.or_report(is_ours, held, page))
-        with hint_to_compare_on(held), progress("runs") as bar:
-            found = run_comparison(asked, workers, held, bar)
+        with open_engine(engine, address) as opened, hint_to_compare_on(held), progress("runs") as bar:
+            found = run_comparison(asked | {"workers": workers, "executor": opened}, held, bar)
         _finish(found, json, held)
     outputs.write_report(page, lambda: _page(found, outputs.format_command(context)), force=force)
 
@@ -128,11 +132,11 @@ def _refuse(options: dict[str, Any], other: str) -> None:
             raise InvalidArgumentError.of(name, f"does not go with {other}", remedy="Leave it out.")
 
 
-def _run_shard(asked: dict[str, Any], workers: int | None, out: Path | None, json: bool) -> None:
+def _run_shard(asked: dict[str, Any], out: Path | None, json: bool) -> None:
     """Runs one shard, and prints how far the comparison is. Its folder is locked by `compare`, not by us."""
     place = None if out is None else locate(out)
     with hint_to_compare_on(place), progress("runs") as bar:
-        found = run_comparison(asked, workers, place, bar)
+        found = run_comparison(asked, place, bar)
     if json:
         print_json({"rhocover": __version__, **asdict(found)})
     else:
@@ -296,12 +300,11 @@ def _label(env: str) -> str:
 
 def run_comparison(
     asked: dict[str, Any],
-    workers: int | None,
     out: Location | None,
     report: Callable[[int, int], None] | None,
 ) -> Any:
     """Returns the finished comparison."""
-    return compare_explorers(workers=workers, out=out, report=report, **asked)
+    return compare_explorers(out=out, report=report, **asked)
 
 
 def is_ours(name: str) -> bool:

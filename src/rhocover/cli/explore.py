@@ -19,6 +19,7 @@ from rhocover.checks import FloatArray
 from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.codes import parse_actions, parse_data_mu, parse_states
+from rhocover.cli.engine import open_engine
 from rhocover.cli.output import json_text, print_json, print_message, print_result, progress
 from rhocover.cli.parsing import parse_delta, parse_model, parse_mu, parse_orders, parse_until
 from rhocover.cli.places import close, parse_place
@@ -64,6 +65,9 @@ def explore(
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
     num_chains: o.NumChains = 1,
+    workers: o.Actors = None,
+    engine: o.Engine = None,
+    address: o.Address = None,
     start: o.RunStart = None,
     discount: o.Discount = None,
     horizon: o.Horizon = None,
@@ -94,6 +98,7 @@ def explore(
     * `rhocover explore river_swim --rho 2 --model learned --steps 5000 --until-visits 100`
     * `rhocover explore river_swim --rho 1.5 --mu model_error --model from_scratch --steps 5000`
     * `rhocover explore river_swim --rho 2 --steps 5000 --out run`
+    * `rhocover explore river_swim --rho 2 --workers 16 --steps 16000`
     * `rhocover explore FrozenLake-v1 --rho 2 --steps 5000`
     * `rhocover explore MountainCar-v0 --states bins:6,5 --model learned --rho 2 --steps 2000`
     """
@@ -104,8 +109,8 @@ def explore(
     asked = (read_env_request if is_environment(env) else read_run)(
         env, settings or [], mu,
         {"rho": rho, "num_steps": num_steps, "explorer": explorer, "model": model, "schedule": schedule,
-         "seed": seed, "num_chains": num_chains, "start": start, "discount": discount, "horizon": horizon,
-         "restrict": restrict, "states": states, "actions": actions, "repeat": repeat,
+         "seed": seed, "num_chains": num_chains, "workers": workers, "start": start, "discount": discount,
+         "horizon": horizon, "restrict": restrict, "states": states, "actions": actions, "repeat": repeat,
          "read": read, "level": level, "step_timeout": step_timeout, "held_out": held_out},
         {"until_visits": until_visits, "until_gap": until_gap, "until_error": until_error}, delta,
     )  # fmt: skip
@@ -115,8 +120,9 @@ def explore(
     with outputs.claim_files(out) if out is not None else nullcontext() as held:
         if held is not None and force:
             outputs.clear(held, outputs.or_report(is_ours, held, page))
-        with hint_to_resume(held), progress(f"{explorer} on {env}") as bar:
-            run = asked.run(held, bar)
+        title = f"{explorer} on {env}"
+        with open_engine(engine, address) as opened, hint_to_resume(held), progress(title) as bar:
+            run = asked.run(held, bar, opened)
         known = _finish(run, asked, json, held)
     outputs.write_report(page, lambda: _page(run, known, outputs.format_command(context)), force=force)
 
@@ -133,6 +139,8 @@ def resume(
     context: outputs.Context,
     folder: o.RunFolder,
     delta: o.StoredDelta = None,
+    engine: o.Engine = None,
+    address: o.Address = None,
     json: o.Json = False,
     report: outputs.Report = None,
     force: outputs.Replace = False,
@@ -150,8 +158,9 @@ def resume(
     page = outputs.check_report(report, force=force)
     asked = stored_request(folder, delta)
     with outputs.claim_files(folder) as held:
-        with hint_to_resume(held), progress(f"resuming {folder}") as bar:
-            run = exploring.resume(held, report=bar)
+        title = f"resuming {folder}"
+        with open_engine(engine, address) as opened, hint_to_resume(held), progress(title) as bar:
+            run = exploring.resume(held, executor=opened, report=bar)
         known = _finish(run, asked, json, held)
     outputs.write_report(page, lambda: _page(run, known, outputs.format_command(context)), force=force)
 
@@ -214,17 +223,19 @@ class ExploreRequest:
         """Raises whatever `explore` would raise, before anything is removed."""
         check_run(self.settings)
 
-    def run(self, out: Hold | None, report: ReportProgress) -> Run:
+    def run(self, out: Hold | None, report: ReportProgress, executor: Any = None) -> Run:
         """Returns the finished run."""
         mdp, spec, given = self.settings.mdp, self.settings.spec, keywords(self.settings)
-        return explore_model(mdp, spec.rho, spec.num_steps, until=spec.until, out=out, report=report, **given)
+        given |= {"until": spec.until, "executor": executor, "out": out, "report": report}
+        return explore_model(mdp, spec.rho, spec.num_steps, **given)
 
 
 def keywords(asked: ModelRun) -> dict[str, Any]:
     """Returns the keyword arguments of `explore` that decide what a run of any length does."""
     given = {name: getattr(asked.spec, name) for name in ("mu", "explorer", "model", "seed")}
     criterion = {name: getattr(asked.spec.criterion, name) for name in CRITERION}
-    return given | criterion | {"num_chains": asked.num_chains}
+    shared = {"workers": asked.workers} if asked.is_shared else {"num_chains": asked.num_chains}
+    return given | criterion | shared
 
 
 def read_run(
@@ -237,7 +248,8 @@ def read_run(
     weights = parse_mu(mu, mdp, arguments["model"])
     delta = parse_delta(delta)
     given = {"mu": weights, "trace_points": TRACE_POINTS, "until": parse_until(until, delta)}
-    read = read_model_run(mdp, read_spec(arguments | given | {"rho": rho}), arguments["num_chains"])
+    spec = read_spec(arguments | given | {"rho": rho})
+    read = read_model_run(mdp, spec, arguments["num_chains"], arguments["workers"])
     words = {"environment": env, "set": parameters, "mu": mu, **arguments, **until, "delta": delta}
     return ExploreRequest(read, words, delta)
 
@@ -323,10 +335,11 @@ class EnvRequest(ExploreRequest):
     env: Any
     given: dict[str, Any]
 
-    def run(self, out: Hold | None, report: ReportProgress) -> Run:
+    def run(self, out: Hold | None, report: ReportProgress, executor: Any = None) -> Run:
         """Returns the finished run and closes the environment."""
+        given = self.given | {"executor": executor, "out": out, "report": report}
         try:
-            return explore_model(self.env, out=out, report=report, trace_points=TRACE_POINTS, **self.given)
+            return explore_model(self.env, trace_points=TRACE_POINTS, **given)
         finally:
             close(self.env)
 

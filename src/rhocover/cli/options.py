@@ -337,6 +337,34 @@ Workers = Annotated[
         rich_help_panel=RUN,
     ),
 ]
+Actors = Annotated[
+    int | None,
+    Option(
+        "--workers",
+        parser=parse_integer,
+        metavar="W",
+        help="The number of actors that act in the model at the same time, and know of each other only "
+        "between rounds. The result depends on it, but not on where they act.",
+        rich_help_panel=RUN,
+    ),
+]
+Engine = Annotated[
+    str | None,
+    Option(
+        metavar="NAME",
+        help="Where to compute: process or process:N (processes of this machine, one per core or N), or ray. "
+        "It does not change the result.",
+        rich_help_panel=RUN,
+    ),
+]
+Address = Annotated[
+    str | None,
+    Option(
+        metavar="HOST:PORT",
+        help="The Ray cluster of `--engine ray`; local starts one on this machine.",
+        rich_help_panel=RUN,
+    ),
+]
 ExploreOut = Annotated[
     Path | None,
     Option(

@@ -162,9 +162,10 @@ def _nearest(folder: Path) -> Path:
 # `--report FILE.html`: one page about the result of a command.
 
 ENDINGS = (".html", ".htm")
-RESULTS = (  # options that do not change the result: output, overwriting, number of processes
-    "report", "out", "policy", "json", "force", "redraw", "workers", "resume",
+RESULTS = (  # options that do not change the result: output, overwriting, where it is computed
+    "report", "out", "policy", "json", "force", "redraw", "workers", "engine", "address", "resume",
 )  # fmt: skip
+ACTORS = "explore"  # its workers change the result
 
 Report = Annotated[
     Path | None,
@@ -242,7 +243,8 @@ def format_command(context: Context) -> str:
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
-        if name in RESULTS or source is None or source.name == "DEFAULT":
+        is_kept = name not in RESULTS or (name, context.info_name) == ("workers", ACTORS)
+        if not is_kept or source is None or source.name == "DEFAULT":
             continue
         words += _words(parameter, context.params[name])
     return shlex.join(words)

@@ -13,19 +13,15 @@ This module does not depend on what the items are. The function returns its own 
 from __future__ import annotations
 
 import multiprocessing
-import os
-import signal
-import threading
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from rhocover.engines import begin_process, blocked_interrupts
 from rhocover.errors import RhocoverError, WorkerWarning, parse_text
-from rhocover.progress import silence_process
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -99,7 +95,7 @@ def _in_one_pool(
     before = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), _begin, (function, start.begun))
     try:
-        with _blocked_interrupts():
+        with blocked_interrupts():
             waiting = {pool.submit(_answer, item): k for k, item in items.items()}
             start.processes |= set(multiprocessing.active_children()) - before
         for future in as_completed(waiting):
@@ -113,32 +109,11 @@ def _in_one_pool(
 
 
 def _begin(function: Callable[[Any], Any], begun: Any) -> None:
-    """Prepares a worker: stores the function, and exits the process when its parent is gone."""
+    """Prepares a worker, and stores the function."""
     begun.set()
-    silence_process()
-    threading.Thread(target=_follow_parent, daemon=True).start()
+    begin_process()
     _held["function"] = function
-
-
-def _follow_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _answer(item: Any) -> Any:
     return _held["function"](item)
-
-
-@contextmanager
-def _blocked_interrupts() -> Iterator[None]:
-    """Blocks Ctrl-C; processes started meanwhile inherit this and never receive it."""
-    if not hasattr(signal, "pthread_sigmask"):  # not available on every system
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -143,6 +143,7 @@ class StoredSettings:
     rule: dict[str, Any] | str | None
     explorer: dict[str, Any] | str
     fingerprint: str
+    workers: int | None  # None is not written: before there were any, files had no such entry
 
 
 @dataclass(frozen=True)
@@ -162,16 +163,18 @@ class StoredState:
 def settings_document(asked: ModelRun) -> dict[str, Any]:
     """Returns everything that determines a run, except its arrays, as a JSON document."""
     spec = asked.spec
-    return to_document(
+    document = to_document(
         StoredSettings(
             **{name: getattr(spec, name) for name in OF_SPEC},
             **{name: getattr(spec.criterion, name) for name in OF_CRITERION},
-            num_chains=asked.num_chains,
+            num_chains=1 if asked.is_shared else asked.num_chains,
+            workers=asked.workers,
             rule=None if spec.rule is None else rule_document(spec.rule),
             explorer=explorer_document(spec.explorer) or type(spec.explorer).__name__,
             fingerprint=asked.mdp.fingerprint,
         )
     )
+    return document if asked.is_shared else {k: v for k, v in document.items() if k != "workers"}
 
 
 OF_SPEC = ("num_steps", "seed", "trace_points", "rho", "model", "until")
@@ -194,14 +197,15 @@ def settings_from_file(
     mdp: MDP, tensors: dict[str, np.ndarray], document: dict[str, Any], explorer: Any, rule: Any
 ) -> ModelRun:
     """Returns the stored run; `explorer` and `rule` are the caller's own, which a file cannot hold."""
-    found = from_document(StoredSettings, document, "the settings of the run")
+    found = from_document(StoredSettings, {"workers": None} | document, "the settings of the run")
     explorer = explorer_from_document(found.explorer) if explorer is None else explorer
     if rule is None and found.rule is not None:
         rule = rule_from_document(found.rule)
     try:
         given = {name: getattr(found, name) for name in (*OF_SPEC, *OF_CRITERION)}
         given |= {"mu": tensors.get("mu") if rule is None else rule, "start": tensors.get("start")}
-        return read_model_run(mdp, read_spec(given | {"explorer": explorer}), found.num_chains)
+        spec = read_spec(given | {"explorer": explorer})
+        return read_model_run(mdp, spec, found.num_chains, found.workers)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise FileFormatError(f"the settings of the run cannot be read: {error}") from error
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rhocover import checks
-from rhocover.checks import IntArray
-from rhocover.errors import FileFormatError, InvalidArgumentError, naming, shortened
+from rhocover.errors import Argument, FileFormatError, InvalidArgumentError, Setting, naming, shortened
+from rhocover.executors import check_executor
 from rhocover.exploring.explorers.registry import explorer_document, make_explorer
 from rhocover.exploring.runs.checkpoint import MODEL, SETTINGS, Folder, settings_from_file
-from rhocover.exploring.runs.result import Run, grid_of_steps, measure
-from rhocover.exploring.runs.runner import Runner, RunState, Storage, begin, run, run_fields
-from rhocover.exploring.runs.spec import Encoding, ModelRun, RunSpec, make_belief, read_model_run
-from rhocover.exploring.worlds import Visits
-from rhocover.exploring.worlds.simulator import Simulator
+from rhocover.exploring.runs.model_worlds import ModelWorld, RoundRunner, SharedWorld
+from rhocover.exploring.runs.result import Run
+from rhocover.exploring.runs.runner import Storage, run
+from rhocover.exploring.runs.spec import Encoding, ModelRun, RunSpec, read_model_run
 from rhocover.files import load_tensors
 from rhocover.folders import locate
 from rhocover.learning.rules import rule_document
@@ -58,6 +56,8 @@ def explore(
     horizon: int | None = None,
     restrict: bool = False,
     num_chains: int = 1,
+    workers: int | None = None,
+    executor: Any = None,
     until: Stop | None = None,
     trace_points: int = 10,
     out: Location | None = None,
@@ -78,7 +78,10 @@ def explore(
     `Learned`. `mu` may be a rule, by name or as a function of an `Estimate`: then it is evaluated again with
     each new plan. `until` ends the run early. `explorer` is a name or an object: "feedback", "tracking",
     "stationary", "algorithm1", "algorithm1_short", "algorithm1_adaptive"; `schedule` sets Algorithm 1's
-    episodes. `num_chains` chains act at the same time and share the counts; `num_steps` is their total. The
+    episodes. `num_chains` chains act at the same time and share the counts; `num_steps` is their total.
+    `workers` actors act in the model at the same time, too, but know of each other only between rounds: so
+    they may be anywhere. `executor` runs them: anything with `submit(function, *args)` that returns a future,
+    such as `rc.engines.process()`; without one they act here, one after the other, with the same result. The
     trace has `trace_points` rows for each factor of ten. `out` is a new folder for checkpoints: `resume(out)`
     continues after any interruption. `report(steps, num_steps)` is called now and then. A step or reset of an
     environment that takes longer than `step_timeout` seconds is an error; all steps before it are kept. This
@@ -101,18 +104,38 @@ def explore(
         model=model, seed=seed, until=until, trace_points=trace_points,
     )  # fmt: skip
     if not isinstance(world, MDP) and (explore_other := _other_world(world)) is not None:
+        _check_alone(workers, executor)
         encoding = Encoding(states, actions, repeat, held_out)
         return explore_other(world, spec, encoding, num_chains, step_timeout, out, report)
     check_for_model(
         states=states, actions=actions, repeat=repeat, step_timeout=step_timeout, held_out=held_out
     )
-    asked = read_model_run(world, spec, num_chains)
+    asked = read_model_run(world, spec, num_chains, workers)
+    executor = read_executor(executor, asked)
     with progress(f"exploring {asked.mdp.name or 'the model'}", report) as told:
         _ = asked.problem  # raises if it is invalid
         asked.check_budget()
         asked.problem.check_plan()
         storage = Storage(told) if out is None else Folder(out, asked, told)
+        return run_model(asked, executor, storage)
+
+
+def read_executor(executor: Any, asked: ModelRun) -> Any:
+    """Returns the executor; refuses one if there are no workers whose legs it could run."""
+    if executor is not None and asked.workers is None:
+        raise InvalidArgumentError.of(
+            "executor",
+            ("runs the legs of several ", Argument("workers"), ", and there are none"),
+            remedy=("Such as ", Setting("workers", "16"), "."),
+        )
+    return None if executor is None else check_executor(executor)
+
+
+def run_model(asked: ModelRun, executor: Any, storage: Storage) -> Run:
+    """Returns the finished run in a model, by this process or by several workers."""
+    if asked.workers is None:
         return run(ModelWorld(asked), asked.spec, storage)
+    return run(SharedWorld(asked, executor), asked.spec, storage, RoundRunner)
 
 
 def check_for_model(**given: Any) -> None:
@@ -127,41 +150,23 @@ def check_for_model(**given: Any) -> None:
             raise InvalidArgumentError.of(name, reason, remedy="Leave it out.")
 
 
+def _check_alone(workers: Any, executor: Any) -> None:
+    """Refuses workers in an environment: its state cannot be sent to them."""
+    for name, value in (("workers", workers), ("executor", executor)):
+        if value is not None:
+            raise InvalidArgumentError.of(
+                name,
+                "is only for models: the state of an environment cannot be sent anywhere",
+                remedy="Pass a vector of environments, gymnasium.make_vec(id, num_envs=4), or the model of "
+                "one that has a table, rc.MDP.from_gymnasium(env).",
+            )
+
+
 def _other_world(world: Any) -> Any:
     """Returns the function that explores worlds of this class, if its package is registered; else None."""
     packages = {kind.__module__.partition(".")[0] for kind in type(world).__mro__}
     names = [name for name in members(WORLDS) if name in packages]
     return load(WORLDS, names[0]) if names else None
-
-
-class ModelWorld(Simulator):
-    """A simulated model, with its problem."""
-
-    def __init__(self, asked: ModelRun) -> None:
-        self.asked, self.problem = asked, asked.problem
-        super().__init__(self.problem.mdp, self.problem.start, asked.num_chains)
-
-    def opened(self) -> AbstractContextManager[None]:
-        """Returns nothing to open."""
-        return nullcontext()
-
-    def start(self, spec: RunSpec) -> RunState:
-        """Returns the state of a run before its first step."""
-        position = self.begin(spec.seed)
-        belief = make_belief(spec, self.problem, position.states)
-        return begin(spec.actor, belief, position, Visits.none(self.mdp))
-
-    def marks(self, spec: RunSpec) -> list[int]:
-        """Returns the steps to report at."""
-        return grid_of_steps(spec.num_steps, spec.trace_points, self.num_chains)
-
-    def measure(self, counts: IntArray, num_steps: int) -> list[float]:
-        """Returns a row of the trace."""
-        return measure(self.problem, counts, num_steps)
-
-    def result(self, spec: RunSpec, runner: Runner, seconds: float) -> Run:
-        """Returns the finished run."""
-        return Run(**run_fields(self.asked.mdp, spec, runner, seconds))
 
 
 def resume(
@@ -172,6 +177,7 @@ def resume(
     seed: int | None = None,
     explorer: NamedExplorer | None = None,
     mu: Rule | None = None,
+    executor: Any = None,
     report: Report | None = None,
 ) -> Run:
     """Returns the run of the folder `out`, continued from its newest checkpoint to its end.
@@ -179,17 +185,19 @@ def resume(
     A finished run is loaded, and nothing is run or written. Otherwise the result is the same to the bit as
     that of a run that was never interrupted. `world`, `rho`, `seed` and `explorer` are stored in the folder;
     if given, they must be the same. Your own explorer must be given again, and so must `mu` if it is your own
-    function. A damaged checkpoint is skipped with a `CheckpointWarning`, and the one before it is used.
+    function. `executor` is as in `explore`, and may be another one than before. A damaged checkpoint is
+    skipped with a `CheckpointWarning`, and the one before it is used.
     """
     out = locate(out)  # the caller's rules and explorers may change the working directory
     asked = read_folder(out, explorer, mu)
     _check_same(asked, world, rho, seed, explorer)
+    executor = read_executor(executor, asked)
     with naming(out.path / SETTINGS):
-        model = ModelWorld(asked)
+        _ = asked.problem
     with progress(f"resuming {asked.mdp.name or 'the model'}", report) as told:
         folder = Folder(out, asked, told, is_resumed=True)
         last = folder.last_of_finished()
-        return run(model, asked.spec, folder if last is None else Storage(told, last))
+        return run_model(asked, executor, folder if last is None else Storage(told, last))
 
 
 def read_folder(out: Any, explorer: Any = None, mu: Any = None) -> ModelRun:

@@ -21,6 +21,7 @@ import signal
 import socket
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import FrameType, TracebackType
@@ -30,7 +31,7 @@ import numpy as np
 
 from rhocover import checks
 from rhocover.checks import IntArray
-from rhocover.errors import InvalidArgumentError
+from rhocover.errors import InvalidArgumentError, WorkerError
 from rhocover.exploring.belief import NEVER, Belief
 from rhocover.exploring.explorers import Block, Explorer, State, renewed
 from rhocover.exploring.explorers.registry import explorer_document, explorer_name
@@ -223,20 +224,24 @@ class Runner:
     @property
     def is_done(self) -> bool:
         """Whether the last step was taken and reported."""
-        return self.now.is_enough or len(self.now.rows) == len(self.grid)
+        return self.now.is_enough or self._reported() == self.grid[-1]
+
+    def _reported(self) -> int:
+        """Returns the step of the last row of the trace."""
+        return int(self.now.rows[-1][0]) if self.now.rows else 0
 
     def run(self, after: Callable[[RunState], None]) -> None:
         """Runs to the end; calls `after` whenever the state is consistent."""
         with self._interrupts:
             while not self.is_done:
-                mark = self.grid[len(self.now.rows)]
+                mark = self.grid[bisect_right(self.grid, self._reported())]
                 if self.now.num_steps == self.world.next_refit < self.grid[-1]:
                     if self.world.refit(self.now):  # if not, the block goes on
                         self._block = self._act = None
-                elif self.now.num_steps == self._next_look:
+                elif self.now.num_steps >= self._next_look:  # beyond it only in rounds of several workers
                     self._look()
-                elif self.now.num_steps == mark:
-                    self._report(mark)
+                elif self.now.num_steps >= mark:
+                    self._report(self.now.num_steps)
                 else:
                     self._advance(min(mark, self._next_look, self.world.next_refit))
                 after(self.now)
@@ -251,7 +256,7 @@ class Runner:
         assert self.until is not None
         so_far = RunSoFar(self.problem, now.state.belief, now.seen, now.num_steps)
         if so_far.is_ready and self.until.is_met(so_far):
-            if not now.rows or int(now.rows[-1][0]) < now.num_steps:
+            if self._reported() < now.num_steps:
                 self._report(now.num_steps)
             now.is_enough = True
         self._next_look = self._find_next_look(now.num_steps)
@@ -279,8 +284,12 @@ class Runner:
             if not isinstance(block, Block):
                 raise InvalidArgumentError.of("policy", "must return a Block", type(block).__name__)
             checks.integer(block.num_steps, "Block.num_steps", least=1)  # with 0 the run would never end
-            self._act, self._block = self.world.follow(self._placed(block)), self._cut(block)
+            self._act, self._block = self._act_of(block), self._cut(block)
         return self._block, self._act
+
+    def _act_of(self, block: Block) -> Any:
+        """Returns how to act in the block, as the world wants it."""
+        return self.world.follow(self._placed(block))
 
     def _placed(self, block: Block) -> BlockBehaviour:
         """Returns the block's behaviour over the world's pairs."""
@@ -399,8 +408,8 @@ class Storage:
         """Stores the finished run."""
 
 
-def run(world: World, spec: RunSpec, storage: Storage) -> Any:
-    """Returns the finished run.
+def run(world: World, spec: RunSpec, storage: Storage, kind: type[Runner] = Runner) -> Any:
+    """Returns the finished run; `kind` is the loop that runs it.
 
     The explorer's `init` is called before anything is written, so that its errors leave no files.
     """
@@ -410,7 +419,7 @@ def run(world: World, spec: RunSpec, storage: Storage) -> Any:
         with storage:
             now = now or storage.load() or world.start(spec)
             grid = world.marks(spec)
-            runner = Runner(world.measure, spec.actor, world, grid, now, spec.until, world.problem)
+            runner = kind(world.measure, spec.actor, world, grid, now, spec.until, world.problem)
             _keep_going(runner, spec.num_steps, storage)
             result = world.result(spec, runner, time.perf_counter() - began)
             storage.save_result(result)
@@ -427,7 +436,11 @@ def _keep_going(runner: Runner, num_steps: int, storage: Storage) -> None:
 
     try:
         runner.run(after)
-    except (KeyboardInterrupt, InvalidArgumentError):  # the caller's rule or explorer may be wrong
+    except (
+        KeyboardInterrupt,
+        InvalidArgumentError,
+        WorkerError,
+    ):  # the caller's rule or explorer may be wrong
         storage.save(runner.now)
         raise
     storage.save(runner.now)

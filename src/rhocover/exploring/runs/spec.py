@@ -25,7 +25,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.documents import from_document, to_document
-from rhocover.errors import Call, InvalidArgumentError, Setting, parse_text, unknown_name
+from rhocover.errors import Argument, Call, InvalidArgumentError, Setting, parse_text, unknown_name
 from rhocover.exploring.belief import Belief, KnownModel
 from rhocover.exploring.belief.discovery import Discovering
 from rhocover.exploring.belief.learned import Frame, Learned, LearnedModel
@@ -233,7 +233,13 @@ class ModelRun:
 
     mdp: MDP
     spec: RunSpec
-    num_chains: int = 1
+    num_chains: int = 1  # with workers their number: each has one chain
+    is_shared: bool = False  # whether workers act in rounds, and know of each other only between these
+
+    @property
+    def workers(self) -> int | None:
+        """How many workers act in rounds; None if this process takes every step."""
+        return self.num_chains if self.is_shared else None
 
     @cached_property
     def problem(self) -> Problem:
@@ -256,7 +262,7 @@ class ModelRun:
             )
 
 
-def read_model_run(world: Any, spec: RunSpec, num_chains: Any = 1) -> ModelRun:
+def read_model_run(world: Any, spec: RunSpec, num_chains: Any = 1, workers: Any = None) -> ModelRun:
     """Returns the checked settings of a run in a model."""
     if not isinstance(world, MDP):
         is_id = isinstance(world, str) and checks.is_gymnasium_id(world)
@@ -273,15 +279,30 @@ def read_model_run(world: Any, spec: RunSpec, num_chains: Any = 1) -> ModelRun:
         spec = spec.with_mu(weights_of(world, spec.mu))  # a rule is for runs without restarts
     spec = spec.checked()
     num_chains = checks.integer(num_chains, "num_chains", least=1)
-    if spec.num_steps % num_chains:
-        more = -(-spec.num_steps // num_chains) * num_chains
+    if workers is None:
+        check_multiple(spec.num_steps, "num_chains", num_chains)
+        return ModelRun(world, spec, num_chains)
+    workers = checks.integer(workers, "workers", least=1)
+    if num_chains != 1:
+        raise InvalidArgumentError.of(
+            "num_chains",
+            ("must be 1 with ", Argument("workers"), ": every worker has one chain"),
+            f"{num_chains}",
+            remedy="Leave one of them out.",
+        )
+    check_multiple(spec.num_steps, "workers", workers)
+    return ModelRun(world, spec, workers, is_shared=True)
+
+
+def check_multiple(num_steps: int, name: str, number: int) -> None:
+    """Refuses a number of steps that chains or workers cannot share evenly."""
+    if num_steps % number:
         raise InvalidArgumentError.of(
             "num_steps",
-            parse_text(f"must be a multiple of `num_chains={num_chains}`"),
-            f"{spec.num_steps}",
-            remedy=f"The next multiple is {more}.",
+            parse_text(f"must be a multiple of `{name}={number}`"),
+            f"{num_steps}",
+            remedy=f"The next multiple is {-(-num_steps // number) * number}.",
         )
-    return ModelRun(world, spec, num_chains)
 
 
 def make_belief(spec: RunSpec, problem: Problem, roots: IntArray) -> Belief:

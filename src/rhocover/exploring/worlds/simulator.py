@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -112,6 +113,9 @@ def act_by_corrected_score(model, rule, flow, period, done, uniforms, seen):
 
 
 Act = Callable[..., None]
+ACTS: dict[str, Act] = {
+    "policy": act_by_policy, "score": act_by_score, "corrected": act_by_corrected_score,
+}  # fmt: skip
 
 DRAWS = 1 << 16  # uniform numbers drawn at a time
 BATCH_STEPS = 1 << 20  # steps between two checks of the clock and of Ctrl-C: some hundredths of a second
@@ -131,7 +135,7 @@ class Simulator:
         self._start_cdf[np.flatnonzero(start)[-1] :] = 1.0
         P, rows = mdp.transitions, mdp.transitions.indptr.astype(np.int64)
         narrow = np.int32 if P.nnz < 2**31 else np.int64  # half the memory for random access
-        self._model = (
+        self.arrays = (
             first_pairs(mdp), rows.astype(narrow), P.indices.astype(narrow), cumulative(P.data, rows)
         )  # fmt: skip
 
@@ -147,13 +151,18 @@ class Simulator:
 
     def follow(self, behaviour: BlockBehaviour) -> Act:
         """Returns the loop that acts in this way."""
+        kind, arrays = self.rule_of(behaviour)
+        return partial(ACTS[kind], self.arrays, *arrays)
+
+    def rule_of(self, behaviour: BlockBehaviour) -> tuple[str, tuple[Any, ...]]:
+        """Returns the name of the loop that acts in this way, and its arrays."""
         behaviour = checked_behaviour(behaviour, self.mdp)
         if isinstance(behaviour, SamplePolicy):
-            return partial(act_by_policy, self._model, choice_cdf(behaviour.policy, self.mdp))
+            return "policy", (choice_cdf(behaviour.policy, self.mdp),)
         if isinstance(behaviour, FlowCorrectedScore):
             rule, flow = (behaviour.rate, behaviour.scale), behaviour.flow_arrays()
-            return partial(act_by_corrected_score, self._model, rule, flow, behaviour.period)
-        return partial(act_by_score, self._model, (behaviour.base, behaviour.rate, behaviour.scale))
+            return "corrected", (rule, flow, behaviour.period)
+        return "score", ((behaviour.base, behaviour.rate, behaviour.scale),)
 
     def advance(self, position: Position, act: Act, seen: Visits, num_steps: int) -> None:
         """Takes `num_steps` more steps, counted over all chains: a multiple of their number.

@@ -8,11 +8,12 @@ root folder when they look for it, and may download; these do neither.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
 from rhocover import checks
-from rhocover.errors import InvalidArgumentError, InvalidDataError, Setting, missing_extra
+from rhocover.errors import InvalidArgumentError, InvalidDataError, Setting
 from rhocover.files import sync_folder, write_atomically
 from rhocover.folders import (
     is_called,
@@ -51,16 +52,11 @@ def check_id(dataset_id: str) -> None:
         )
 
 
+ID = re.compile(r"([-\w][-\w/]*[-\w]/)?[-\w]+-v\d+")  # as Minari has it: namespace/name-v0
+
+
 def _is_id(text: object) -> bool:
-    try:
-        from minari.dataset.minari_dataset import parse_dataset_id
-    except ImportError as error:
-        raise missing_extra("minari", "minari") from error
-    try:
-        parse_dataset_id(text)  # pyright: ignore[reportArgumentType]
-    except (TypeError, ValueError):
-        return False
-    return True
+    return isinstance(text, str) and ID.fullmatch(text) is not None
 
 
 def local_ids() -> list[str]:

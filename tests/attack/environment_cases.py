@@ -246,7 +246,7 @@ def undisturbed() -> Files:
 
 def wrong_when_mended(place: Place, fault: Fault) -> str | None:
     """Returns what is wrong with going on after the environment was mended."""
-    begun = (place.here / "out" / "collection.json").exists()
+    begun = (place.here / "out" / "manifest.json").exists()
 
     def go_on() -> dict[str, str]:
         call = functools.partial(

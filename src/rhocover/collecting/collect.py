@@ -119,10 +119,11 @@ def collect(
 ) -> Collection:
     """Returns the data set that an explorer collected in a Gymnasium environment, single or vector.
 
-    The arguments are those of `explore`. `out` is a new folder: it gets Parquet files that any tool reads, the
-    manifest that names them, and the datasheet; `to_minari` makes a Minari data set of them. After any interruption the same call with `resume=True` continues, and the data set is the
-    same to the bit. Like `seed`, this holds on one machine with the same versions: on another processor the
-    same call takes different steps with the same statistics, and a collection begun here may be refused.
+    The arguments are those of `explore`. `out` is a new folder: it gets Parquet files that any tool reads,
+    the manifest that names them, and the datasheet; `to_minari` makes a Minari data set of them. After any
+    interruption the same call with `resume=True` continues, and the files are the same to the bit. Like
+    `seed`, this holds on one machine with the same versions: on another processor the same call takes
+    different steps with the same statistics, and a collection begun here may be refused.
     `step_timeout` is how many seconds one step or reset may take, None for no limit: see `rhocover.explore`.
     `command` is the command that the datasheet gives for repeating the collection, if not this call.
     """

@@ -258,7 +258,9 @@ class Log:
     def begin(self, reset: Reset) -> None:
         """Records the reset with which an episode begins."""
         seed = -1 if reset.seed is None else reset.seed
-        shown = as_leaves(self._spaces.observation, [reset.observation])
+        buffer = ObservationBuffer(self._spaces.observation, 1, is_plain=False)  # of the type that steps have
+        buffer.put(reset.observation)
+        shown = as_leaves(self._spaces.observation, buffer.take(1))
         begun = _Begun(self._num_episodes, seed, {path: array.copy() for path, array in shown.items()})
         self._streams.setdefault(reset.env, _Stream()).resets.append(begun)
         self._num_episodes += 1
@@ -314,8 +316,10 @@ class Log:
         made, streams = {}, dict(self._streams)
         for env in np.unique(columns["envs"]).tolist():
             own = columns["envs"] == env
-            mine = [part if own.all() else {n: a[own] for n, a in part.items()} for part in (columns, after)]
-            made[env], streams[env] = self._streams[env].rows(*mine, self._values)
+            mine, seen = columns, after
+            if not own.all():
+                mine, seen = ({n: a[own] for n, a in part.items()} for part in (columns, after))
+            made[env], streams[env] = self._streams[env].rows(mine, seen, self._values)
         return made, streams
 
     def _has_open(self, number: int) -> bool:
@@ -331,7 +335,12 @@ class Log:
         for env, rows in made.items():
             name = part_name(env, number, so_far)
             content = rows_as_bytes(rows, self._spaces)
-            self._put(name, lambda name=name, c=content: write_atomically(part_path(self._folder, name), c, overwrite=True))
+            self._put(
+                name,
+                lambda name=name, c=content: write_atomically(
+                    part_path(self._folder, name), c, overwrite=True
+                ),
+            )
             digest = hashlib.sha256(content).hexdigest()
             first = self._streams[env].num_rows
             parts.append(Part(name, env, number, len(rows), first, len(content), digest))

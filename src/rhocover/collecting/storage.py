@@ -54,12 +54,25 @@ from rhocover.errors import (
 from rhocover.exploring.runs.result import Run
 from rhocover.exploring.runs.runner import RunState, Storage, run
 from rhocover.files import load_document, write_atomically
-from rhocover.folders import Hold, Location, hold_folder, is_left, is_temporary_of, locate, make_folder, remove_left
+from rhocover.folders import (
+    Hold,
+    Location,
+    hold_folder,
+    is_left,
+    is_temporary_of,
+    locate,
+    make_folder,
+    remove_left,
+)
 from rhocover.progress import Report
 
 FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # compared first: others may follow
 CALLED = {"environment": "env", "arrays": "mu"}
-SETTINGS, SHEET, PAGE = "collection.json", "datasheet.json", "datasheet.html"  # the first: of the first format
+SETTINGS, SHEET, PAGE = (
+    "collection.json",
+    "datasheet.json",
+    "datasheet.html",
+)  # the first: of the first format
 
 
 ANOTHER = (Call("Name another folder", "Name another folder, such as --out results"), ".")
@@ -156,9 +169,9 @@ class CollectionFolder:
         writer = shortened(versions.get("rhocover") if isinstance(versions, dict) else None, 30)
         raise InvalidArgumentError.of(
             "resume",
-            f": the collection in {self._place.shown!r} was begun by rhocover {writer}, which stored its steps "
-            "in another format",
-            remedy=f"Finish it with pip install rhocover=={writer}, or begin a new collection in another folder.",
+            f": the collection in {self._place.shown!r} was begun by rhocover {writer}, which stored its "
+            "steps in another format",
+            remedy=f"Finish it with pip install rhocover=={writer}, or begin a new one in another folder.",
         )
 
     def __enter__(self) -> CollectionFolder:
@@ -242,7 +255,7 @@ def is_part(name: str) -> bool:
 
 
 def is_of_collection(name: str) -> bool:
-    """Whether a collection may have a file of that name, relative to its folder, complete or partly written."""
+    """Whether a collection may have a file of that name below its folder, complete or partly written."""
     folder, _, file = name.rpartition("/")
     test = {"": is_ours, PARTS: is_part}.get(folder)
     return test is not None and (test(file) or is_temporary_of(file, test))

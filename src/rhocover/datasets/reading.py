@@ -28,7 +28,13 @@ from rhocover.datasets.forms.opening import READERS, is_table, open_table
 from rhocover.datasets.minari.folders import is_minari_folder, minari_root
 from rhocover.datasets.ranges import read_ranges
 from rhocover.datasets.read_options import ReadData, ReadOptions
-from rhocover.datasets.reading_minari import check_version, open_episodes, read_episodes, stored, stored_actions
+from rhocover.datasets.reading_minari import (
+    check_version,
+    open_episodes,
+    read_episodes,
+    stored,
+    stored_actions,
+)
 from rhocover.datasets.reading_tables import read_table
 from rhocover.datasets.states import Declared
 from rhocover.datasets.tally import Tally

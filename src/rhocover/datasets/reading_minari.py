@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from rhocover.datasets.actions import needs_quantiles, quantile_actions
+from rhocover.datasets.builder import Tallier, count_episodes, rows_of, within_episodes
 from rhocover.datasets.collection.manifest import is_collection
 from rhocover.datasets.collection.source import CollectionSource, open_collection, table_of_numbers
-from rhocover.datasets.builder import Tallier, count_episodes, rows_of, within_episodes
 from rhocover.datasets.read_options import (
     MOST_FITTED,
     ReadData,
@@ -106,7 +106,7 @@ def open_episodes(data: Any) -> Any:
         return open_collection(Path(data))
     from rhocover.datasets.minari.files import MinariSource, open_minari
 
-    return data if isinstance(data, MinariSource) else open_minari(data)
+    return data if isinstance(data, MinariSource) else open_minari(data)  # type: ignore[arg-type]
 
 
 def read_episodes(data: Any, asked: ReadOptions) -> ReadData:

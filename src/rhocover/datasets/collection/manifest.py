@@ -23,7 +23,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from rhocover import checks
 from rhocover.datasets.collection.rows import NAMES, Rows, Spaces, rows_of_table, spaces_of
 from rhocover.datasets.forms.arrow import check_footer
 from rhocover.datasets.tables import reading_file
-from rhocover.documents import LEFT_OUT, from_document, to_document
+from rhocover.documents import from_document, to_document
 from rhocover.errors import FileFormatError, InvalidDataError, shortened
 from rhocover.files import check_format, check_plain, check_within, load_document, write_atomically
 
@@ -42,10 +42,7 @@ MOST_BYTES = 2**31  # of one part, which is read at once; those that are written
 
 @dataclass(frozen=True)
 class Part:
-    """A part as the manifest describes it; `first_row` is the number of rows of its environment before it.
-
-    `is_cut` says that the end of the collection cut the last episode off, not the environment.
-    """
+    """A part as the manifest describes it; `first_row` is the number of rows of its environment before it."""
 
     name: str
     env: int
@@ -54,7 +51,6 @@ class Part:
     first_row: int
     num_bytes: int
     sha256: str
-    is_cut: bool = field(default=False, metadata=LEFT_OUT)
 
     def __post_init__(self) -> None:
         if not PART_NAME.fullmatch(self.name):
@@ -69,8 +65,8 @@ class Part:
 class Manifest:
     """A manifest, with the fields of its document; `settings` are those that determine the steps.
 
-    `digest` is the SHA-256 of format, versions, id and settings. `code` is how observations and actions became
-    states and numbers; if a code grew during the run, it is the last one once `is_complete`.
+    `digest` is the SHA-256 of format, versions, id and settings. `code` is how observations and actions
+    became states and numbers; if a code grew during the run, it is the last one once `is_complete`.
     """
 
     format: int
@@ -96,7 +92,9 @@ class Manifest:
 
     def before_round(self, number: int) -> Manifest:
         """Returns the manifest without the parts of a round and those after it."""
-        return replace(self, parts=tuple(part for part in self.parts if part.round < number), is_complete=False)
+        return replace(
+            self, parts=tuple(part for part in self.parts if part.round < number), is_complete=False
+        )
 
 
 def digest_of(document: dict[str, Any]) -> str:
@@ -115,7 +113,7 @@ def part_path(folder: Path, name: str) -> Path:
 
 
 def part_name(env: int, number: int, num_steps: int | None = None) -> str:
-    """Returns the name of a part; `num_steps` are those of its round so far, None if it is full or the last."""
+    """Returns the name of a part; `num_steps` are those of a round that is not full, so far."""
     return f"part-{env:04d}-{number:06d}{'' if num_steps is None else f'-{num_steps:06d}'}.parquet"
 
 
@@ -160,7 +158,9 @@ def load_part(folder: Path, part: Part, spaces: Spaces) -> Rows:
         with parquet.ParquetFile(pa.BufferReader(content)) as file:
             check_footer(file, NAMES, len(content))
             if file.metadata.num_rows != part.rows:
-                raise InvalidDataError(f"it has {file.metadata.num_rows} rows, the manifest says {part.rows}.")
+                raise InvalidDataError(
+                    f"it has {file.metadata.num_rows} rows, the manifest says {part.rows}."
+                )
             rows = rows_of_table(file.read(use_threads=False), spaces)
         if (rows.env != part.env).any():
             raise InvalidDataError(f"it has rows of another environment than {part.env}.")
@@ -192,8 +192,8 @@ class HarmedPartError(InvalidDataError):
 
 def _harmed(folder: Path, part: Part, what: str) -> HarmedPartError:
     return HarmedPartError(
-        f"the part {part.name} of the collection in {str(folder)!r} {what}. Copy the part again from where the "
-        "collection comes from, or repeat the collection into another folder."
+        f"the part {part.name} of the collection in {str(folder)!r} {what}. Copy the part again from where "
+        "the collection comes from, or repeat the collection into another folder."
     )
 
 
@@ -203,7 +203,7 @@ def spaces_of_manifest(manifest: Manifest) -> Spaces:
 
 
 def remove_unnamed(folder: Path, manifest: Manifest) -> None:
-    """Removes the parts that a manifest does not name: a killed process wrote them, or others replaced them."""
+    """Removes the parts that a manifest does not name: from a killed process, or replaced by others."""
     named = {part.name for part in manifest.parts}
     for path in part_files(folder):
         if path.name not in named:

@@ -6,8 +6,8 @@
 | `step` | number of the step within its episode, from 0 |
 | `t` | number of the step in the run, over all environments |
 | `env` | which environment of a vector; 0 if there is one |
-| `seed` | seed of the reset with which the episode began, in its first row; null in others and without a seed |
-| `observation` | before the step: a number, a list in row-major order, or a struct of the parts of a Dict or Tuple |
+| `seed` | in the first row of an episode, the seed of its reset; null in others and without a seed |
+| `observation` | before the step: a number, a list (row-major), or a struct of the parts of a Dict or Tuple |
 | `action` | a number or a list |
 | `reward`, `terminated`, `truncated` | as the environment returned them |
 | `next_observation` | after the step |
@@ -32,7 +32,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -47,7 +47,9 @@ OBSERVATION, NEXT, ACTION = "observation", "next_observation", "action"
 NUMBERS = ("episode", "step", "t", "env", "seed")
 FLAGS = ("terminated", "truncated")
 NAMES = (*NUMBERS, OBSERVATION, ACTION, "reward", *FLAGS, NEXT)
-GROUP_BYTES = 1 << 22  # of observations in one row group; Arrow takes several times that to write and read one
+GROUP_BYTES = (
+    1 << 22
+)  # of observations in one row group; Arrow takes several times that to write and read one
 MARK = b"rhocover"  # in the metadata of a file: it has such rows
 SHAPE = b"shape"  # in the metadata of a column of lists: the shape of the array
 
@@ -133,8 +135,8 @@ def rows_as_bytes(rows: Rows, spaces: Spaces) -> bytes:
     import pyarrow.parquet as parquet
 
     table, packing = _table(rows, spaces)
-    sink = pa.BufferOutputStream()
-    parquet.write_table(
+    sink, write = pa.BufferOutputStream(), cast(Any, parquet.write_table)
+    write(
         table, sink, compression="zstd", row_group_size=max(1, GROUP_BYTES // max(1, spaces.row_bytes)),
         use_dictionary=[path for path in packing if packing[path] == DICTIONARY],
         column_encoding={path: how for path, how in packing.items() if how != DICTIONARY},
@@ -151,10 +153,14 @@ def _table(rows: Rows, spaces: Spaces) -> tuple[Any, dict[str, str]]:
     """Returns the rows as an Arrow table, and how each of its columns of numbers is packed."""
     import pyarrow as pa
 
-    packing = dict.fromkeys(("episode", "step", "t"), DELTAS) | dict.fromkeys(("env", "seed", *FLAGS), DICTIONARY)
+    packing = dict.fromkeys(("episode", "step", "t"), DELTAS) | dict.fromkeys(
+        ("env", "seed", *FLAGS), DICTIONARY
+    )
     shown, last = rows.shown, rows.ends
     before = {path: array[rows.before] for path, array in shown.items()}
-    after = {path: array[rows.after if spaces.is_number else rows.after[last]] for path, array in shown.items()}
+    after = {
+        path: array[rows.after if spaces.is_number else rows.after[last]] for path, array in shown.items()
+    }
     kept = None if spaces.is_number else last
     columns = {
         **{name: pa.array(getattr(rows, name)) for name in NUMBERS[:4]},
@@ -228,7 +234,9 @@ def _leaf(array: np.ndarray, kept: BoolArray | None) -> Any:
         return pa.FixedSizeListArray.from_arrays(values, type=pa.list_(element, width))
     ends = np.append(0, np.cumsum(kept)) * width
     mask = np.append(~kept, False)  # a null has no values, so nothing is stored for it
-    return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32), mask=mask), values, type=pa.list_(element))
+    return pa.ListArray.from_arrays(
+        pa.array(ends.astype(np.int32), mask=mask), values, type=pa.list_(element)
+    )
 
 
 # Bytes as rows.
@@ -237,7 +245,9 @@ def _leaf(array: np.ndarray, kept: BoolArray | None) -> Any:
 def rows_of_table(table: Any, spaces: Spaces) -> Rows:
     """Returns the rows of an Arrow table; raises if its columns are not those of the spaces."""
     if sorted(table.column_names) != sorted(NAMES):
-        raise InvalidDataError(f"it has the columns {', '.join(table.column_names)[:200]}, expected {', '.join(NAMES)}.")
+        raise InvalidDataError(
+            f"it has the columns {', '.join(table.column_names)[:200]}, expected {', '.join(NAMES)}."
+        )
     columns = {name: table.column(name).combine_chunks() for name in NAMES}
     numbers = {name: _plain(columns[name], name, "i") for name in NUMBERS[:4]}
     flags = {name: _plain(columns[name], name, "b") for name in FLAGS}
@@ -289,7 +299,9 @@ def _leaves(space: Any, column: Any, path: ColumnPath, wanted: BoolArray | None)
     else:
         return {path: _array(column, space, path, wanted)}
     if [field.name for field in getattr(column.type, "fields", ())] != list(parts):
-        raise InvalidDataError(f"{named(path)} has the type {str(column.type)[:200]}, expected a struct of {list(parts)}.")
+        raise InvalidDataError(
+            f"{named(path)} has the type {str(column.type)[:200]}, expected a struct of {list(parts)}."
+        )
     found: Leaves = {}
     for key, field in zip(parts, column.flatten(), strict=True):
         found |= _leaves(parts[key], field, (*path, key), wanted)
@@ -304,11 +316,15 @@ def _array(column: Any, space: Any, path: ColumnPath, wanted: BoolArray | None) 
     if wanted is not None:
         column = column.filter(pa.array(wanted))
     if column.null_count:
-        raise InvalidDataError(f"{named(path)} lacks the observation after a row whose next step is not the next row.")
+        raise InvalidDataError(
+            f"{named(path)} lacks the observation after a row whose next step is not the next row."
+        )
     shape, rows = tuple(space.shape or ()), len(column)
     is_list = types.is_fixed_size_list(column.type) or types.is_list(column.type)
     if is_list != bool(shape):
-        raise InvalidDataError(f"{named(path)} has the type {str(column.type)[:200]}, expected one for the space {space}.")
+        raise InvalidDataError(
+            f"{named(path)} has the type {str(column.type)[:200]}, expected one for the space {space}."
+        )
     if types.is_list(column.type):
         lengths = column.value_lengths().to_numpy(zero_copy_only=False)
         if (lengths != math.prod(shape)).any():
@@ -333,4 +349,6 @@ def spaces_of(documents: Mapping[str, Any], what: str) -> Spaces:
     """Returns the spaces of a manifest."""
     from rhocover.datasets.collection.spaces import read_space
 
-    return Spaces(*(read_space(documents.get(name), f"{name}_space of {what}") for name in (OBSERVATION, ACTION)))
+    return Spaces(
+        *(read_space(documents.get(name), f"{name}_space of {what}") for name in (OBSERVATION, ACTION))
+    )

@@ -79,10 +79,17 @@ class CollectionSource:
         settings = {**told.settings, **told.code}
         return {"rhocover": {"format": told.format, "versions": told.versions, "settings": settings}}
 
-    def parts(self) -> Iterator[tuple[Part, Rows]]:
-        """Yields the parts with their rows, environment by environment."""
-        for part in self.manifest.parts:
-            yield part, load_part(self.folder, part, self.spaces)
+    @cached_property
+    def _last(self) -> dict[int, Part]:
+        """The last part of each environment."""
+        return {part.env: part for part in self.manifest.parts}
+
+    def rows(self, part: Part) -> Rows:
+        """Returns the rows of a part; an episode that the end of the collection cuts counts as truncated."""
+        rows = load_part(self.folder, part, self.spaces)
+        if part is not self._last[part.env] or rows.terminated[-1]:
+            return rows
+        return replace(rows, truncated=np.append(rows.truncated[:-1], True))
 
     def pieces(self) -> Iterator[FlatColumns]:
         """Yields the steps as columns of episodes, a part at a time.
@@ -90,10 +97,8 @@ class CollectionSource:
         If a piece has `has_more`, its last episode continues in the next one, which repeats the observation
         at the border.
         """
-        following = [part.env for part in self.manifest.parts[1:]] + [-1]
-        for (part, rows), env in zip(self.parts(), following, strict=True):
-            is_over = bool(rows.terminated[-1] or rows.truncated[-1])
-            yield _flat(rows, self.spaces, has_more=env == part.env and not is_over)
+        for part in self.manifest.parts:
+            yield _flat(self.rows(part), self.spaces)
 
     def episodes(self) -> Iterator[EpisodeColumns]:
         """Yields the episodes one by one."""
@@ -109,15 +114,13 @@ class CollectionSource:
                     held = []
 
 
-def _flat(rows: Rows, spaces: Spaces, *, has_more: bool) -> FlatColumns:
-    """Returns rows as columns of episodes; one that the end of the collection cut off counts as truncated."""
-    seeds, truncated = rows.seed[rows.begins].tolist(), rows.truncated
-    if not has_more and not rows.terminated[-1]:
-        truncated = np.append(truncated[:-1], True)
+def _flat(rows: Rows, spaces: Spaces) -> FlatColumns:
+    """Returns rows as columns of episodes; a stretch is an episode, or a part of one."""
+    seeds, is_over = rows.seed[rows.begins].tolist(), rows.terminated[-1] or rows.truncated[-1]
     return FlatColumns(
         rebuild(spaces.observation, (OBSERVATION,), rows.shown.__getitem__), rows.action, rows.reward,
-        rows.terminated, truncated, rows.lengths,
-        tuple(None if seed < 0 else seed for seed in seeds), has_more,
+        rows.terminated, rows.truncated, rows.lengths,
+        tuple(None if seed < 0 else seed for seed in seeds), not is_over,
     )  # fmt: skip
 
 
@@ -132,7 +135,9 @@ def _joined(parts: Sequence[EpisodeColumns], spaces: Spaces) -> EpisodeColumns:
     whole = {path: np.concatenate(pieces) for path, pieces in leaves.items()}
     names = ("actions", "rewards", "terminations", "truncations")
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return replace(parts[0], observations=rebuild(spaces.observation, (OBSERVATION,), whole.__getitem__), **columns)
+    return replace(
+        parts[0], observations=rebuild(spaces.observation, (OBSERVATION,), whole.__getitem__), **columns
+    )
 
 
 def open_collection(folder: Path) -> CollectionSource:
@@ -140,7 +145,8 @@ def open_collection(folder: Path) -> CollectionSource:
     manifest = load_manifest(folder)
     if not manifest.is_complete:
         raise InvalidDataError(
-            f"the collection in {str(folder)!r} is not finished. Continue it: repeat the same call with resume."
+            f"the collection in {str(folder)!r} is not finished. Continue it: repeat the same call with "
+            "resume."
         )
     if not manifest.parts:
         raise InvalidDataError(f"`{folder / MANIFEST}` is damaged: it names no part.")
@@ -150,7 +156,9 @@ def open_collection(folder: Path) -> CollectionSource:
 def collection_folder(path: Path) -> Path | None:
     """Returns the folder of the collection that a path means; None if it means something else."""
     if path.is_dir():
-        found = path if is_collection(path) else path.resolve().parent if path.resolve().name == PARTS else None
+        found = (
+            path if is_collection(path) else path.resolve().parent if path.resolve().name == PARTS else None
+        )
         return found if found is not None and is_collection(found) else None
     if path.parent.name != PARTS or path.exists() or not is_collection(path.parent.parent):
         return None
@@ -171,10 +179,11 @@ def table_of_numbers(folder: Path, states: Any, actions: Any) -> DataTable:
 
     def numbered(parts: Sequence[Part]) -> Iterator[Piece]:
         for part in parts:
-            rows = load_part(folder, part, source.spaces)
+            rows = source.rows(part)
             keys = states.keys(rows.shown[(OBSERVATION,)]) - states.every_key.start
             yield {
-                OBSERVATION: keys[rows.before], "action": actions.numbers(rows.action), NEXT: keys[rows.after],
+                OBSERVATION: keys[rows.before], NEXT: keys[rows.after],
+                "action": actions.numbers(rows.action),
                 "terminated": rows.terminated, "truncated": rows.truncated, "step": rows.step,
             }  # fmt: skip
 

@@ -15,6 +15,7 @@ program is run, and how much memory a space takes is checked before it is made.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,7 +97,8 @@ def _read(document: Any, at: str, depth: int) -> gym.Space[Any]:
         return _read_box(document, at)
     if kind == "Dict" and isinstance(document.get("spaces"), dict):
         parts = document["spaces"].items()
-        return spaces.Dict({key: _read(part, f"{at}.{key}", depth + 1) for key, part in parts})
+        read = {key: _read(part, f"{at}.{key}", depth + 1) for key, part in parts}
+        return spaces.Dict(OrderedDict(read))  # Gymnasium sorts the keys of a plain one
     if kind == "Tuple" and isinstance(document.get("spaces"), list):
         parts = enumerate(document["spaces"])
         return spaces.Tuple([_read(part, f"{at}.{k}", depth + 1) for k, part in parts])

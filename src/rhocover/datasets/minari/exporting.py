@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rhocover import checks
 from rhocover.datasets.collection.manifest import is_collection
 from rhocover.datasets.collection.source import CollectionSource, open_collection
 from rhocover.errors import InvalidArgumentError, missing_extra
@@ -32,6 +33,7 @@ def export_minari(
         from rhocover.datasets.minari.files import MinariWriter, minari_path
     except ImportError as error:
         raise missing_extra("minari", "minari") from error
+    folder = checks.place(folder, "data", "file or folder")
     if not is_collection(folder):
         raise InvalidArgumentError.of("data", f": there is no collection in {str(folder)!r}")
     source = open_collection(folder)
@@ -53,7 +55,10 @@ def export_minari(
             begun -= flat.has_more
             done += len(flat.rewards)
             told(done, source.num_steps)
-        about = {"algorithm_name": f"rhocover {settings.get('algorithm')}", "description": sheet.get("verdict")}
+        about = {
+            "algorithm_name": f"rhocover {settings.get('algorithm')}",
+            "description": sheet.get("verdict"),
+        }
         writer.finish(about | {"rhocover": sheet})
     return MinariDataset(path / "data")
 

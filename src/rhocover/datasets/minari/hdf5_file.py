@@ -1,4 +1,4 @@
-"""The HDF5 file of a Minari data set, while it is written: a group for each episode, an array for each column.
+"""The HDF5 file of a Minari data set, while it is written: a group per episode, an array per column.
 
     episode_0                     attributes: id, total_steps, and seed if there is one
         observations              [T + 1, ...], or a group with an array for each component

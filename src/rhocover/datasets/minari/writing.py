@@ -258,9 +258,7 @@ class MinariWriter:
 
         `lengths` [E] are their steps; `seeds` [E] may hold None.
         """
-        self.add_piece(
-            FlatColumns(observations, actions, rewards, terminations, truncations, lengths, seeds)
-        )
+        self.add_piece(FlatColumns(observations, actions, rewards, terminations, truncations, lengths, seeds))
 
     def add_piece(self, flat: FlatColumns, last_length: int | None = None) -> None:
         """Adds the episodes of a piece; if the last one continues in the next, it has `last_length` steps."""
@@ -287,7 +285,9 @@ class MinariWriter:
         try:
             if self._file is None:  # begun when there is something to write
                 place = self._staged / folders.DATA / folders.RECORDS
-                self._file = EpisodeFile(place, {name: name.startswith("observations") for name in episodes.arrays})
+                self._file = EpisodeFile(
+                    place, {name: name.startswith("observations") for name in episodes.arrays}
+                )
             with naming_file(self.path):
                 self._file.add(episodes, last_length)
         except BaseException:

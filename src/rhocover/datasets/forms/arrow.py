@@ -251,7 +251,7 @@ HERE, THEN = "observation", "next_observation"
 
 
 def is_part(file: Any, wanted: Sequence[str]) -> bool:
-    """Whether a Parquet file is a part of a collection whose next observations are wanted, and may be null."""
+    """Whether a file is a part of a collection, whose next observations are wanted and may be null."""
     about = file.schema_arrow
     return PART_MARK in (about.metadata or {}) and {HERE, THEN} <= {*wanted} & {*about.names}
 

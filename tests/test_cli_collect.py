@@ -45,17 +45,14 @@ def test_json_holds_the_collection_of_the_python_api(rhocover, line, make, argum
     found = rc.collect(make(), num_steps=1500, out="expected", **arguments)
     result = rhocover(f"collect {line} --steps 1500 --out here --json")
     assert result.code == 0, result.err
-    assert (
-        result.err
-        == f"the data set is in {Path('here', found.dataset_id)}, its datasheet is here/datasheet.html\n"
-    )
+    assert result.err == "the data set is in here, its datasheet is here/datasheet.html\n"
     document = read(result.out)
     expected = json.loads(json.dumps(found.summary()))
     changed = {"out": "here", "repeat": document["collection"]["repeat"]}
     assert document["collection"] == expected | changed
     assert read(Path("here/datasheet.json").read_text()) == {**found.datasheet, "repeat": changed["repeat"]}
     assert document["parameters"]["environment"] == line.split()[0]
-    counts = rc.audit(Path("here", found.dataset_id), states=found.states, actions=found.actions).counts
+    counts = rc.audit("here", states=found.states, actions=found.actions).counts
     assert counts.sum() == found.num_steps
 
 
@@ -72,7 +69,7 @@ def test_quantiles_are_those_of_a_random_rollout_with_the_same_seed(rhocover):
 
 def test_the_table_has_the_best_and_what_random_actions_come_to(rhocover):
     result = rhocover(f"{COLLECT} --out lake")
-    found = rc.audit("lake/rhocover/frozenlake-v1/rho-2-v0", 2.0, model=gym.make(LAKE))
+    found = rc.audit("lake", 2.0, model=gym.make(LAKE))
     rows = {line[:15].strip(): line[15:].split() for line in result.out.splitlines()}
     assert rows["pairs covered"] == ["44", "of", "44"]
     assert rows["divergence"] == [f"{found.divergence:.6f}", f"{found.best.divergence:.6f}", "-"]

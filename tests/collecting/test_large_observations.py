@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import tracemalloc
@@ -199,10 +200,12 @@ except (MemoryError, rc.errors.EnvironmentFailedError) as error:
 
 
 def narrow(room: int, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs it with an allocator of Arrow that has no address space in reserve."""
     code = NARROW.format(here=str(Path(__file__).parent), room=room)
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=PATIENCE
-    )
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=PATIENCE,
+        env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+    )  # fmt: skip
 
 
 @pytest.mark.thorough

@@ -22,8 +22,8 @@ from rhocover.cli import outputs
 from rhocover.cli.output import print_json, print_message, print_result, progress
 from rhocover.cli.places import Place, close, parse_place
 from rhocover.collecting.storage import PAGE, SETTINGS, SHEET, is_begun, is_of_collection
-from rhocover.datasets.collection.manifest import MANIFEST, load_manifest
-from rhocover.datasets.minari.folders import NAMESPACE, check_id, is_of_data_set
+from rhocover.datasets.collection.manifest import MANIFEST, check_id, load_manifest
+from rhocover.datasets.minari.folders import NAMESPACE, is_of_data_set
 from rhocover.errors import InvalidArgumentError
 from rhocover.files import load_document
 from rhocover.folders import LONGEST, Hold, Location, is_temporary_of, locate
@@ -140,7 +140,6 @@ def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     """Rejects a collection that could not start, before anything is removed for it."""
     from rhocover.collecting.collect import check_start
     from rhocover.collecting.env_run import read_env_run
-    from rhocover.datasets.minari.folders import check_id
     from rhocover.exploring.runs.spec import Encoding, read_spec
 
     encoding = Encoding(asked["states"], asked["actions"], asked.get("repeat", 1), asked.get("held_out"))

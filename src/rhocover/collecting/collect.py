@@ -25,7 +25,7 @@ from rhocover.collecting.datasheet import (
 from rhocover.collecting.env_run import FROM_TABLE, EnvRun, Fitted, read_env_run
 from rhocover.collecting.storage import CollectionFolder, check_spaces, publish, record, seed_in
 from rhocover.collecting.worlds import open_environment
-from rhocover.datasets.minari.folders import check_id
+from rhocover.datasets.collection.manifest import check_id
 from rhocover.environments.encoding.nets import NetCode
 from rhocover.errors import Call, InvalidArgumentError, calling
 from rhocover.exploring.belief import KnownModel

@@ -36,7 +36,7 @@ from rhocover.datasets.collection.manifest import (
     remove_unnamed,
     write_manifest,
 )
-from rhocover.datasets.collection.rows import OBSERVATION, Leaves, Rows, Spaces, rows_as_bytes
+from rhocover.datasets.collection.rows import OBSERVATION, Leaves, PartRows, Spaces, rows_as_bytes
 from rhocover.datasets.minari.columns import space_leaves, split
 from rhocover.errors import (
     CheckpointError,
@@ -191,7 +191,7 @@ class _Stream:
         self.shown: Leaves | None = None  # the last observation, if the next step continues an episode
         self.num_rows = 0
 
-    def rows(self, columns: dict[str, np.ndarray], after: Leaves, values: Any) -> tuple[Rows, _Stream]:
+    def rows(self, columns: dict[str, np.ndarray], after: Leaves, values: Any) -> tuple[PartRows, _Stream]:
         """Returns the rows of steps that follow, and where the environment then stands."""
         over = columns["terminated"] | columns["truncated"]
         begins = np.append(self.shown is None, over[:-1])
@@ -203,7 +203,7 @@ class _Stream:
         step[: lengths[0]] += 0 if self.shown is None else self.step
         seed = np.full(over.size, -1, np.int64)
         seed[starts] = [begun.seed for begun in first]
-        rows = Rows(
+        rows = PartRows(
             episode=np.repeat([begun.episode for begun in first], lengths), step=step, t=columns["t"],
             env=columns["envs"].astype(np.int64), seed=seed, action=values[columns["actions"]],
             reward=columns["rewards"], terminated=columns["terminated"], truncated=columns["truncated"],
@@ -211,7 +211,7 @@ class _Stream:
         )  # fmt: skip
         return rows, self._after(rows, len(fresh))
 
-    def _after(self, rows: Rows, num_resets: int) -> _Stream:
+    def _after(self, rows: PartRows, num_resets: int) -> _Stream:
         then = _Stream()
         then.resets = deque(list(self.resets)[num_resets:])
         then.num_rows = self.num_rows + len(rows)
@@ -309,16 +309,14 @@ class Log:
         if is_full:
             self._streams, self._steps, self._first = streams, [], self.num_steps
 
-    def _rows(self) -> tuple[dict[int, Rows], dict[int, _Stream]]:
+    def _rows(self) -> tuple[dict[int, PartRows], dict[int, _Stream]]:
         """Returns the rows of the current round by environment, and where each environment then stands."""
         self._steps = [tuple(_joined(parts) for parts in zip(*self._steps, strict=True))]  # type: ignore[list-item]
         [(columns, after)] = self._steps
         made, streams = {}, dict(self._streams)
         for env in np.unique(columns["envs"]).tolist():
             own = columns["envs"] == env
-            mine, seen = columns, after
-            if not own.all():
-                mine, seen = ({n: a[own] for n, a in part.items()} for part in (columns, after))
+            mine, seen = _some(columns, own), _some(after, own)
             made[env], streams[env] = self._streams[env].rows(mine, seen, self._values)
         return made, streams
 
@@ -327,7 +325,7 @@ class Log:
         parts = (part for part in self.manifest.parts if part.round == number)
         return any(part.name != part_name(part.env, number) for part in parts)
 
-    def _write(self, number: int, made: dict[int, Rows], *, is_full: bool) -> None:
+    def _write(self, number: int, made: dict[int, PartRows], *, is_full: bool) -> None:
         """Writes the parts of a round, then the manifest, and removes the parts that they replace."""
         old = [part for part in self.manifest.parts if part.round == number]
         so_far = None if is_full else self.num_steps - self._first
@@ -366,7 +364,7 @@ class Log:
                 )
             ) from error
 
-    def _compare(self, number: int, made: dict[int, Rows]) -> None:
+    def _compare(self, number: int, made: dict[int, PartRows]) -> None:
         """Raises if the steps of a round differ from those on disk."""
         for part in self.manifest.parts:
             if part.round == number:
@@ -376,12 +374,17 @@ class Log:
                 _compare_rows(made[part.env], disk)
 
 
+def _some(columns: dict[Any, np.ndarray], rows: BoolArray) -> dict[Any, np.ndarray]:
+    """Returns some rows of columns; the columns themselves if it is all of them."""
+    return columns if rows.all() else {name: array[rows] for name, array in columns.items()}
+
+
 def _joined(pieces: Sequence[dict[Any, np.ndarray]]) -> dict[Any, np.ndarray]:
     """Returns the concatenation of columns."""
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def _compare_rows(now: Rows, disk: Rows) -> None:
+def _compare_rows(now: PartRows, disk: PartRows) -> None:
     """Raises if the first rows differ, as far as there are both."""
     num = min(len(now), len(disk))
     columns = {name: (getattr(now, name), getattr(disk, name)) for name in COMPARED}

@@ -18,7 +18,7 @@ import numpy as np
 
 from rhocover.collecting.log import one
 from rhocover.datasets.collection.manifest import Manifest, load_part
-from rhocover.datasets.collection.rows import Rows, Spaces
+from rhocover.datasets.collection.rows import PartRows, Spaces
 from rhocover.environments.encoding.base import ActionCode
 from rhocover.errors import EnvironmentFailedError
 from rhocover.printing import count_of
@@ -53,7 +53,7 @@ class Replay:
             self._catch_up()
         return result
 
-    def _parts(self, first: int = 0) -> Iterator[Rows]:
+    def _parts(self, first: int = 0) -> Iterator[PartRows]:
         """Returns the rows of the parts that have step `first` or later ones."""
         parts = (part for part in self._manifest.parts if part.first_row + part.rows > first)
         return (load_part(self._folder, part, self._spaces) for part in parts)
@@ -103,12 +103,12 @@ class Replay:
                     return False
         return True
 
-    def _is_same_reset(self, rows: Rows, row: int, place: int) -> bool:
+    def _is_same_reset(self, rows: PartRows, row: int, place: int) -> bool:
         seed = int(rows.seed[row])
         shown, _ = self._env.reset(seed=None if seed < 0 else seed)
         return _is_same(shown, one(self._space, rows.shown, place))
 
-    def _is_same_step(self, rows: Rows, row: int, place: int, action: Any) -> bool:
+    def _is_same_step(self, rows: PartRows, row: int, place: int, action: Any) -> bool:
         shown, reward, ended, cut, _ = self._env.step(action)
         is_same = (bool(ended), bool(cut)) == (rows.terminated[row], rows.truncated[row])
         is_same = is_same and _is_same(np.ravel(reward)[0], rows.reward[row])

@@ -33,10 +33,11 @@ from rhocover.datasets.collection.manifest import (
     Manifest,
     digest_of,
     load_manifest,
+    pieces_of,
+    space_document,
     write_manifest,
 )
-from rhocover.datasets.collection.rows import Spaces, as_documents
-from rhocover.datasets.collection.source import CollectionSource
+from rhocover.datasets.collection.rows import Spaces
 from rhocover.datasets.empirical_model import KeyedModel
 from rhocover.datasets.minari.columns import space_leaves
 from rhocover.datasets.reading_minari import check_version
@@ -209,7 +210,7 @@ class CollectionFolder:
         head = {name: rest.pop(name) for name in ("format", "versions")}
         return Manifest(
             **head, id=rest.pop("dataset_id"), settings=rest, digest=digest_of(self._document),
-            code=json.loads(json.dumps(code_of(asked))), spaces=as_documents(spaces_of_run(asked)),
+            code=json.loads(json.dumps(code_of(asked))), spaces=space_documents(asked),
             round_steps=round_steps(asked.space), is_complete=False, parts=(),
         )  # fmt: skip
 
@@ -267,6 +268,11 @@ Sheet = dict[str, Any]
 def spaces_of_run(asked: EnvRun) -> Spaces:
     """Returns the spaces of observations and actions of one copy."""
     return Spaces(asked.space, asked.action_space)
+
+
+def space_documents(asked: EnvRun) -> dict[str, Any]:
+    """Returns the documents of both, for the manifest."""
+    return {"observation": space_document(asked.space), "action": space_document(asked.action_space)}
 
 
 def check_spaces(asked: EnvRun) -> None:
@@ -330,7 +336,7 @@ def publish(
     tallier = Tallier(asked.actions.num_actions, numbers.count)
     goes_on = False
     with _naming_the_steps(folder), naming(folder):
-        for some in CollectionSource(folder, manifest).pieces():
+        for some in pieces_of(folder, manifest, spaces_of_run(asked)):
             count_episodes(tallier, some, numbers, asked.actions, asked.name, goes_on)
             goes_on = some.has_more
         counts = tallier.tally(source=asked.name, action_names=asked.actions.names)

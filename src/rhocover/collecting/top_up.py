@@ -28,8 +28,8 @@ from rhocover.collecting.env_run import EnvRun, check_attributes, read_env_run
 from rhocover.collecting.storage import CollectionFolder, audited, check_spaces, seed_in
 from rhocover.collecting.top_up_result import TopUp, predict_union
 from rhocover.datasets.audit import audit_tally
+from rhocover.datasets.collection.manifest import check_id
 from rhocover.datasets.empirical_model import read_model
-from rhocover.datasets.minari.folders import check_id
 from rhocover.datasets.read_options import ReadData, ReadOptions
 from rhocover.datasets.reading import codes_of_data, find_data, read_data, stored_setting
 from rhocover.datasets.tally import Tally

@@ -16,8 +16,8 @@ An observation that is one number has the next one beside it in every row. A lar
 there `next_observation` is null where the next row of the file is the next step of the same episode, because
 that row has it. So every file can be read by itself, and the last observation of an episode is never lost.
 
-In memory (`Rows`), the observations of a file are one array: those before each step and, at the end of each
-*stretch* of consecutive steps, the one after its last step.
+In memory (`PartRows`), the observations of a file are one array: those before each step and, at the end of
+each *stretch* of consecutive steps, the one after its last step.
 
     row          0    1    2  | 3    4          steps 0-2 end an episode, 3-4 begin the next
     shown        o0   o1   o2   o3 | p0   p1   p2
@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -81,7 +80,7 @@ class Spaces:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PartRows:
     """T steps of one environment; `shown` has T + E observations by component, E of them end stretches."""
 
     episode: IntArray
@@ -126,10 +125,10 @@ class Rows:
         return np.diff(np.append(np.flatnonzero(self.begins), len(self)))
 
 
-# Rows as bytes.
+# PartRows as bytes.
 
 
-def rows_as_bytes(rows: Rows, spaces: Spaces) -> bytes:
+def rows_as_bytes(rows: PartRows, spaces: Spaces) -> bytes:
     """Returns the Parquet file of some rows."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
@@ -149,7 +148,7 @@ DICTIONARY, DELTAS, SPLIT = "DICTIONARY", "DELTA_BINARY_PACKED", "BYTE_STREAM_SP
 FEW = 4  # rows per distinct float from which a dictionary is shorter than the floats themselves
 
 
-def _table(rows: Rows, spaces: Spaces) -> tuple[Any, dict[str, str]]:
+def _table(rows: PartRows, spaces: Spaces) -> tuple[Any, dict[str, str]]:
     """Returns the rows as an Arrow table, and how each of its columns of numbers is packed."""
     import pyarrow as pa
 
@@ -242,7 +241,7 @@ def _leaf(array: np.ndarray, kept: BoolArray | None) -> Any:
 # Bytes as rows.
 
 
-def rows_of_table(table: Any, spaces: Spaces) -> Rows:
+def rows_of_table(table: Any, spaces: Spaces) -> PartRows:
     """Returns the rows of an Arrow table; raises if its columns are not those of the spaces."""
     if sorted(table.column_names) != sorted(NAMES):
         raise InvalidDataError(
@@ -259,7 +258,7 @@ def rows_of_table(table: Any, spaces: Spaces) -> Rows:
     before = _leaves(spaces.observation, columns[OBSERVATION], (OBSERVATION,), None)
     after = _leaves(spaces.observation, columns[NEXT], (OBSERVATION,), ends)
     [action] = _leaves(spaces.action, columns[ACTION], (ACTION,), None).values()
-    return Rows(
+    return PartRows(
         **numbers, **flags, seed=_plain(seed, "seed", "i"), action=action,
         reward=_plain(columns["reward"], "reward", "f"),
         shown={path: _interleaved(before[path], after[path], ends) for path in before},
@@ -336,19 +335,3 @@ def _array(column: Any, space: Any, path: ColumnPath, wanted: BoolArray | None) 
     array = array.reshape((rows, *shape))
     check_form(array.shape, array.dtype, space, path, rows)
     return array
-
-
-def as_documents(spaces: Spaces) -> dict[str, Any]:
-    """Returns the documents of the spaces, for a manifest."""
-    from rhocover.datasets.collection.spaces import space_document
-
-    return {OBSERVATION: space_document(spaces.observation), ACTION: space_document(spaces.action)}
-
-
-def spaces_of(documents: Mapping[str, Any], what: str) -> Spaces:
-    """Returns the spaces of a manifest."""
-    from rhocover.datasets.collection.spaces import read_space
-
-    return Spaces(
-        *(read_space(documents.get(name), f"{name}_space of {what}") for name in (OBSERVATION, ACTION))
-    )

@@ -25,12 +25,13 @@ from rhocover.datasets.collection.manifest import (
     PARTS,
     Manifest,
     Part,
+    closed_rows,
     is_collection,
     load_manifest,
-    load_part,
+    pieces_of,
     spaces_of_manifest,
 )
-from rhocover.datasets.collection.rows import NEXT, OBSERVATION, Rows, Spaces
+from rhocover.datasets.collection.rows import NEXT, OBSERVATION, Spaces
 from rhocover.datasets.columns import Columns
 from rhocover.datasets.minari.columns import EpisodeColumns, FlatColumns, rebuild, split
 from rhocover.datasets.tables import DataTable, Piece, rows_of_pieces
@@ -79,26 +80,9 @@ class CollectionSource:
         settings = {**told.settings, **told.code}
         return {"rhocover": {"format": told.format, "versions": told.versions, "settings": settings}}
 
-    @cached_property
-    def _last(self) -> dict[int, Part]:
-        """The last part of each environment."""
-        return {part.env: part for part in self.manifest.parts}
-
-    def rows(self, part: Part) -> Rows:
-        """Returns the rows of a part; an episode that the end of the collection cuts counts as truncated."""
-        rows = load_part(self.folder, part, self.spaces)
-        if part is not self._last[part.env] or rows.terminated[-1]:
-            return rows
-        return replace(rows, truncated=np.append(rows.truncated[:-1], True))
-
     def pieces(self) -> Iterator[FlatColumns]:
-        """Yields the steps as columns of episodes, a part at a time.
-
-        If a piece has `has_more`, its last episode continues in the next one, which repeats the observation
-        at the border.
-        """
-        for part in self.manifest.parts:
-            yield _flat(self.rows(part), self.spaces)
+        """Yields the steps as columns of episodes, a part at a time; see `pieces_of`."""
+        return pieces_of(self.folder, self.manifest, self.spaces)
 
     def episodes(self) -> Iterator[EpisodeColumns]:
         """Yields the episodes one by one."""
@@ -112,16 +96,6 @@ class CollectionSource:
                 if not (flat.has_more and k == len(found) - 1):
                     yield _joined(held, self.spaces)
                     held = []
-
-
-def _flat(rows: Rows, spaces: Spaces) -> FlatColumns:
-    """Returns rows as columns of episodes; a stretch is an episode, or a part of one."""
-    seeds, is_over = rows.seed[rows.begins].tolist(), rows.terminated[-1] or rows.truncated[-1]
-    return FlatColumns(
-        rebuild(spaces.observation, (OBSERVATION,), rows.shown.__getitem__), rows.action, rows.reward,
-        rows.terminated, rows.truncated, rows.lengths,
-        tuple(None if seed < 0 else seed for seed in seeds), not is_over,
-    )  # fmt: skip
 
 
 def _joined(parts: Sequence[EpisodeColumns], spaces: Spaces) -> EpisodeColumns:
@@ -179,7 +153,7 @@ def table_of_numbers(folder: Path, states: Any, actions: Any) -> DataTable:
 
     def numbered(parts: Sequence[Part]) -> Iterator[Piece]:
         for part in parts:
-            rows = source.rows(part)
+            rows = closed_rows(folder, source.manifest, part, source.spaces)
             keys = states.keys(rows.shown[(OBSERVATION,)]) - states.every_key.start
             yield {
                 OBSERVATION: keys[rows.before], NEXT: keys[rows.after],

@@ -679,7 +679,6 @@ WRONG = {
         + --json=1
         + --force=1
         + --forse
-        + --env FrozenLake-v1 --set map_name=4x4
     """,
     "rhocover": """
         colect FrozenLake-v1 --steps 40 --out new

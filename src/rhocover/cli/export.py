@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rhocover.cli import options as o
+from rhocover.cli.data_sets import explained
 from rhocover.cli.output import print_json, print_message, print_note, progress
+from rhocover.errors import calling
 from rhocover.printing import count_of
 
 
@@ -20,7 +22,7 @@ def export(data: o.Collected, minari: o.MinariId, json: o.Json = False, force: o
     from rhocover._version import __version__
     from rhocover.datasets.minari.exporting import export_minari
 
-    with progress(f"writing {minari}") as bar:
+    with progress(f"writing {minari}") as bar, explained([str(data)]), calling(dataset_id="minari"):
         found = export_minari(data, minari, overwrite=force, report=bar)
     place = str(found.storage.data_path.parent)
     if json:

@@ -175,17 +175,18 @@ def round_steps(space: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Begun:
-    """An episode that has begun: its number, its seed, and its first observation as arrays of one row."""
+    """An episode that has begun: its number, its seed, and its first observation."""
 
     episode: int
     seed: int
-    shown: Leaves
+    observation: Any
 
 
 class _Stream:
     """Where one environment stands between two rounds."""
 
-    def __init__(self) -> None:
+    def __init__(self, space: Any) -> None:
+        self._space = space
         self.resets: deque[_Begun] = deque()  # episodes whose first step is not in a full round yet
         self.episode, self.step = -1, 0  # of the next step, if it continues an episode
         self.shown: Leaves | None = None  # the last observation, if the next step continues an episode
@@ -197,7 +198,7 @@ class _Stream:
         begins = np.append(self.shown is None, over[:-1])
         starts = np.flatnonzero(np.append(True, over[:-1]))
         fresh = list(self.resets)[: int(np.count_nonzero(begins))]
-        first = fresh if self.shown is None else [_Begun(self.episode, -1, self.shown), *fresh]
+        first = fresh if self.shown is None else [_Begun(self.episode, -1, None), *fresh]
         lengths = np.diff(np.append(starts, over.size))
         step = np.arange(over.size) - np.repeat(starts, lengths)
         step[: lengths[0]] += 0 if self.shown is None else self.step
@@ -207,12 +208,23 @@ class _Stream:
             episode=np.repeat([begun.episode for begun in first], lengths), step=step, t=columns["t"],
             env=columns["envs"].astype(np.int64), seed=seed, action=values[columns["actions"]],
             reward=columns["rewards"], terminated=columns["terminated"], truncated=columns["truncated"],
-            shown=_shown([begun.shown for begun in first], after, starts),
+            shown=_shown(self._first(fresh), after, starts),
         )  # fmt: skip
         return rows, self._after(rows, len(fresh))
 
+    def _first(self, fresh: Sequence[_Begun]) -> Leaves:
+        """Returns the first observation of each stretch, in the type that those of steps have."""
+        if not fresh:
+            assert self.shown is not None
+            return self.shown
+        buffer = ObservationBuffer(self._space, len(fresh), is_plain=False)
+        for begun in fresh:
+            buffer.put(begun.observation)
+        found = as_leaves(self._space, buffer.take(len(fresh)))
+        return found if self.shown is None else _joined([self.shown, found])
+
     def _after(self, rows: PartRows, num_resets: int) -> _Stream:
-        then = _Stream()
+        then = _Stream(self._space)
         then.resets = deque(list(self.resets)[num_resets:])
         then.num_rows = self.num_rows + len(rows)
         if not (rows.terminated[-1] or rows.truncated[-1]):
@@ -221,11 +233,11 @@ class _Stream:
         return then
 
 
-def _shown(first: Sequence[Leaves], after: Leaves, starts: IntArray) -> Leaves:
+def _shown(first: Leaves, after: Leaves, starts: IntArray) -> Leaves:
     """Returns the first observation of each stretch, followed by those after its steps."""
     found = {}
     for path, array in after.items():
-        begin = np.concatenate([shown[path] for shown in first])
+        begin = first[path]
         place = starts + np.arange(starts.size)
         is_after = np.ones(len(array) + starts.size, bool)
         is_after[place] = False
@@ -258,11 +270,10 @@ class Log:
     def begin(self, reset: Reset) -> None:
         """Records the reset with which an episode begins."""
         seed = -1 if reset.seed is None else reset.seed
-        buffer = ObservationBuffer(self._spaces.observation, 1, is_plain=False)  # of the type that steps have
-        buffer.put(reset.observation)
-        shown = as_leaves(self._spaces.observation, buffer.take(1))
-        begun = _Begun(self._num_episodes, seed, {path: array.copy() for path, array in shown.items()})
-        self._streams.setdefault(reset.env, _Stream()).resets.append(begun)
+        if reset.env not in self._streams:
+            self._streams[reset.env] = _Stream(self._spaces.observation)
+        begun = _Begun(self._num_episodes, seed, reset.observation)
+        self._streams[reset.env].resets.append(begun)
         self._num_episodes += 1
 
     def add(self, steps: Steps) -> None:

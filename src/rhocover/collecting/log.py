@@ -1,6 +1,6 @@
 """Recording a run: its steps become the parts of a collection, which are also what a resumed run repeats.
 
-A round has 65,536 steps, or fewer if observations are large: the parts of a round have at most about 16 MB of
+A round has 65,536 steps, or fewer if observations are large: the parts of a round have at most about 8 MB of
 observations, and memory holds about one round. When a round is full, its parts are written, and then the
 manifest that names them (`datasets.collection`). The round that is not full is written every twenty seconds,
 and when the run stops.
@@ -163,7 +163,7 @@ class ObservationBuffer:
 
 
 ROUND = 1 << 16  # most steps of a round
-ROUND_BYTES = 1 << 24  # of its observations: quickly written, and a few copies fit into any memory
+ROUND_BYTES = 1 << 23  # of its observations: quickly written, and several copies fit into any memory
 SECONDS = 20.0  # between two writes of the round that grows
 COLUMNS = ("actions", "rewards", "terminated", "truncated", "envs")
 

@@ -299,7 +299,8 @@ def record(asked: EnvRun, folder: Path, report: Report | None) -> tuple[Run | No
     Steps that are already stored are repeated from there.
     """
     spaces = spaces_of_run(asked)
-    stored = usable(folder, load_manifest(folder), spaces)
+    with _naming_the_steps(folder):
+        stored = usable(folder, load_manifest(folder), spaces)
     log, env = Log(folder, spaces, asked.actions.values, stored), asked.acting
     if stored.parts and not asked.is_vector:
         env = Replay(env, asked.actions, folder, stored)

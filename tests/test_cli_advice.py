@@ -48,6 +48,7 @@ BASES = {
     },
     "budget": {"+": "budget river_swim --visits 5"},
     "resume": {"+": "resume run"},
+    "export": {"+": "export data/lake --minari lake/covered-v0"},
     "reproduce": {"+": "reproduce reference-values"},
 }  # fmt: skip
 WRONG = {
@@ -668,6 +669,17 @@ WRONG = {
         + --name reference-values
         + --all
     """,
+    "export": """
+        export nothing --minari lake/covered-v0
+        export data/lake --minari covered
+        export data/lake --minari ../covered-v0
+        + --out new
+        + --report new.html
+        + --resume
+        + --json=1
+        + --force=1
+        + --forse
+    """,
     "rhocover": """
         colect FrozenLake-v1 --steps 40 --out new
         topup steps.csv --steps 10
@@ -740,7 +752,8 @@ FOREIGN = """
     --redraw runs | --num-states 4 | --num-actions 2 | --column s=s | --level 3 | --repeat 2 | --step-timeout 9
 """  # options that other commands have, with values that they would take there
 FOREIGN_TO = {"doctor": "doctor --no-self-test", "demo": "demo --out new", "envs": "envs", "explorers": "explorers",
-              "reproduce": "reproduce reference-values", "resume": "resume run"}  # fmt: skip
+              "reproduce": "reproduce reference-values", "resume": "resume run",
+              "export": "export data/lake --minari lake/covered-v0"}  # fmt: skip
 SHORTER = {"explore": "--steps 40", "collect": "--steps 40", "compare": "--steps 30 --seeds 1 --workers 1",
            "doctor": "--no-self-test"}  # fmt: skip
 CODES = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import gymnasium as gym
@@ -13,6 +14,8 @@ import pytest
 import rhocover as rc
 from lake_commands import COLLECT, LAKE, contents, read, stopped_at_its_first_report
 from rhocover.cli import collect
+from rhocover.collecting import storage
+from rhocover.datasets import read_tally
 from test_cli import names_in
 from tiers import tiered
 
@@ -42,17 +45,14 @@ def test_json_holds_the_collection_of_the_python_api(rhocover, line, make, argum
     found = rc.collect(make(), num_steps=1500, out="expected", **arguments)
     result = rhocover(f"collect {line} --steps 1500 --out here --json")
     assert result.code == 0, result.err
-    assert (
-        result.err
-        == f"the data set is in {Path('here', found.dataset_id)}, its datasheet is here/datasheet.html\n"
-    )
+    assert result.err == "the data set is in here, its datasheet is here/datasheet.html\n"
     document = read(result.out)
     expected = json.loads(json.dumps(found.summary()))
     changed = {"out": "here", "repeat": document["collection"]["repeat"]}
     assert document["collection"] == expected | changed
     assert read(Path("here/datasheet.json").read_text()) == {**found.datasheet, "repeat": changed["repeat"]}
     assert document["parameters"]["environment"] == line.split()[0]
-    counts = rc.audit(Path("here", found.dataset_id), states=found.states, actions=found.actions).counts
+    counts = rc.audit("here", states=found.states, actions=found.actions).counts
     assert counts.sum() == found.num_steps
 
 
@@ -69,7 +69,7 @@ def test_quantiles_are_those_of_a_random_rollout_with_the_same_seed(rhocover):
 
 def test_the_table_has_the_best_and_what_random_actions_come_to(rhocover):
     result = rhocover(f"{COLLECT} --out lake")
-    found = rc.audit("lake/rhocover/frozenlake-v1/rho-2-v0", 2.0, model=gym.make(LAKE))
+    found = rc.audit("lake", 2.0, model=gym.make(LAKE))
     rows = {line[:15].strip(): line[15:].split() for line in result.out.splitlines()}
     assert rows["pairs covered"] == ["44", "of", "44"]
     assert rows["divergence"] == [f"{found.divergence:.6f}", f"{found.best.divergence:.6f}", "-"]
@@ -125,7 +125,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_comes_to_the_same_bytes(rhocover, m
     assert (stopped.returncode, stopped.stdout) == (130, "")
     assert said, stopped.stderr
     assert "datasheet.json" not in names_in(Path("part"))
-    assert "log-000000.safetensors" in names_in(Path("part"))
+    assert [name for name in contents(Path("part")) if name.startswith("parts/part-0000-000000")]
     refused = rhocover("audit part")
     assert (refused.code, "is not finished" in refused.err) == (2, True)
     assert said[1].endswith("--out part --resume")
@@ -183,9 +183,7 @@ def test_an_existing_collection_is_kept_unless_told_otherwise(rhocover):
 
 @pytest.mark.parametrize(
     "name",
-    tiered(
-        ["notes.txt", "rhocover/notes.txt", "rhocover/frozenlake-v1/rho-2-v0/data/notes.txt", "log-1.txt"]
-    ),
+    tiered(["notes.txt", "parts/notes.txt", "parts/part-1.parquet", "collection.json", "manifest.json.bak"]),
 )
 def test_force_removes_nothing_that_is_not_of_a_collection(rhocover, name):
     assert rhocover(f"{COLLECT} --out lake").code == 0
@@ -206,8 +204,8 @@ def test_force_follows_no_link_and_needs_a_collection_that_it_can_read(rhocover)
     Path("lake/link").symlink_to(Path("other").absolute())
     assert "holds 'link'" in rhocover(f"{COLLECT} --out lake --force").err
     Path("lake/link").unlink()
-    for text in ("{", "[]", '{"dataset_id": "../other"}', '{"dataset_id": 3}'):
-        Path("lake/collection.json").write_text(text)
+    for text in ("{", "[]", '{"id": "../other"}', '{"format": 1, "id": 3}'):
+        Path("lake/manifest.json").write_text(text)
         result = rhocover(f"{COLLECT} --out lake --force")
         assert (result.code, "Nothing was removed" in result.err) == (2, True), result.err
     assert Path("other/precious").read_text() == "mine"
@@ -224,14 +222,70 @@ def test_a_folder_in_use_is_not_cleared(rhocover):
 
 
 def test_what_a_crash_leaves_behind_can_be_cleared():
+    for name in ("manifest.json", "datasheet.html", "parts/part-0000-000012.parquet", ".manifest.json.0123abcd.tmp",
+                 "parts/part-0001-000012-000345.parquet", "parts/.part-0000-000000.parquet.0123abcd.tmp"):  # fmt: skip
+        assert storage.is_of_collection(name), name
+    for name in ("notes", "parts/notes", "x/manifest.json", "part-0000-000012.parquet", "parts/x/part-0000-000012.parquet",
+                 "manifest.json.bak", ".manifest.json.backup", "parts/part-1-2.parquet", "collection.json"):  # fmt: skip
+        assert not storage.is_of_collection(name), name
+
+
+def test_what_a_crash_of_an_earlier_version_left_behind_can_be_cleared():
     for name in ("collection.json", "log-000012.safetensors", ".log-000000.safetensors.0123abcd.tmp", "datasheet.html",
                  "space/name-v0/data/metadata.json", "space/.name-v0.0123abcd.tmp/data/main_data.hdf5",
                  "space/namespace_metadata.json"):  # fmt: skip
-        assert collect._is_of_collection(name, "space/name-v0"), name
+        assert collect._is_of_first_format(name, "space/name-v0"), name
     for name in ("notes", "log-.safetensors", "space/x", "space/name-v1/data/metadata.json", "x/collection.json",
                  "space/name-v0/data/x/metadata.json", "collection.json.bak.old", "collection.json.bak", ".log-2024-notes.txt",
                  ".log-000000.safetensors.backup", "space/.name-v0.backup/data/main_data.hdf5"):  # fmt: skip
-        assert not collect._is_of_collection(name, "space/name-v0"), name
+        assert not collect._is_of_first_format(name, "space/name-v0"), name
+
+
+def test_force_clears_a_collection_of_the_first_format(rhocover):
+    first = Path(__file__).parent / "formats" / "v1" / "collection"
+    shutil.copytree(first, "lake")
+    Path("lake/notes.txt").write_text("mine")
+    assert "holds 'notes.txt'" in rhocover(f"{COLLECT} --out lake --force").err
+    Path("lake/notes.txt").unlink()
+    assert rhocover(f"{COLLECT} --out lake --force").code == 0
+    assert not {"collection.json", "rhocover"} & {path.name for path in Path("lake").iterdir()}
+
+
+# --- export -------------------------------------------------------------------------------------------
+
+
+def test_export_writes_a_minari_data_set_with_the_same_counts(rhocover, tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    assert rhocover(f"{COLLECT} --out lake").code == 0
+    before = contents(Path("lake"))
+    result = rhocover("export lake --minari lake/covered-v0 --json")
+    assert result.code == 0, result.err
+    about = read(result.out)["export"]
+    assert (about["dataset_id"], about["steps"]) == ("lake/covered-v0", 1500)
+    assert about["path"] == str(tmp_path / "minari" / "lake" / "covered-v0")
+    assert read_tally("lake/covered-v0").digest() == read_tally("lake").digest()
+    assert contents(Path("lake")) == before
+    refused = rhocover("export lake --minari lake/covered-v0")
+    assert (refused.code, refused.is_one_error_line) == (2, True)
+    again = rhocover("export lake --minari lake/covered-v0 --force")
+    assert (again.code, again.out) == (0, f"lake/covered-v0: 1,500 steps in {about['episodes']} episodes\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("export nowhere --minari a-v0", "there is no collection in 'nowhere'"),
+        ("export lake --minari ../a-v0", "must be like 'name-v0'"),
+        ("export lake --minari a", "must be like 'name-v0'"),
+    ],
+)
+def test_export_refuses_what_it_cannot_write(rhocover, tmp_path, monkeypatch, line, words):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    assert rhocover(f"{COLLECT} --out lake").code == 0
+    result = rhocover(line)
+    assert (result.code, result.is_one_error_line) == (2, True)
+    assert words in result.err
+    assert not (tmp_path / "minari").exists()
 
 
 def test_an_environment_that_fails_is_told_and_what_was_before_is_kept(rhocover, ring):
@@ -240,4 +294,4 @@ def test_an_environment_that_fails_is_told_and_what_was_before_is_kept(rhocover,
         result = rhocover(f"collect {ring} --set {broken} --rho 2 --model learned --steps 300 --out {out}")
         assert (result.code, result.out, result.is_one_error_line) == (1, "", True), result.err
         assert words in result.err
-        assert "log-000000.safetensors" in names_in(Path(out))
+        assert [name for name in contents(Path(out)) if name.startswith("parts/part-0000-000000")]

@@ -21,7 +21,7 @@ COMMANDS = {str(command.name): command.callback for command in app.app.registere
 GROUPS = (  # in the order in which one writes what another reads
     ("plan", "envs", "budget", "explorers", "demo"),
     ("explore", "resume", "compare"),
-    ("collect", "audit", "top-up"),
+    ("collect", "audit", "top-up", "export"),
     ("reproduce",),
     ("doctor",),
 )

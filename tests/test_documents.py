@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import rhocover as rc
-from rhocover.collecting.log import PART, StoredPart
+from rhocover.datasets.collection.manifest import Part
 from rhocover.documents import (
     ADDED_LATER,
     LEFT_OUT,
@@ -101,7 +101,9 @@ STORED: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
             several(texts), st.one_of(texts, perhaps(several(whole))),
         ),
     ),
-    "part": (StoredPart, st.builds(StoredPart, whole, texts, st.integers(1, PART))),
+    "part": (Part, st.builds(
+        Part, st.just("part-0000-000001.parquet"), st.integers(0, 9), st.integers(0, 9), sizes, st.integers(0, 2**53), sizes, texts
+    )),
     "standing": (
         StoredState,
         st.builds(StoredState, whole, whole, whole, whole, st.booleans(), texts, texts, whole),

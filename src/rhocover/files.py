@@ -101,9 +101,9 @@ def check_within(path: Path, folder: Path) -> None:
 
 def read_text(path: Path, most: int = MOST_TEXT) -> str:
     """Returns the UTF-8 text of a file of at most `most` bytes."""
-    check_plain(path)
+    size = check_plain(path)
     with path.open("rb") as file:
-        payload = file.read(most + 1)
+        payload = file.read(min(size, most) + 1)  # memory for as much is taken at once
     if len(payload) > most:
         raise ValueError(f"it has more than {most} bytes")
     return payload.decode("utf-8")

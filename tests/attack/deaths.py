@@ -31,7 +31,7 @@ def collect_again(folder: Path) -> None:
     out = folder / "out"
     words = ["collect", "FrozenLake-v1", "--rho", "2", "--steps", "40", "--model", "learned", "--out", out]
     is_done = (out / "datasheet.json").exists()
-    code, said = outcome(*words, *(["--resume"] if (out / "collection.json").exists() else []))
+    code, said = outcome(*words, *(["--resume"] if (out / "manifest.json").exists() else []))
     if code and not (is_done and "is finished" in said):
         raise CommandError(said)
 

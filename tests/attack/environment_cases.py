@@ -28,7 +28,7 @@ from writing_verbs import outcome
 
 import rhocover as rc
 from rhocover.cli import app
-from rhocover.datasets.minari.files import open_minari
+from rhocover.datasets.collection.source import open_collection
 from rhocover.errors import RhocoverError
 
 STEPS, ID = 60, "Attack-v0"
@@ -186,7 +186,7 @@ def _wrong_result(way: str, env: Any, found: Any, out: Path) -> str | None:
     if way == "vector":
         return None
     try:
-        return wrong_data(env.shown, open_minari(next(out.rglob("metadata.json")).parent))
+        return wrong_data(env.shown, open_collection(out))
     except Exception as error:
         return f"it finished, and cannot be looked at: {error!r:.500}"
 
@@ -246,7 +246,7 @@ def undisturbed() -> Files:
 
 def wrong_when_mended(place: Place, fault: Fault) -> str | None:
     """Returns what is wrong with going on after the environment was mended."""
-    begun = (place.here / "out" / "collection.json").exists()
+    begun = (place.here / "out" / "manifest.json").exists()
 
     def go_on() -> dict[str, str]:
         call = functools.partial(

@@ -156,7 +156,7 @@ def wrong_again(line: str, made: list[str], place: Place) -> list[str]:
     """Returns what is wrong with the same command again, after one that a signal ended."""
     words = line
     if made:
-        begun = (place.here / "out" / "collection.json").exists() and "collect " in line
+        begun = (place.here / "out" / "manifest.json").exists() and "collect " in line
         words = f"{line} --resume" if begun else f"{line} --force"
     done = ran(words, place, Surroundings())
     missing = [name for name in made if not (place.here / name).exists()]

@@ -45,7 +45,7 @@ def real_pages() -> None:
 @pytest.fixture
 def small_parts(monkeypatch) -> None:
     """Logs have parts of 64 steps and environments are seeded every 90, so that there are many of both."""
-    monkeypatch.setattr(log, "PART", 64)
+    monkeypatch.setattr(log, "ROUND", 64)
     monkeypatch.setattr(stepping, "BETWEEN", 90)
 
 

@@ -47,7 +47,7 @@ def rings(mode: AutoresetMode) -> SyncVectorEnv:
 
 def settle() -> None:
     """Makes logs of many small parts, and no pages."""
-    log.PART, log.SECONDS, stepping.BETWEEN = 16, 1e9, 9
+    log.ROUND, log.SECONDS, stepping.BETWEEN = 16, 1e9, 9
     os.fsync = lambda handle: (
         None
     )  # a killed process leaves what it wrote to the system; a fallen one may not
@@ -141,7 +141,7 @@ def trial(case: str, folder: Path, whole: dict[str, str], kind: str, k: int) -> 
 
     killed, _ = forked(first)
     left = sorted(contents(out)) if out.exists() else None
-    begun = (out / "collection.json").exists()
+    begun = (out / "manifest.json").exists()
     _, problem = forked(lambda: collect(case, out, resume=begun))
     now = contents(out)
     shutil.rmtree(out)

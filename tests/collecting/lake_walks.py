@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gymnasium as gym
-import minari
 import numpy as np
 
 import rhocover as rc
@@ -36,9 +35,9 @@ def by_hand(*data) -> rc.Audit:
 
 
 def columns_of(found) -> tuple:
-    """Returns the columns of a Minari data set, read by Minari itself."""
+    """Returns the columns of a collection, read by Minari itself."""
     rows: list[list] = [[], [], [], [], []]
-    for episode in minari.MinariDataset(found.path / "data").iterate_episodes():
+    for episode in found.to_minari(overwrite=True).iterate_episodes():
         shown = np.asarray(episode.observations)
         parts = (shown[:-1], episode.actions, shown[1:], episode.terminations, episode.truncations)
         for row, part in zip(rows, parts, strict=True):

@@ -14,9 +14,9 @@ from gymnasium import spaces
 from toy_environments import Counted, Failing, Ring, contents, limited, nested_ring, place, visits_of_tally
 
 import rhocover as rc
-from rhocover.datasets.minari.files import open_minari
+from rhocover.datasets.collection.manifest import load_manifest
+from rhocover.datasets.collection.source import open_collection
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError, RhocoverError
-from rhocover.files import load_tensors
 from tiers import tiered
 
 LEARNED = {"model": "learned"}
@@ -38,10 +38,7 @@ def array(s: int):
 
 
 def stored_steps(out) -> int:
-    return sum(
-        load_tensors(path, "collection-log")[0]["actions"].size
-        for path in out.glob("log-*.safetensors")
-    )  # fmt: skip
+    return load_manifest(out).num_steps
 
 
 # --- what an environment shows ----------------------------------------------------------------------------
@@ -202,7 +199,7 @@ def test_an_environment_that_uses_one_buffer_for_ever_is_stored_step_by_step(nam
     for number, make in enumerate(BUFFERS[name]):
         env, settings = make()
         one = rc.collect(env, 2.0, 200, out=tmp_path / str(number), **settings, **LEARNED)
-        found.append([leaves(episode.observations) for episode in open_minari(one.path).episodes()])
+        found.append([leaves(episode.observations) for episode in open_collection(one.path).episodes()])
     reused, plain = found
     assert len(reused) == len(plain) > 5
     for a, b in zip(reused, plain, strict=True):
@@ -235,7 +232,7 @@ def test_an_environment_that_writes_into_its_actions_changes_nothing_but_itself(
         out=tmp_path / "out",
         **LEARNED,
     )
-    actions = np.concatenate([e.actions for e in open_minari(found.path).episodes()])
+    actions = np.concatenate([e.actions for e in open_collection(found.path).episodes()])
     assert set(actions.ravel().tolist()) == {-2.0, 0.0, 2.0}
 
 
@@ -257,7 +254,7 @@ REWARDS = {
 def test_rewards_that_are_numbers_are_stored(name, tmp_path):
     reward, wanted = REWARDS[name]
     found = rc.collect(ring(reward=reward), 2.0, 100, out=tmp_path / "out", **LEARNED)
-    rewards = np.concatenate([e.rewards for e in open_minari(found.path).episodes()])
+    rewards = np.concatenate([e.rewards for e in open_collection(found.path).episodes()])
     assert rewards.dtype == np.float64
     assert np.array_equal(np.unique(rewards), wanted, equal_nan=True)
 
@@ -287,7 +284,7 @@ def test_ends_may_be_numpys_truths_or_numbers(tmp_path):
         env = Spoiled(limited(5), lambda o, r, e, c, i, kind=kind: (o, r, kind(e), kind(c), i))
         found = rc.collect(env, 2.0, 200, out=tmp_path / str(number), **LEARNED)
         ends, others = (
-            [(e.terminations.tolist(), e.truncations.tolist()) for e in open_minari(one.path).episodes()]
+            [(e.terminations.tolist(), e.truncations.tolist()) for e in open_collection(one.path).episodes()]
             for one in (found, plain)
         )
         assert ends == others
@@ -368,7 +365,7 @@ def test_an_environment_that_never_ends(tmp_path):
     env = Counted(Ring(ending=-1.0))
     found = rc.collect(env, 2.0, 500, out=tmp_path / "out", **LEARNED)
     assert sum(entry[0] == "reset" for entry in env.paper) == 1
-    (episode,) = open_minari(found.path).episodes()
+    (episode,) = open_collection(found.path).episodes()
     assert episode.truncations.tolist() == [False] * 499 + [True]
     assert not episode.terminations.any()
 
@@ -393,7 +390,7 @@ def test_one_step_is_a_collection(num_steps, explorer, tmp_path):
 def test_actions_that_do_not_begin_at_zero(tmp_path):
     for first in (-4, 1, 100):
         found = rc.collect(Ring(first_action=first), 2.0, 150, out=tmp_path / str(first), **LEARNED)
-        actions = np.concatenate([e.actions for e in open_minari(found.path).episodes()])
+        actions = np.concatenate([e.actions for e in open_collection(found.path).episodes()])
         assert set(actions.tolist()) == {first, first + 1, first + 2}
         assert rc.audit(found.path, 2.0).counts.sum() == 150
 
@@ -475,7 +472,8 @@ def test_warnings_of_an_environment_are_left_alone(tmp_path):
 def test_a_failed_collection_says_what_it_holds_and_nothing_more(tmp_path):
     with pytest.raises(EnvironmentFailedError, match="The steps before are kept"):
         rc.collect(Failing(Ring(), 50), 2.0, 100, out=tmp_path / "out", **LEARNED)
-    assert set(contents(tmp_path / "out")) == {"collection.json", "log-000000.safetensors"}
+    part = "part-0000-000000-000049.parquet"
+    assert set(contents(tmp_path / "out")) == {"manifest.json", "parts", f"parts/{part}"}
     assert stored_steps(tmp_path / "out") == 49
 
 

@@ -32,7 +32,8 @@ from toy_environments import (
 import rhocover as rc
 from rhocover.collecting import log, stepping
 from rhocover.collecting.datasheet import page_of_collection
-from rhocover.datasets.minari.files import open_minari
+from rhocover.datasets.collection.manifest import load_manifest
+from rhocover.datasets.collection.source import open_collection
 from rhocover.environments.table_model import read_table
 from rhocover.errors import InvalidArgumentError, MissingExtraError
 from tiers import tiered
@@ -71,7 +72,7 @@ MANY = {
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     """Logs have parts of 64 steps and environments are seeded every 90, so that there are many of both."""
-    monkeypatch.setattr(log, "PART", 64)
+    monkeypatch.setattr(log, "ROUND", 64)
     monkeypatch.setattr(stepping, "BETWEEN", 90)
 
 
@@ -82,7 +83,7 @@ def collected(name: str, out: Path, num_steps: int = 500, **more):
 
 
 def episodes(found) -> list:
-    return list(open_minari(found.path).episodes())
+    return list(open_collection(found.path).episodes())
 
 
 def visits_of_run(found) -> Counter:
@@ -118,7 +119,8 @@ def test_an_audit_of_the_data_set_counts_exactly_what_the_run_counted(name, tmp_
 @pytest.mark.parametrize("name", tiered(["FrozenLake, known", "MountainCar", "a Dict", "rings, same step"]))
 def test_minari_itself_reads_the_data_set_by_its_id(name, tmp_path, monkeypatch):
     env, found, _ = collected(name, tmp_path / "out")
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "out"))
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    found.to_minari()
     data = minari.load_dataset(found.dataset_id)
     assert data.total_steps == 500
     assert data.total_episodes == len(episodes(found))
@@ -132,7 +134,7 @@ def test_minari_itself_reads_the_data_set_by_its_id(name, tmp_path, monkeypatch)
         if not isinstance(ours.observations, dict):
             assert np.array_equal(theirs.observations, ours.observations)
         assert sum(theirs.terminations | theirs.truncations) == 1
-    assert found.load().total_steps == 500
+    assert found.load().count_rows() == 500
 
 
 @pytest.mark.parametrize(
@@ -264,24 +266,25 @@ def test_any_rho_is_collected_for_and_named(rho, tmp_path):
 
 
 @pytest.mark.parametrize("name", tiered(["FrozenLake, known", "rings, next step"]))
-def test_the_folder_holds_the_data_set_and_its_datasheet_and_no_log(name, tmp_path, real_pages):
+def test_the_folder_holds_the_parts_that_the_manifest_names_and_the_datasheet(name, tmp_path, real_pages):
     _, found, _ = collected(name, tmp_path / "out")
     files = {path for path, digest in contents(tmp_path / "out").items() if digest}
     assert files == {
-        "collection.json", "datasheet.json", "datasheet.html", f"{found.dataset_id}/data/main_data.hdf5",
-        f"{found.dataset_id}/data/metadata.json",
+        "manifest.json", "datasheet.json", "datasheet.html",
+        *(f"parts/{part.name}" for part in load_manifest(tmp_path / "out").parts),
     }  # fmt: skip
+    assert found.load().count_rows() == found.num_steps
     assert found.page == tmp_path / "out" / "datasheet.html"
     page = found.page.read_text("utf-8")
     assert "<html" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
-def test_the_datasheet_in_the_data_set_is_the_one_beside_it(tmp_path):
+def test_the_datasheet_in_a_minari_data_set_is_the_one_of_the_collection(tmp_path):
     _, found, _ = collected("MountainCar", tmp_path / "out")
     beside = json.loads((tmp_path / "out" / "datasheet.json").read_text("utf-8"))
-    inside = json.loads((found.path / "data" / "metadata.json").read_text("utf-8"))["rhocover"]
-    inside = json.loads(inside) if isinstance(inside, str) else inside
+    folder = Path(found.to_minari().storage.data_path)
+    inside = json.loads((folder / "metadata.json").read_text("utf-8"))["rhocover"]
     assert beside == inside == json.loads(json.dumps(found.datasheet))
     assert {"verdict", "coverage", "uniform_random_worst_ratio", "settings", "repeat", "versions"} <= set(
         beside
@@ -356,13 +359,15 @@ def test_what_is_refused_leaves_no_folder(tmp_path):
     assert not out.exists()
 
 
-def test_without_minari_nothing_is_begun(tmp_path, monkeypatch):
+@pytest.mark.parametrize("package", ["minari", "h5py"])
+def test_without_minari_a_collection_is_made_and_read_but_not_exported(package, tmp_path, monkeypatch):
     import sys
 
-    monkeypatch.setitem(sys.modules, "minari", None)
+    monkeypatch.setitem(sys.modules, package, None)
+    found = rc.collect(Ring(), 2.0, 50, out=tmp_path / "out", **LEARNED)
+    assert rc.audit(found.path).num_steps == 50
     with pytest.raises(MissingExtraError, match=r"pip install 'rhocover\[minari\]'"):
-        rc.collect(Ring(), 2.0, 50, out=tmp_path / "out", **LEARNED)
-    assert not (tmp_path / "out").exists()
+        found.to_minari()
 
 
 def test_progress_is_reported_up_to_the_end(tmp_path):

@@ -20,10 +20,10 @@ from toy_environments import Ring, contents, limited
 import rhocover as rc
 from patience import PATIENCE, waited_for
 from rhocover.collecting import log
+from rhocover.datasets.collection.manifest import load_manifest
 from rhocover.environments import stepping
 from rhocover.errors import EnvironmentFailedError, InvalidArgumentError
 from rhocover.exploring.runs.runner import DEAF, Interrupts
-from rhocover.files import load_tensors
 from tiers import tiered
 
 HERE = Path(__file__).parent
@@ -49,7 +49,7 @@ def goes_on_to_the_same(how: str, out: Path, folder: Path) -> bool:
 
 
 def stored_steps(out: Path) -> int:
-    return sum(load_tensors(path, "collection-log")[0]["actions"].size for path in out.glob("log-*"))
+    return load_manifest(out).num_steps
 
 
 # --- Ctrl-C -----------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_the_first_ctrl_c_waits_for_the_step(tmp_path):
 @pytest.mark.parametrize("at", tiered([1, 2, 17]))
 @pytest.mark.parametrize("place", tiered(["step", "reset", "states"]))
 def test_two_presses_inside_code_of_others_come_through_there(place, at, tmp_path, monkeypatch):
-    monkeypatch.setattr(log, "PART", 16)
+    monkeypatch.setattr(log, "ROUND", 16)
     seen = []
 
     def press_twice():

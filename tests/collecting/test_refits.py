@@ -55,7 +55,7 @@ def random_encoders(monkeypatch):
         return type(found)(found.by, found.shape, mean, np.ones_like(mean), found.layers)
 
     monkeypatch.setattr(training, "train", train)
-    monkeypatch.setattr(log, "PART", 64)
+    monkeypatch.setattr(log, "ROUND", 64)
     monkeypatch.setattr(stepping, "BETWEEN", 50)
     return seeds
 

@@ -55,7 +55,7 @@ def test_repeat_is_part_of_a_collection_and_resuming_with_another_value_is_refus
     found = rc.collect(Corridor(), 2, 200, model="learned", repeat=3, out=tmp_path / "a")
     assert found.datasheet["settings"]["repeat"] == 3
     assert "repeat=3" in found.datasheet["repeat"]
-    rewards = np.concatenate([episode.rewards for episode in found.load().iterate_episodes()])
+    rewards = np.concatenate([episode.rewards for episode in found.to_minari().iterate_episodes()])
     assert rewards.size == 200
     assert set(rewards.tolist()) == {3.0}
     with pytest.raises(InvalidArgumentError, match="repeat"):

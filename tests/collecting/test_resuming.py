@@ -17,8 +17,8 @@ from toy_environments import ANGLE, CAR, Failing, Ring, contents, limited, neste
 
 import rhocover as rc
 from patience import PATIENCE
-from rhocover import files
 from rhocover.collecting import log, stepping
+from rhocover.datasets.collection.manifest import load_manifest, part_path
 from rhocover.errors import CheckpointError, CheckpointWarning, EnvironmentFailedError, InvalidArgumentError
 from tiers import tiered
 
@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    monkeypatch.setattr(log, "PART", 64)
+    monkeypatch.setattr(log, "ROUND", 64)
     monkeypatch.setattr(stepping, "BETWEEN", 50)
 
 
@@ -123,15 +123,9 @@ def test_an_environment_that_is_mended_is_collected_to_the_end(name, tmp_path):
 def test_wherever_a_step_fails_among_the_parts(name, at, tmp_path):
     collect(name, tmp_path / "whole")
     interrupted(name, tmp_path / "out", at)
-    stored = sum(log.load_part(tmp_path / "out", k, _digest(tmp_path / "out", k)).num_steps for k in range(9)
-                 if log.part_path(tmp_path / "out", k).exists())  # fmt: skip
-    assert stored == at - 1  # every step that was taken is on disk
+    assert load_manifest(tmp_path / "out").num_steps == at - 1  # every step that was taken is on disk
     collect(name, tmp_path / "out", resume=True)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-
-
-def _digest(folder: Path, number: int) -> str:
-    return files.load_tensors(log.part_path(folder, number), "collection-log")[1]["run"]
 
 
 @pytest.mark.thorough
@@ -155,7 +149,7 @@ def test_a_first_reset_that_fails_leaves_a_collection_that_can_be_begun(tmp_path
     ):
         collect("a ring", tmp_path / "out", env=Broken(Ring()))
     collect("a ring", tmp_path / "whole")
-    resume = (tmp_path / "out" / "collection.json").exists()
+    resume = (tmp_path / "out" / "manifest.json").exists()
     collect("a ring", tmp_path / "out", resume=resume)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
@@ -166,8 +160,9 @@ def test_after_ctrl_c_and_the_like_everything_so_far_is_there(error, tmp_path):
     collect("a limit", tmp_path / "whole")
     wanted = KeyboardInterrupt if error is KeyboardInterrupt else EnvironmentFailedError
     interrupted("a limit", tmp_path / "out", 200, wanted, error=error())
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "collection.json", *(f"log-{k:06d}.safetensors" for k in range(4))
+    assert sorted(contents(tmp_path / "out")) == [
+        "manifest.json", "parts", *(f"parts/part-0000-{k:06d}.parquet" for k in range(3)),
+        "parts/part-0000-000003-000007.parquet",
     ]  # fmt: skip
     collect("a limit", tmp_path / "out", resume=True)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
@@ -245,12 +240,17 @@ def test_a_full_disk_is_named_and_the_collection_goes_on_when_there_is_room(
         patch.setattr(os, operation, full)
         with pytest.raises(OSError, match="No space left on device") as caught:
             collect("a limit", tmp_path / "out")
-    begun = (tmp_path / "out" / "collection.json").exists()
-    if begun and "log-" in str(caught.value):
+    begun = (tmp_path / "out" / "manifest.json").exists()
+    if begun and "part-" in str(caught.value):
         assert isinstance(caught.value, CheckpointError)
         assert "Free some space, then continue with resume=True" in str(caught.value)
     collect("a limit", tmp_path / "out", resume=begun)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def part_of(folder: Path, number: int) -> Path:
+    """Returns the file of a part, by its round."""
+    return part_path(folder, load_manifest(folder).parts[number].name)
 
 
 @pytest.mark.thorough
@@ -259,7 +259,7 @@ def test_a_full_disk_is_named_and_the_collection_goes_on_when_there_is_room(
 def test_a_damaged_part_is_collected_again_with_a_warning(part, harm, tmp_path):
     collect("a limit", tmp_path / "whole")
     interrupted("a limit", tmp_path / "out", 230)
-    path = log.part_path(tmp_path / "out", part)
+    path = part_of(tmp_path / "out", part)
     content = bytearray(path.read_bytes())
     content[-9] ^= 1
     path.write_bytes({"a byte": bytes(content), "cut": bytes(content[:100]), "empty": b""}[harm])
@@ -272,8 +272,9 @@ def test_a_damaged_part_is_collected_again_with_a_warning(part, harm, tmp_path):
 def test_a_missing_part_is_collected_again(tmp_path):
     collect("a limit", tmp_path / "whole")
     interrupted("a limit", tmp_path / "out", 230)
-    log.part_path(tmp_path / "out", 1).unlink()
-    collect("a limit", tmp_path / "out", resume=True)
+    part_of(tmp_path / "out", 1).unlink()
+    with pytest.warns(CheckpointWarning, match=r"part-0000-000001.parquet .*is missing.*collected again"):
+        collect("a limit", tmp_path / "out", resume=True)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
@@ -283,8 +284,8 @@ def test_a_part_of_another_collection_is_collected_again_with_a_warning(tmp_path
     interrupted("a limit", tmp_path / "out", 230)
     with pytest.raises(EnvironmentFailedError):
         collect("a limit", tmp_path / "other", env=Failing(limited(5), 230), seed=9)
-    log.part_path(tmp_path / "out", 1).write_bytes(log.part_path(tmp_path / "other", 1).read_bytes())
-    with pytest.warns(CheckpointWarning, match="another collection"):
+    part_of(tmp_path / "out", 1).write_bytes(part_of(tmp_path / "other", 1).read_bytes())
+    with pytest.warns(CheckpointWarning, match=r"part-0000-000001.parquet .*collected again"):
         collect("a limit", tmp_path / "out", resume=True)
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
@@ -292,8 +293,8 @@ def test_a_part_of_another_collection_is_collected_again_with_a_warning(tmp_path
 @pytest.mark.thorough
 def test_damaged_settings_are_refused(tmp_path):
     interrupted("a limit", tmp_path / "out", 100)
-    (tmp_path / "out" / "collection.json").write_text("{")
-    with pytest.raises(rc.errors.FileFormatError, match=r"collection.json.*damaged"):
+    (tmp_path / "out" / "manifest.json").write_text("{")
+    with pytest.raises(rc.errors.FileFormatError, match=r"manifest.json.*damaged"):
         collect("a limit", tmp_path / "out", resume=True)
 
 
@@ -386,7 +387,7 @@ def test_copies_that_do_not_repeat_themselves_are_refused(tmp_path):
     before = contents(tmp_path / "out")
     with pytest.raises(
         EnvironmentFailedError,
-        match=r"cannot continue.*differs from the log.*is not reproducible.*or the processor has changed",
+        match=r"cannot continue.*differs from the stored steps.*is not reproducible.*or the processor has changed",
     ):
         collect(copies(), tmp_path / "out", env=copies(), resume=True)
     assert contents(tmp_path / "out") == before

@@ -229,12 +229,12 @@ def test_the_new_data_is_a_data_set_like_any_other(walked, tmp_path, monkeypatch
     found = rc.top_up(walked, lake(), 200, out=tmp_path / "new", command="the line that made it")
     made = found.collection
     files = {path.name for path in (tmp_path / "new").iterdir() if path.is_file()}
-    assert {"collection.json", "datasheet.json", "datasheet.html"} <= files
-    assert not list((tmp_path / "new").glob("log-*"))
+    assert {"manifest.json", "datasheet.json", "datasheet.html"} <= files
     assert made.dataset_id == "rhocover/frozenlake-v1/top-up-rho-2-v0"
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "new"))
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    found.to_minari()
     assert minari.load_dataset(made.dataset_id).total_steps == 200
-    assert open_minari(made.path).metadata["rhocover"] == made.datasheet
+    assert open_minari(made.dataset_id).metadata["rhocover"] == made.datasheet
     assert made.datasheet["repeat"] == "the line that made it"
     assert made.run is None
 

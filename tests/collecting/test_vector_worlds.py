@@ -258,9 +258,9 @@ def test_a_vector_that_reuses_its_arrays_is_counted_and_stored(mode, tmp_path):
 
 
 def _episodes(found):
-    from rhocover.datasets.minari.files import open_minari
+    from rhocover.datasets.collection.source import open_collection
 
-    return list(open_minari(found.path).episodes())
+    return list(open_collection(found.path).episodes())
 
 
 def test_a_way_to_begin_anew_that_nobody_knows_is_refused():

@@ -274,15 +274,12 @@ def test_more_episodes_than_there_are_take_no_room(folder):
             rc.audit(folder)
 
 
-@pytest.mark.parametrize("way", tiered(["in bulk", "one by one"]))
 @pytest.mark.parametrize("most", tiered([26, 60, 200, 10**6]))
-def test_an_episode_read_in_parts_is_the_episode(tmp_path, monkeypatch, way, most):
+def test_an_episode_read_in_parts_is_the_episode(tmp_path, monkeypatch, most):
     flat = grid((3, 40, 1, 17, 2))
     folder = write(tmp_path / "long", flat)
     whole = rc.audit(folder).tally
     monkeypatch.setattr(hdf5_reading, "CHUNK_BYTES", most)
-    if way == "one by one":
-        monkeypatch.setattr(hdf5_reading, "_record", lambda *_: None)
     source = open_minari(folder)
     for came, wanted in zip(source.episodes(), episodes_of(flat), strict=True):
         for name in ("observations", "actions", "rewards", "terminations", "truncations"):

@@ -15,7 +15,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from minari_sets import GRID, assert_same, episodes_of, grid, write
 
-from rhocover.datasets.minari import folders, hdf5_writing
+from rhocover.datasets.minari import folders, hdf5_file
 from rhocover.datasets.minari.files import MinariWriter, open_minari
 from rhocover.errors import InvalidArgumentError, InvalidDataError, MissingExtraError
 from written_sets import write_minari
@@ -80,7 +80,7 @@ def test_a_disk_that_fails_leaves_nothing_and_ends_the_writer(tmp_path, monkeypa
         raise OSError(errno.ENOSPC, "no space left")
 
     writer = MinariWriter(tmp_path / "set", "test-v0", **GRID)
-    owner, name = (hdf5_writing.EpisodeFile, "_write") if call == "write" else (os, call)
+    owner, name = (hdf5_file.EpisodeFile, "_write") if call == "write" else (os, call)
     monkeypatch.setattr(owner, name, fail)
     with pytest.raises(OSError, match="no space"):
         add_and_finish(writer)

@@ -21,6 +21,7 @@ from typing import Any
 from broken_disk import Disk, breaking
 from writing_verbs import VERBS, CommandError, Verb, settle
 
+from rhocover.datasets.collection.manifest import MANIFEST, load_manifest, part_bytes
 from rhocover.errors import RhocoverError
 
 Files = dict[str, bytes]
@@ -71,8 +72,10 @@ def trial(verb: Verb, folder: Path, n: int, mode: str, whole: Files, before: Fil
         allowed = (payload, whole.get(name)) if verb.replaces else (payload,)
         if left.get(name) not in allowed and not (mode == "death" and _is_aside(left, payload)):
             wrong.append(f"{name} was there before and is not whole any more")
-    new = [name for name in left if name in whole and name not in before and name.endswith(AT_ONCE)]
+    once = [name for name in left if name.endswith(AT_ONCE) and not name.endswith(MANIFEST)]
+    new = [name for name in once if name in whole and name not in before]
     wrong += [f"{name} is half written" for name in new if left[name] != whole[name]]
+    wrong += [text for place in folder.rglob(MANIFEST) for text in unwhole_parts(place.parent)]
     again = called(verb, folder)
     if again is not None:
         wrong.append(f"the same call again: {again}")
@@ -84,6 +87,16 @@ def trial(verb: Verb, folder: Path, n: int, mode: str, whole: Files, before: Fil
     if hidden(now) and (mode != "death" or verb.cleans):
         wrong.append(f"left behind in the end: {hidden(now)}")
     return [f"operation {n}: {text}" for text in wrong]
+
+
+def unwhole_parts(folder: Path) -> list[str]:
+    """Returns what is wrong with the parts that a manifest names, whenever it is looked at."""
+    try:
+        for part in load_manifest(folder).parts:
+            part_bytes(folder, part)
+    except ValueError as error:
+        return [f"the manifest names what is not there: {error}"]
+    return []
 
 
 def _is_aside(left: Files, payload: bytes) -> bool:

@@ -53,7 +53,7 @@ class Verb:
 def hurry() -> None:
     """Makes checkpoints and parts often, and clocks stand still."""
     checkpoint.SECONDS, simulator.Simulator.batch_steps = 0.0, 200
-    log.PART, log.SECONDS, finished_runs.SECONDS, stepping.BETWEEN = 16, 1e9, 0.0, 9
+    log.ROUND, log.SECONDS, finished_runs.SECONDS, stepping.BETWEEN = 16, 1e9, 0.0, 9
     time.perf_counter = lambda: 0.0
 
 
@@ -160,12 +160,12 @@ def explore(folder: Path) -> None:
 def collect(folder: Path) -> None:
     out = folder / "out"
     with _finished(out):
-        rc.collect(lake(), 2.0, 40, out=out, resume=(out / "collection.json").exists(), **LEARNED)
+        rc.collect(lake(), 2.0, 40, out=out, resume=(out / "manifest.json").exists(), **LEARNED)
 
 
 def top_up(folder: Path) -> None:
     out = folder / "out"
-    begun = (out / "collection.json").exists()
+    begun = (out / "manifest.json").exists()
     with _finished(out):
         rc.top_up(steps(), lake(), 40, out=out, resume=begun, dataset_id="faults/more-v0")
 

@@ -55,8 +55,8 @@ class Writer:
 WRITERS = {
     "explore": Writer(explore, lambda out, report=None: rc.resume(out, report=report), "run.safetensors"),
     "compare": Writer(compare, compare, "comparison.safetensors"),
-    "collect": Writer(collect, lambda out, report=None: collect(out, report, resume=True), "collection.json"),
-    "top_up": Writer(top_up, lambda out, report=None: top_up(out, report, resume=True), "collection.json"),
+    "collect": Writer(collect, lambda out, report=None: collect(out, report, resume=True), "manifest.json"),
+    "top_up": Writer(top_up, lambda out, report=None: top_up(out, report, resume=True), "manifest.json"),
 }
 
 

@@ -18,6 +18,7 @@ HALF = b"half a file"
 MINE = {  # names near to those of ours, and whose they are not
     ".log-2024-notes.txt", ".log-backup/kept.txt", ".collection.json.backup", ".collection.json.0123ABCD.tmp",
     ".collection.json.0123abcd.tmp.old", ".log-000000.safetensors.bak", ".log-0.safetensors.0123abcd.tmp",
+    ".manifest.json.backup", ".manifest.json.0123ABCD.tmp", ".manifest.json.0123abcd.tmp.old",
     ".comparison.safetensors.bak", ".comparison.safetensors.0123abcde.tmp", ".mine.0123abcd.tmp",
 }  # fmt: skip
 
@@ -62,7 +63,7 @@ def test_going_on_removes_what_was_half_written_and_nothing_else(verb, tmp_path,
     assert (out / f".{writer.first}.bbbbbbbb.tmp").is_dir()
 
 
-def test_a_data_set_that_was_being_put_together_is_removed_unless_there_is_more_in_it(tmp_path, often):
+def test_parts_that_no_manifest_names_are_removed_by_going_on_and_nothing_else(tmp_path, often):
     out = tmp_path / "out"
 
     def stop(done, total):
@@ -70,13 +71,12 @@ def test_a_data_set_that_was_being_put_together_is_removed_unless_there_is_more_
 
     with pytest.raises(KeyboardInterrupt):
         collect(out, stop)
-    put(
-        out / "small", {".set-v0.0123abcd.tmp/data/main_data.hdf5", ".set-v0.0123abcd.tmp/data/metadata.json"}
-    )
-    mine = {".set-v0.aaaaaaaa.tmp/data/notes.txt", ".set-v0.backup/data/main_data.hdf5"}
-    put(out / "small", mine)
+    parts = out / "parts"
+    put(parts, {"part-0000-000007.parquet", ".part-0000-000000.parquet.0123abcd.tmp"})
+    mine = {"part-1.parquet", "notes.parquet", ".part-0000-000000.parquet.backup"}
+    put(parts, mine)
     collect(out, resume=True)
-    assert {name for name in contents(out / "small") if name.startswith(".")} == mine
+    assert contents(parts).keys() == {"part-0000-000000.parquet", *mine}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_what_another_process_is_still_writing_is_not_removed(rhocover, tmp_path
 FORCED = {
     "explore river_swim --rho 2 --steps 100 --out out": ".run.safetensors.notes",
     "compare river_swim --steps 50 --seeds 1 --workers 1 --out out": ".comparison.safetensors.notes",
-    "collect FrozenLake-v1 --rho 2 --steps 50 --out out": "collection.json.bak",
+    "collect FrozenLake-v1 --rho 2 --steps 50 --out out": "manifest.json.bak",
 }
 
 

@@ -15,21 +15,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 from make_v1 import RUNS
+from make_v2 import corner
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import rhocover as rc
-from rhocover.collecting.log import parts_of
-from rhocover.collecting.storage import digest_of
-from rhocover.errors import CheckpointWarning, FileFormatError, InvalidArgumentError
+from rhocover.collecting.storage import document_of
+from rhocover.datasets.collection.manifest import digest_of, load_manifest
+from rhocover.datasets.collection.source import CollectionSource, open_collection
+from rhocover.errors import CheckpointWarning, FileFormatError, InvalidArgumentError, InvalidDataError
 from rhocover.experiments.env_comparison import EnvComparison
 from rhocover.files import FORMAT_VERSION, load_tensors
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SOURCE = ROOT / "src" / "rhocover"
-V1 = HERE / "v1"
+V1, V2 = HERE / "v1", HERE / "v2"
 EXPECTED = json.loads((V1 / "expected.json").read_text("utf-8"))
+SECOND = json.loads((V2 / "expected.json").read_text("utf-8"))
+NO_LONGER = {"collection-log"}  # kinds that are read, and not written
 # Floats of v1 were computed with the libraries of their time: sums in another order differ by a few 1e-16
 # of their size, and plans by their tolerance, 1e-8.
 CLOSE = {"rtol": 1e-7, "atol": 1e-9}
@@ -90,13 +94,14 @@ def test_every_kind_that_the_library_writes_has_a_file_in_v1():
         for text in texts
     )
     assert calls == named  # each call names its kind where it can be seen
-    assert written == set(KINDS)
+    assert written == set(KINDS) - NO_LONGER
 
 
-def test_the_files_of_v1_are_what_they_were_and_small():
-    files = {path for path in V1.rglob("*") if path.is_file() and path.name != "expected.json"}
-    now = {p.relative_to(V1).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
-    assert now == EXPECTED["files"]
+@pytest.mark.parametrize(("folder", "expected"), [(V1, EXPECTED), (V2, SECOND)])
+def test_the_stored_files_are_what_they_were_and_small(folder, expected):
+    files = {path for path in folder.rglob("*") if path.is_file() and path.name != "expected.json"}
+    now = {p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+    assert now == expected["files"]
     assert sum(path.stat().st_size for path in files) < 500_000
 
 
@@ -167,11 +172,26 @@ def test_the_policy_of_v1_is_one_distribution_for_each_state():
     np.testing.assert_allclose(tensors["policy"].sum(axis=1), 1, rtol=1e-12)  # sums of four float64
 
 
-def test_the_log_of_v1_holds_the_steps_until_it_was_left():
-    settings = json.loads((V1 / "left" / SETTINGS).read_text("utf-8"))
-    parts = list(parts_of(V1 / "left", digest_of(settings)))
-    assert sum(part.num_steps for part in parts) == EXPECTED["left"]["num_steps"]
-    assert settings["format"] == 1
+@pytest.mark.parametrize(("name", "settings"), [("lake", {}), ("frames", {"states": corner}), ("rings", {})])
+def test_a_collection_of_v2_is_audited_with_the_same_counts(name, settings):
+    audit = rc.audit(V2 / name, 2.0, **settings)
+    assert audit.tally.digest() == SECOND[name]["digest"]
+    assert audit.num_steps == SECOND[name]["num_steps"]
+
+
+def test_the_frames_of_v2_have_their_shape_and_their_last_ones():
+    for episode in open_collection(V2 / "frames").episodes():
+        assert episode.observations.shape == (len(episode) + 1, 4, 6, 3)
+        assert (episode.observations == episode.observations[:, :1, :1, :1]).all()
+
+
+def test_an_unfinished_collection_of_v2_holds_the_steps_until_it_was_left():
+    manifest = load_manifest(V2 / "left")
+    assert manifest.num_steps == 1000
+    assert sum(len(flat.rewards) for flat in CollectionSource(V2 / "left", manifest).pieces()) == 1000
+    assert manifest.digest == digest_of(document_of(manifest))
+    with pytest.raises(InvalidDataError, match=r"is not finished\. Continue it"):
+        rc.audit(V2 / "left")
 
 
 def test_a_datasheet_of_v1_says_its_format_beside_the_data_and_inside():
@@ -193,16 +213,25 @@ def test_a_run_that_v1_left_goes_on_to_the_end_that_it_would_have_had(copy, name
     np.testing.assert_allclose(run.divergence, known["divergence"], **CLOSE)
 
 
-def test_a_collection_goes_on_only_with_the_versions_it_was_begun_with(copy, tmp_path):
+def test_a_collection_goes_on_only_with_the_versions_it_was_begun_with(tmp_path):
     """The rest of its steps would be others' luck; the message says what was and what is."""
-    path = copy / "left" / SETTINGS
-    settings = json.loads(path.read_text("utf-8"))
-    settings["versions"]["numpy"] = "1.0"
-    path.write_text(json.dumps(settings), "utf-8")
+    path = Path(shutil.copytree(V2 / "left", tmp_path / "left")) / "manifest.json"
+    document = json.loads(path.read_text("utf-8"))
+    document["versions"]["numpy"] = "1.0"
+    path.write_text(json.dumps(document), "utf-8")
     with pytest.raises(
         InvalidArgumentError, match=r"`versions` was .*'1\.0'.* begin a new collection in another folder"
     ):
+        go_on_with_the_lake(tmp_path / "left")
+
+
+def test_a_collection_that_v1_left_is_refused_with_the_way_out(copy):
+    before = {path: path.read_bytes() for path in (copy / "left").iterdir()}
+    with pytest.raises(
+        InvalidArgumentError, match=r"another format.*Finish it with pip install rhocover==0\.1\.0"
+    ):
         go_on_with_the_lake(copy / "left")
+    assert {path: path.read_bytes() for path in (copy / "left").iterdir()} == before
 
 
 def go_on_with_the_lake(out: Path) -> None:
@@ -269,6 +298,15 @@ def test_settings_of_a_later_collection_are_refused_by_whoever_reads_them(copy):
     assert (copy / "left" / "log-000000.safetensors").exists()
 
 
+def test_a_manifest_of_a_later_format_is_refused_by_whoever_reads_it(tmp_path):
+    for name, read in (("lake", lambda folder: rc.audit(folder, 2.0)), ("left", go_on_with_the_lake)):
+        folder = Path(shutil.copytree(V2 / name, tmp_path / name))
+        later_document(folder / "manifest.json")
+        with pytest.raises(FileFormatError) as refusal:
+            read(folder)
+        assert names_version_and_way_out(str(refusal.value))
+
+
 def test_a_later_datasheet_inside_a_data_set_is_refused_by_the_command_line(copy, rhocover):
     place = copy / DATASET / "data" / "metadata.json"
     metadata = json.loads(place.read_text("utf-8"))
@@ -311,5 +349,7 @@ def family(tensor: str) -> str:
 def test_the_page_about_formats_lists_the_documents_of_a_collection():
     text = (ROOT / "docs" / "formats.md").read_text("utf-8")
     told = set(re.findall(r"`([\w.-]+)`", text))
-    for name in ("left/collection.json", "collection/datasheet.json"):
-        assert {name.split("/")[1], *json.loads((V1 / name).read_text("utf-8"))} <= told
+    for place in (V1 / "left/collection.json", V1 / "collection/datasheet.json", V2 / "left/manifest.json"):
+        assert {place.name, *json.loads(place.read_text("utf-8"))} <= told
+    manifest = json.loads((V2 / "left/manifest.json").read_text("utf-8"))
+    assert {*manifest["parts"][0], *manifest["settings"]} <= told

@@ -135,9 +135,12 @@ def collection(rng: Rng, folder: Path) -> Path:
     )  # fmt: skip
     path = folder / "collected"
     path.mkdir()
-    (path / "collection.json").write_bytes(texts[int(rng.integers(len(texts)))])
+    name = ("collection.json", "manifest.json")[
+        int(rng.integers(2))
+    ]  # of the first format, and of the second
+    (path / name).write_bytes(texts[int(rng.integers(len(texts)))])
     if rng.random() < 0.3:
-        in_its_place(rng, path / "collection.json", folder)
+        in_its_place(rng, path / name, folder)
     return path
 
 

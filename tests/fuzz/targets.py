@@ -138,7 +138,7 @@ def tensors_answer(path: Path, kind: str) -> Any:
 
 def collected(folder: Path) -> Any:
     rc.collect(whole.Lake(), out=folder, resume=True, **whole.COLLECTED)
-    return {name: payload for name, payload in whole.contents(folder).items() if name != "collection.json"}
+    return {name: payload for name, payload in whole.contents(folder).items() if name != "manifest.json"}
 
 
 # --- targets --------------------------------------------------------------------------------------------
@@ -195,51 +195,37 @@ def runs(work: Path) -> Iterator[Target]:
 
 def collections(work: Path) -> Iterator[Target]:
     """Yields the files of collections."""
-    safetensors = tuple(hostile.safetensors_files())[::5]
     files = whole.half_collection(work / "collection")
-    settings = json.loads(files["collection.json"])
-    documents = tuple(hostile.json_files("dataset_id", settings))
+    documents = tuple(hostile.json_files("id", json.loads(files["manifest.json"])))
     yield Target(
-        "collection.json, resumed",
-        files,
-        "collection.json",
-        collected,
-        is_text=True,
-        hostile=documents,
-        changes_nothing=True,
-    )
-    for victim in ("log-000000.safetensors", "log-000002.safetensors"):
-        yield Target(f"collection: {victim}", files, victim, collected, "collection-log", hostile=safetensors)
+        "manifest.json, resumed", files, "manifest.json", collected, is_text=True, hostile=documents,
+        is_sane=lambda answer: True,
+    )  # fmt: skip
+    parts = sorted(name for name in files if name.startswith("parts/"))
+    for victim in (parts[0], parts[-1]):
+        yield Target(f"collection: {victim}", files, victim, collected)
     car = whole.binned_collection(work / "car")
 
     def tally(folder: Path) -> Any:
         return peers.counted(read_tally(folder))
 
-    yield Target("collection.json, audited", car, "collection.json", tally, is_text=True, hostile=documents)
-    data = "fuzz/car-v0/data/metadata.json"
-    metadata = json.loads(car[data])
-    yield Target("a datasheet's states", car, data, tally, is_text=True, peer=lambda folder: _any_tally(folder, data, metadata),
-                 hostile=tuple(_other_codes(metadata)))  # fmt: skip
+    manifest = json.loads(car["manifest.json"])
+    others = (*hostile.json_files("id", manifest), *_other_codes(manifest))
+    yield Target("manifest.json, audited", car, "manifest.json", tally, is_text=True, hostile=others,
+                 peer=lambda folder: _any_tally(folder, "manifest.json", manifest))  # fmt: skip
 
 
 def _other_codes(metadata: dict[str, Any]) -> Iterator[tuple[str, bytes]]:
-    """Yields metadata whose datasheet has codes of states and actions that are not codes."""
+    """Yields manifests with codes of states and actions that are not codes."""
     import damages
 
-    states = metadata["rhocover"]["settings"]["states"]
+    states = metadata["code"]["states"]
     for key in states:
         for value in damages.VALUES:
             changed = json.loads(json.dumps(metadata))
-            changed["rhocover"]["settings"]["states"][key] = value
+            changed["code"]["states"][key] = value
             yield f"states.{key} = {value!r:.20}", json.dumps(changed).encode()
-    for name in (
-        "rhocover",
-        "observation_space",
-        "action_space",
-        "total_steps",
-        "total_episodes",
-        "data_format",
-    ):
+    for name in metadata:
         for value in damages.VALUES:
             yield f"{name} = {value!r:.20}", json.dumps(metadata | {name: value}).encode()
 
@@ -379,14 +365,14 @@ def commands(work: Path) -> Iterator[Target]:
                      is_text=victim.endswith("json"), peer=lambda folder: _audited(folder), hostile=tuple(hostile.json_files("observation_space", json.loads(ours["data/metadata.json"])))[::3]
                      if victim.endswith("json") else tuple(hostile.hdf5_files(work))[::3])  # fmt: skip
     files = whole.binned_collection(work / "car")
-    documents = tuple(hostile.json_files("dataset_id", json.loads(files["collection.json"])))
+    documents = tuple(hostile.json_files("id", json.loads(files["manifest.json"])))
     yield Target(
-        "collect --force: collection.json", files, "collection.json", _forced, is_text=True, hostile=documents
+        "collect --force: manifest.json", files, "manifest.json", _forced, is_text=True, hostile=documents
     )
     yield Target(
         "audit COLLECTION",
         files,
-        "collection.json",
+        "manifest.json",
         lambda folder: command("audit", str(folder), "--json")["audit"],
         is_text=True,
         hostile=documents,

@@ -29,7 +29,7 @@ FILES = {  # a command, and the file of its results that is there already
     "explore river_swim --rho 2 --steps 300 --report page.html": "page.html",
     "compare river_swim --steps 100 --seeds 2 --out out": "out/compare.json",
     "compare river_swim --steps 100 --seeds 2 --report page.html": "page.html",
-    "collect FrozenLake-v1 --rho 2 --steps 100 --out out": "out/collection.json",
+    "collect FrozenLake-v1 --rho 2 --steps 100 --out out": "out/manifest.json",
     "collect FrozenLake-v1 --rho 2 --steps 100 --out new --report page.html": "page.html",
     "audit steps.csv --out out": "out/audit.json",
     "audit steps.csv --report page.html": "page.html",

@@ -71,6 +71,8 @@ def verbs(folder: Path) -> dict[str, tuple[Path | None, Callable[[Path], Any]]]:
 
     import rhocover as rc
     from rhocover.datasets import read_tally
+    from rhocover.datasets.collection.source import open_collection
+    from rhocover.datasets.minari.exporting import export_minari
     from rhocover.datasets.minari.files import open_minari
     from rhocover.report.figures import occupancy_figure, save_figure
     from rhocover.report.pages.audit import page_of_audit
@@ -85,6 +87,15 @@ def verbs(folder: Path) -> dict[str, tuple[Path | None, Callable[[Path], Any]]]:
 
     def lake() -> Any:
         return gym.make("FrozenLake-v1")
+
+    def export_to(path: Path, data: Path) -> None:
+        before, os.environ["MINARI_DATASETS_PATH"] = os.environ.get("MINARI_DATASETS_PATH"), str(path)
+        try:
+            export_minari(data, "lake-v0")
+        finally:
+            os.environ.pop("MINARI_DATASETS_PATH")
+            if before is not None:
+                os.environ["MINARI_DATASETS_PATH"] = before
 
     return {
         "plan": (None, lambda _: rc.plan(river, 2.0)),
@@ -110,7 +121,9 @@ def verbs(folder: Path) -> dict[str, tuple[Path | None, Callable[[Path], Any]]]:
         "collect": (out / "data", lambda path: rc.collect(lake(), 2.0, 100, out=path)),
         "audit a collection": (None, lambda _: rc.audit(out / "data")),
         "read_tally": (None, lambda _: read_tally(out / "data")),
-        "open_minari": (None, lambda _: list(open_minari(next((out / "data").rglob("metadata.json")).parent).columns())),
+        "open_collection": (None, lambda _: list(open_collection(out / "data").pieces())),
+        "to_minari": (out / "minari", lambda path: export_to(path, out / "data")),
+        "open_minari": (None, lambda _: list(open_minari(out / "minari" / "lake-v0").columns())),
         "top_up, stored": (out / "more", lambda path: rc.top_up(out / "data", lake(), 50, out=path)),
         "an id that is nowhere": (None, lambda _: _refused(lambda: rc.audit("nobody/nothing-v0"))),
         "a file of arrays": (out / "steps.npz", lambda path: np.savez(path, **steps)),

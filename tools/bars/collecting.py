@@ -2,7 +2,7 @@
 
 Yardstick: a plain loop that steps the same environment through the very actions that were collected, with
 the same resets, and keeps nothing. Everything that collect() does is counted: choosing, counting, planning,
-the log, the Minari data set, the audit, the datasheet and its page. The last three are a fixed cost, so two
+the parts, the audit, the datasheet and its page. The last three are a fixed cost, so two
 lengths are taken: the ratio of the longer one, and the ratio of what the additional steps took.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 import rhocover as rc
 from benchmarks import report
 
-LENGTHS, ROUNDS, BAR = (200_000, 1_000_000), 1, 1.3
+LENGTHS, ROUNDS, BAR = (200_000, 1_000_000), 1, 1.25
 PENDULUM = rc.Bins(
     (8, 8), low=(-math.pi, -8), high=(math.pi, 8), of=lambda o: (math.atan2(o[1], o[0]), float(o[2]))
 )
@@ -77,10 +77,10 @@ def _collected(
 
 
 def _actions(found: rc.Collection) -> list[tuple[int | None, list[Any]]]:
-    from rhocover.datasets.minari.files import open_minari
+    from rhocover.datasets.collection.source import open_collection
 
     episodes = []
-    for episode in open_minari(found.path).episodes():
+    for episode in open_collection(found.path).episodes():
         actions = episode.actions
         episodes.append((episode.seed, list(actions) if actions.ndim > 1 else actions.tolist()))
     return episodes

@@ -21,6 +21,7 @@ from rhocover.cli.demo import demo
 from rhocover.cli.doctor import doctor
 from rhocover.cli.envs import envs, explorers
 from rhocover.cli.explore import explore, resume
+from rhocover.cli.export import export
 from rhocover.cli.imports import own_failure
 from rhocover.cli.output import one_line, options_of, print_message, print_note, typed_text
 from rhocover.cli.plan import plan
@@ -49,7 +50,8 @@ app = typer.Typer(
     add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown", epilog=EPILOG
 )
 COMMANDS = (
-    plan, explore, resume, compare, collect, audit, top_up, budget, reproduce, envs, explorers, demo, doctor,
+    plan, explore, resume, compare, collect, audit, top_up, export, budget, reproduce, envs, explorers, demo,
+    doctor,
 )  # fmt: skip
 for command in COMMANDS:
     app.command(command.__name__.replace("_", "-"))(command)

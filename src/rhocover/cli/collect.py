@@ -1,16 +1,18 @@
 """`rhocover collect`: a data set from an environment, with a datasheet of what it covers.
 
 With `--force`, an earlier collection in the folder is removed completely or not at all. The files of a
-collection are known: its settings, its datasheet, its log, and the data set that the settings name. Nothing
+collection are known: its manifest, its parts and its datasheet, or in the first format its settings, its
+datasheet, its log, and the data set that the settings name. Nothing
 is removed if the folder holds any other file, is not a collection, or is in use by another process.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +21,9 @@ from rhocover.cli import options as o
 from rhocover.cli import outputs
 from rhocover.cli.output import print_json, print_message, print_result, progress
 from rhocover.cli.places import Place, close, parse_place
-from rhocover.collecting.storage import SETTINGS, is_ours
-from rhocover.datasets.minari.folders import NAMESPACE, check_id, is_of_data_set
+from rhocover.collecting.storage import PAGE, SETTINGS, SHEET, is_begun, is_of_collection
+from rhocover.datasets.collection.manifest import MANIFEST, check_id, load_manifest
+from rhocover.datasets.minari.folders import NAMESPACE, is_of_data_set
 from rhocover.errors import InvalidArgumentError
 from rhocover.files import load_document
 from rhocover.folders import LONGEST, Hold, Location, is_temporary_of, locate
@@ -64,7 +67,8 @@ def collect(
 ) -> None:
     """Collects a data set in a Gymnasium environment, choosing actions so that its visits cover the weights.
 
-    DIR gets a Minari data set and its datasheet, as JSON and as a page: what is covered, how far that is from
+    DIR gets Parquet files, which any tool reads, the manifest that names them, and the datasheet, as JSON and
+    as a page: what is covered, how far that is from
     the best achievable, which pairs are thin, and the command that repeats the collection. After an
     interruption, `--resume` continues and produces the same data set, bit for bit.
 
@@ -136,11 +140,8 @@ def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     """Rejects a collection that could not start, before anything is removed for it."""
     from rhocover.collecting.collect import check_start
     from rhocover.collecting.env_run import read_env_run
-    from rhocover.collecting.storage import check_minari
-    from rhocover.datasets.minari.folders import check_id
     from rhocover.exploring.runs.spec import Encoding, read_spec
 
-    check_minari()
     encoding = Encoding(asked["states"], asked["actions"], asked.get("repeat", 1), asked.get("held_out"))
     read = read_env_run(world, read_spec(asked), encoding, asked.get("step_timeout"))
     check_start(read)
@@ -200,7 +201,7 @@ def hint_to_collect_on(context: outputs.Context, out: Location) -> Iterator[None
     try:
         yield
     except KeyboardInterrupt:
-        if (out.path / "collection.json").exists():
+        if (out.path / MANIFEST).exists():
             again = f"{outputs.format_command(context)} --out {shlex.quote(out.shown)} --resume"
             print_message(f"The steps so far are stored. Continue with: {again}")
         raise
@@ -214,7 +215,7 @@ def clear_collection(held: Hold, report: Location | None = None) -> None:
     folder = held.path
     if not any(folder.iterdir()):
         return
-    if folder.is_symlink() or not (folder / SETTINGS).is_file():
+    if folder.is_symlink() or not is_begun(folder):
         raise InvalidArgumentError.of(
             "out",
             f": {held.shown!r} holds no collection, and --force removes nothing else",
@@ -227,11 +228,11 @@ def clear_collection(held: Hold, report: Location | None = None) -> None:
 
 def _check_ours(held: Hold, report: Location | None) -> None:
     """Raises if a folder has files or links that no collection writes."""
-    folder, dataset_id = held.path, _dataset_id(held)
+    folder, test = held.path, _tester(held)
     for path in _files(folder):
         name = path.relative_to(folder).as_posix()
         is_report = report is not None and path == report.path
-        if path.is_symlink() or not (is_report or _is_of_collection(name, dataset_id)):
+        if path.is_symlink() or not (is_report or test(name)):
             raise InvalidArgumentError.of(
                 "out",
                 f": {held.shown!r} holds {name!r}, which does not belong to a collection",
@@ -239,25 +240,38 @@ def _check_ours(held: Hold, report: Location | None) -> None:
             )
 
 
-def _dataset_id(held: Hold) -> str:
-    """Returns the id of the data set, read from the settings."""
+def _tester(held: Hold) -> Callable[[str], bool]:
+    """Returns the function that says whether the collection in a folder has a file of that name."""
+    place = held.path / MANIFEST
     try:
-        name = load_document(held.path / SETTINGS)["dataset_id"]
+        if place.is_file():
+            load_manifest(held.path)
+            return is_of_collection
+        place = held.path / SETTINGS
+        name = load_document(place)["dataset_id"]
         check_id(name)
     except (ValueError, LookupError, TypeError) as error:
         raise InvalidArgumentError.of(
             "out",
-            f": {SETTINGS} in {held.shown!r} is damaged, so the files of the collection cannot be identified",
+            f": {place.name} in {held.shown!r} is damaged, so the files of the collection cannot be "
+            "identified",
             remedy=f"Nothing was removed. {outputs.ANOTHER}",
         ) from error
-    return name
+    return lambda found: _is_of_first_format(found, name)
 
 
-def _is_of_collection(name: str, dataset_id: str) -> bool:
-    """Whether a collection of that data set has a file of that name, complete or partly written."""
+LOG = re.compile(r"log-\d{6,}\.safetensors")  # what an unfinished collection of the first format has
+
+
+def _is_its_own(name: str) -> bool:
+    return name in (SETTINGS, SHEET, PAGE) or LOG.fullmatch(name) is not None
+
+
+def _is_of_first_format(name: str, dataset_id: str) -> bool:
+    """Whether a collection of the first format has a file of that name, complete or partly written."""
     *spaces, last = dataset_id.split("/")
     marks = ["/".join([*spaces[: k + 1], NAMESPACE]) for k in range(len(spaces))]
-    if name in marks or is_ours(name) or is_temporary_of(name, is_ours):
+    if name in marks or _is_its_own(name) or is_temporary_of(name, _is_its_own):
         return True
     above, _, rest = name.removeprefix("".join(f"{space}/" for space in spaces)).partition("/")
     is_set = above == last or is_temporary_of(above.removesuffix(".old"), last[:LONGEST].__eq__)

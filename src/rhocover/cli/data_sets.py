@@ -15,7 +15,10 @@ from typing import Any
 from rhocover.errors import InvalidArgumentError, parse_text
 
 CODES = ("states", "held_out")
-COLLECTION, MINARI = "collection.json", "data/metadata.json"  # in the folder of a data set
+COLLECTIONS, MINARI = (
+    ("manifest.json", "collection.json"),
+    "data/metadata.json",
+)  # in the folder of a data set
 
 
 def parse_data(places: Sequence[str]) -> Any:
@@ -44,15 +47,20 @@ def _is_data(name: str) -> bool:
 
     path = Path(name)
     if path.is_dir():
-        return (path / COLLECTION).is_file() or (path / MINARI).is_file() or is_table(path)
+        return _is_collection(path) or (path / MINARI).is_file() or is_table(path)
     return path.is_file() and kind_of(path) in READERS
+
+
+def _is_collection(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in COLLECTIONS)
 
 
 def _instead(data: str) -> str:
     """Returns what may have been meant by a name, or one data set that is there; "" if there is none."""
-    places = [*Path().glob("*"), *(mark.parent for mark in Path().glob(f"*/*/{COLLECTION}"))]
+    marks = (mark for name in COLLECTIONS for mark in Path().glob(f"*/*/{name}"))
+    places = [*Path().glob("*"), *(mark.parent for mark in marks)]
     there = sorted(str(path) for path in places if _is_data(str(path)))
     if near := difflib.get_close_matches(data, there, n=1, cutoff=0.6):
         return f"Did you mean {near[0]!r}?"
-    sets = [name for name in there if (Path(name) / COLLECTION).is_file()]  # a table may be anything
+    sets = [name for name in there if _is_collection(Path(name))]  # a table may be anything
     return f"There is data in {sets[0]!r}." if sets else ""

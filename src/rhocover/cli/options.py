@@ -554,7 +554,7 @@ DatasetId = Annotated[
     Option(
         "--id",
         metavar="ID",
-        help="The Minari id of the data set, such as rhocover/lake/covering-v0.",
+        help="The id of the data set, such as rhocover/lake/covering-v0.",
         rich_help_panel=RESULT,
     ),
 ]
@@ -588,6 +588,19 @@ MoreOut = Annotated[
 ]
 Resume = Annotated[
     bool, Option("--resume", help="Continue the interrupted collection in DIR.", rich_help_panel=RESULT)
+]
+Collected = Annotated[Path, Argument(metavar="DIR", help="The folder of a collection.")]
+MinariId = Annotated[
+    str,
+    Option(
+        "--minari",
+        metavar="ID",
+        help="The id of the Minari data set, such as lake/covered-v0.",
+        rich_help_panel=RESULT,
+    ),
+]
+ForceExport = Annotated[
+    bool, Option("--force", help="Replace a data set that has this id.", rich_help_panel=RESULT)
 ]
 ForceCollection = Annotated[
     bool,

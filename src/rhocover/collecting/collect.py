@@ -2,9 +2,8 @@
 
 collect() writes a data set with a datasheet, and can be resumed after an interruption. Its folder OUT has
 
-collection.json          the settings
-log-000000.safetensors   the steps so far (see `log`); removed when the data set is complete
-ID/data/...              the Minari data set: MINARI_DATASETS_PATH=OUT finds it by its id
+parts/*.parquet          the steps (see `log`), a row for each
+manifest.json            the settings, and which parts there are: only those that it names exist
 datasheet.json, .html    what the data set covers
 """
 
@@ -24,9 +23,9 @@ from rhocover.collecting.datasheet import (
     settings_of,
 )
 from rhocover.collecting.env_run import FROM_TABLE, EnvRun, Fitted, read_env_run
-from rhocover.collecting.storage import CollectionFolder, check_minari, check_spaces, publish, record, seed_in
+from rhocover.collecting.storage import CollectionFolder, check_spaces, publish, record, seed_in
 from rhocover.collecting.worlds import open_environment
-from rhocover.datasets.minari.folders import check_id
+from rhocover.datasets.collection.manifest import check_id
 from rhocover.environments.encoding.nets import NetCode
 from rhocover.errors import Call, InvalidArgumentError, calling
 from rhocover.exploring.belief import KnownModel
@@ -120,15 +119,15 @@ def collect(
 ) -> Collection:
     """Returns the data set that an explorer collected in a Gymnasium environment, single or vector.
 
-    The arguments are those of `explore`. `out` is a new folder: it gets the Minari data set `dataset_id` and
-    its datasheet. After any interruption the same call with `resume=True` continues, and the data set is the
-    same to the bit. Like `seed`, this holds on one machine with the same versions: on another processor the
-    same call takes different steps with the same statistics, and a collection begun here may be refused.
+    The arguments are those of `explore`. `out` is a new folder: it gets Parquet files that any tool reads,
+    the manifest that names them, and the datasheet; `to_minari` makes a Minari data set of them. After any
+    interruption the same call with `resume=True` continues, and the files are the same to the bit. Like
+    `seed`, this holds on one machine with the same versions: on another processor the same call takes
+    different steps with the same statistics, and a collection begun here may be refused.
     `step_timeout` is how many seconds one step or reset may take, None for no limit: see `rhocover.explore`.
     `command` is the command that the datasheet gives for repeating the collection, if not this call.
     """
     out = locate(out)  # the environment may change the working directory
-    check_minari()
     spec = RunSpec(
         Objective(rho, mu), num_steps, explorer=make_explorer(explorer, schedule), model=model,
         seed=seed_in(out) if seed is None and resume else seed,
@@ -143,7 +142,7 @@ def collect(
     document = {"dataset_id": name, **settings_of(asked), **provenance(), "until": repr(until)}
     document["arrays"] = tensor_digest(given_arrays(asked))
     with (
-        CollectionFolder(out, document, resume=resume) as folder,
+        CollectionFolder(out, asked, document, resume=resume) as folder,
         progress(f"collecting in {asked.name}", report) as told,
     ):
         found = make_collection(asked, folder, encoding, told, command)
@@ -164,16 +163,16 @@ def make_collection(
     asked: EnvRun, folder: CollectionFolder, encoding: Encoding, report: Report | None, command: str | None
 ) -> Collection:
     """Runs or resumes a collection in its folder until it is complete, and returns the data set."""
-    found = record(asked, folder.path, folder.digest, report)
+    found, manifest = record(asked, folder.path, report)
     problem = asked.problem if found is None else found.problem if found.is_comparable else None
     sheet_of = partial(make_datasheet, asked, problem=problem, command=command, run=found)
-    tally, audit, sheet = publish(asked, folder, sheet_of, found)
+    tally, audit, sheet = publish(asked, folder.path, manifest, sheet_of, found)
     states = asked.states if isinstance(encoding.states, Fitted | NetCode) else encoding.states
     collection = Collection(
         folder.out, folder.dataset_id, audit, sheet, found, tally, states, encoding.actions
     )
     write_page(page_of_collection(collection), collection.page, overwrite=True)
-    folder.finish(json.dumps(sheet, indent=2) + "\n")
+    folder.finish(manifest, json.dumps(sheet, indent=2) + "\n")
     return collection
 
 

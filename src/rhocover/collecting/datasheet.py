@@ -22,6 +22,9 @@ from rhocover._version import __version__
 from rhocover.collecting.env_run import EnvRun
 from rhocover.collecting.result import EnvironmentRun, TalliedRun, if_markov
 from rhocover.collecting.scope import Scope
+from rhocover.datasets.collection.manifest import part_path
+from rhocover.datasets.collection.source import open_collection
+from rhocover.datasets.minari.exporting import export_minari
 from rhocover.datasets.result import Audit, ThinPair
 from rhocover.datasets.tally import Tally
 from rhocover.documents import plain
@@ -43,9 +46,9 @@ from rhocover.showing import Shown
 
 @dataclass(frozen=True, eq=False)
 class Collection(Shown):
-    """A data set on disk: `path` is the folder of the Minari data set `dataset_id`.
+    """A data set on disk: `path` is its folder, with Parquet parts and the manifest that names them.
 
-    `audit` is its coverage; `datasheet` is the document in its metadata, and `page` the same as HTML.
+    `audit` is its coverage; `datasheet` is the document beside the manifest, and `page` the same as HTML.
     """
 
     out: Path
@@ -59,8 +62,8 @@ class Collection(Shown):
 
     @property
     def path(self) -> Path:
-        """The folder of the Minari data set."""
-        return self.out / self.dataset_id
+        """The folder of the collection."""
+        return self.out
 
     @property
     def page(self) -> Path:
@@ -78,10 +81,19 @@ class Collection(Shown):
         return self.audit.verdict
 
     def load(self) -> Any:
-        """Returns the data set as a `minari.MinariDataset`."""
-        from minari import MinariDataset
+        """Returns the steps as a `pyarrow.dataset.Dataset`: a row for each, nothing read yet."""
+        from pyarrow import dataset
 
-        return MinariDataset(self.path / "data")
+        names = [part_path(self.out, part.name) for part in open_collection(self.out).manifest.parts]
+        return dataset.dataset([str(name) for name in names], format="parquet")
+
+    def to_minari(self, dataset_id: str | None = None, *, overwrite: bool = False) -> Any:
+        """Returns the steps as a `minari.MinariDataset`, written to Minari's own folder.
+
+        That is `$MINARI_DATASETS_PATH`, or `~/.minari/datasets`. `dataset_id` is by default that of the
+        collection.
+        """
+        return export_minari(self.out, dataset_id, overwrite=overwrite)
 
     def summary(self) -> dict[str, Any]:
         """Returns the datasheet and its folder, ready for JSON."""
@@ -154,7 +166,7 @@ def scope_document(run: Run) -> dict[str, Any]:
     return found
 
 
-PACKAGES = ("gymnasium", "minari", "numpy", "scipy")
+PACKAGES = ("gymnasium", "numpy", "pyarrow", "scipy")
 STORED_NAMES = {"TopUpExplorer": "Adding"}  # its name in files since the first version, so that they resume
 
 
@@ -205,10 +217,14 @@ def settings_of(asked: EnvRun) -> dict[str, Any]:
         "explorer": explorer_document(settings.explorer) or STORED_NAMES.get(name, name),
         "model": model_document(settings.model),
         "seed": settings.seed,
-        "states": asked.states.document(),
-        "actions": asked.actions.document(),
+        **code_of(asked),
         **({} if asked.repeat == 1 else {"repeat": asked.repeat}),
     }
+
+
+def code_of(asked: EnvRun) -> dict[str, Any]:
+    """Returns how observations and actions become states and numbers, as a document."""
+    return {"states": asked.states.document(), "actions": asked.actions.document()}
 
 
 def spec_of(asked: EnvRun) -> str:

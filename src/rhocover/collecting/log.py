@@ -1,45 +1,51 @@
-"""The log of a collection: its steps on disk, in parts.
+"""Recording a run: its steps become the parts of a collection, which are also what a resumed run repeats.
 
-Part p holds steps p N to (p+1) N - 1; the last part is rewritten as it grows. N is 65,536, or less if
-observations are large: a part has at most about 16 MB of observations, and memory holds about one part. A
-part is one file, complete or absent, with its own SHA-256 and that of the settings. Nothing else is stored:
-resuming a collection means running the explorer again on the logged steps (`replay`). The new steps are
-compared with the log, so that a change of versions or of the environment is noticed.
+A round has 65,536 steps, or fewer if observations are large: the parts of a round have at most about 8 MB of
+observations, and memory holds about one round. When a round is full, its parts are written, and then the
+manifest that names them (`datasets.collection`). The round that is not full is written every twenty seconds,
+and when the run stops.
 
-Steps are columns: `observations[k]` is the observation after step k, also if that is the last one of an
-episode. Resets have the number of steps before them (0: before the first), their observation and their seed
-(-1: none). Observations of an array space are one column; those of Dict and Tuple spaces are one column per
-component, named by its path: `observations/camera/_index_0` (see `datasets.minari.columns`).
+Nothing else is stored: resuming a collection means running the explorer again on the stored steps (`replay`).
+The new steps are compared with the stored ones, so that a change of versions or of the environment is
+noticed. Where rounds end depends on the steps only, so the parts are the same after any interruption.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
-import re
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray
+from rhocover.datasets.collection.manifest import (
+    MANIFEST,
+    Manifest,
+    Part,
+    load_part,
+    part_name,
+    part_path,
+    remove_unnamed,
+    write_manifest,
+)
+from rhocover.datasets.collection.rows import OBSERVATION, Leaves, PartRows, Spaces, rows_as_bytes
 from rhocover.datasets.minari.columns import space_leaves, split
-from rhocover.documents import LEFT_OUT, from_document, to_document
 from rhocover.errors import (
     CheckpointError,
     CheckpointWarning,
     EnvironmentFailedError,
-    FileFormatError,
+    InvalidDataError,
     parse_text,
 )
-from rhocover.files import load_tensors, save_tensors
-
-Columns = dict[str, np.ndarray]
+from rhocover.files import write_atomically
 
 
 def row_bytes(space: Any) -> int:
@@ -53,10 +59,9 @@ def rows_within(num_bytes: int, space: Any, most: int) -> int:
     return max(1, min(most, num_bytes // max(1, row_bytes(space))))
 
 
-def as_columns(space: Any, observations: Any, name: str) -> Columns:
-    """Returns observations, given as an array or as a list, as named columns `[T, ...]`."""
-    nested = stacked(space, observations)
-    return {"/".join(path): array for path, _, array in split(nested, space, (name,))}
+def as_leaves(space: Any, observations: Any) -> Leaves:
+    """Returns observations, given as an array or as a list, as arrays `[T, ...]` by component."""
+    return {path: array for path, _, array in split(stacked(space, observations), space, (OBSERVATION,))}
 
 
 def stacked(space: Any, observations: Any) -> Any:
@@ -77,36 +82,17 @@ def stacked(space: Any, observations: Any) -> Any:
     return array if array.dtype.kind == "f" else array.astype(space.dtype)
 
 
-def nested(space: Any, columns: Mapping[str, np.ndarray], name: str) -> Any:
-    """Returns named columns as arrays, nested as the space is."""
+def one(space: Any, leaves: Leaves, row: int, path: tuple[str, ...] = (OBSERVATION,)) -> Any:
+    """Returns observation number `row`, as an environment would return it."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
-        return {key: nested(part, columns, f"{name}/{key}") for key, part in space.spaces.items()}
+        return {key: one(part, leaves, row, (*path, key)) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Tuple):
-        return tuple(nested(part, columns, f"{name}/_index_{k}") for k, part in enumerate(space.spaces))
-    return columns[name]
-
-
-def one(space: Any, values: Any, row: int) -> Any:
-    """Returns observation number `row` of nested arrays, as an environment would return it."""
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Dict):
-        return {key: one(part, values[key], row) for key, part in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(one(part, values[k], row) for k, part in enumerate(space.spaces))
+        parts = enumerate(space.spaces)
+        return tuple(one(part, leaves, row, (*path, f"_index_{k}")) for k, part in parts)
+    values = leaves[path]
     return values[row].copy() if values.ndim > 1 or space.shape else values[row]
-
-
-def joined(pieces: Sequence[Columns]) -> Columns:
-    """Returns the concatenation of columns."""
-    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-
-
-def picked(columns: Columns, rows: Any) -> Columns:
-    """Returns some rows of each column."""
-    return {name: array[rows] for name, array in columns.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,96 +162,139 @@ class ObservationBuffer:
         return self._list[:num] if self._array is None else self._array[:num]
 
 
-PART = 1 << 16  # most steps of a part
-PART_BYTES = 1 << 24  # of its observations: quickly written, and a few copies fit into any memory
-SECONDS = 20.0  # between two writes of the part that grows
-STEP_TYPES = {"actions": "<i4", "rewards": "<f8", "terminated": "|b1", "truncated": "|b1", "envs": "<i4"}
-RESET_TYPES = {"reset_steps": "<i8", "reset_envs": "<i8", "reset_seeds": "<i8"}
-STEP_NAMES = tuple(STEP_TYPES)
+ROUND = 1 << 16  # most steps of a round
+ROUND_BYTES = 1 << 23  # of its observations: quickly written, and several copies fit into any memory
+SECONDS = 20.0  # between two writes of the round that grows
+COLUMNS = ("actions", "rewards", "terminated", "truncated", "envs")
 
 
-@dataclass(frozen=True)
-class StoredPart:
-    """The metadata of a part in its file; `run` is the digest of the settings."""
-
-    first: int
-    run: str
-    size: int = field(default=PART, metadata=LEFT_OUT)  # not in logs of old versions
-
-    def __post_init__(self) -> None:
-        checks.integer(self.size, "size", least=1, most=PART)
+def round_steps(space: Any) -> int:
+    """Returns how many steps a full round has, for observations of `space`."""
+    return rows_within(ROUND_BYTES, space, ROUND)
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Consecutive steps and the resets among them; `first` is the number of the first step.
+class _Begun:
+    """An episode that has begun: its number, its seed, and its first observation."""
 
-    `size` is the number of steps of a full part, the same for all parts of a log. Steps are columns `[T]` and
-    observations `[T, ...]`. Resets are columns `[R]`: `reset_steps` (how many steps of the run were taken
-    before), `reset_envs`, `reset_seeds` (-1: none), and their observations.
-    """
-
-    first: int
-    size: int
-    columns: Columns
-
-    @property
-    def num_steps(self) -> int:
-        """How many steps it holds."""
-        return int(self.columns["actions"].size)
+    episode: int
+    seed: int
+    observation: Any
 
 
-PART_NAME = re.compile(r"log-\d{6,}\.safetensors")
+class _Stream:
+    """Where one environment stands between two rounds."""
+
+    def __init__(self, space: Any) -> None:
+        self._space = space
+        self.resets: deque[_Begun] = deque()  # episodes whose first step is not in a full round yet
+        self.episode, self.step = -1, 0  # of the next step, if it continues an episode
+        self.shown: Leaves | None = None  # the last observation, if the next step continues an episode
+        self.num_rows = 0
+
+    def rows(self, columns: dict[str, np.ndarray], after: Leaves, values: Any) -> tuple[PartRows, _Stream]:
+        """Returns the rows of steps that follow, and where the environment then stands."""
+        over = columns["terminated"] | columns["truncated"]
+        begins = np.append(self.shown is None, over[:-1])
+        starts = np.flatnonzero(np.append(True, over[:-1]))
+        fresh = list(self.resets)[: int(np.count_nonzero(begins))]
+        first = fresh if self.shown is None else [_Begun(self.episode, -1, None), *fresh]
+        lengths = np.diff(np.append(starts, over.size))
+        step = np.arange(over.size) - np.repeat(starts, lengths)
+        step[: lengths[0]] += 0 if self.shown is None else self.step
+        seed = np.full(over.size, -1, np.int64)
+        seed[starts] = [begun.seed for begun in first]
+        rows = PartRows(
+            episode=np.repeat([begun.episode for begun in first], lengths), step=step, t=columns["t"],
+            env=columns["envs"].astype(np.int64), seed=seed, action=values[columns["actions"]],
+            reward=columns["rewards"], terminated=columns["terminated"], truncated=columns["truncated"],
+            shown=_shown(self._first(fresh), after, starts),
+        )  # fmt: skip
+        return rows, self._after(rows, len(fresh))
+
+    def _first(self, fresh: Sequence[_Begun]) -> Leaves:
+        """Returns the first observation of each stretch, in the type that those of steps have."""
+        if not fresh:
+            assert self.shown is not None
+            return self.shown
+        buffer = ObservationBuffer(self._space, len(fresh), is_plain=False)
+        for begun in fresh:
+            buffer.put(begun.observation)
+        found = as_leaves(self._space, buffer.take(len(fresh)))
+        return found if self.shown is None else _joined([self.shown, found])
+
+    def _after(self, rows: PartRows, num_resets: int) -> _Stream:
+        then = _Stream(self._space)
+        then.resets = deque(list(self.resets)[num_resets:])
+        then.num_rows = self.num_rows + len(rows)
+        if not (rows.terminated[-1] or rows.truncated[-1]):
+            then.episode, then.step = int(rows.episode[-1]), int(rows.step[-1]) + 1
+            then.shown = {path: array[-1:].copy() for path, array in rows.shown.items()}
+        return then
 
 
-def part_path(folder: Path, number: int) -> Path:
-    """Returns the file of a part."""
-    return folder / f"log-{number:06d}.safetensors"
+def _shown(first: Leaves, after: Leaves, starts: IntArray) -> Leaves:
+    """Returns the first observation of each stretch, followed by those after its steps."""
+    found = {}
+    for path, array in after.items():
+        begin = first[path]
+        place = starts + np.arange(starts.size)
+        is_after = np.ones(len(array) + starts.size, bool)
+        is_after[place] = False
+        both = np.empty((is_after.size, *array.shape[1:]), np.result_type(begin, array))
+        both[place], both[is_after] = begin, array
+        found[path] = both
+    return found
 
 
 class Log:
-    """Records steps in a folder; steps that are already there are compared instead."""
+    """Records steps as parts in a folder; steps that are already there are compared instead.
 
-    def __init__(self, folder: Path, space: Any, digest: str, stored: Stored | None = None) -> None:
-        self._folder, self._space, self._digest = folder, space, digest
-        self._stored = 0 if stored is None else stored.num_steps  # steps on disk when this process began
-        self._size = part_size(space) if stored is None else stored.size
-        self._steps: list[Columns] = []  # of the part that grows
-        self._resets: list[Reset] = []
+    `values` are the environment's actions by number. Use `complete` at the end of a run, and `close` in any
+    case.
+    """
+
+    def __init__(self, folder: Path, spaces: Spaces, values: Any, manifest: Manifest) -> None:
+        self._folder, self._spaces, self._values = folder, spaces, np.asarray(values)
+        self.manifest = manifest
+        self._stored = manifest.num_steps  # steps on disk when this process began
+        self._size = manifest.round_steps
+        self._steps: list[tuple[dict[str, np.ndarray], Leaves]] = []  # of the round that grows
+        self._streams: dict[int, _Stream] = {}
         self._first = 0  # its first step
         self._written = self._stored
         self._saved = time.monotonic()
+        self._num_episodes = 0
         self.num_steps = 0
 
     def begin(self, reset: Reset) -> None:
         """Records the reset with which an episode begins."""
-        self._resets.append(reset)
+        seed = -1 if reset.seed is None else reset.seed
+        if reset.env not in self._streams:
+            self._streams[reset.env] = _Stream(self._spaces.observation)
+        begun = _Begun(self._num_episodes, seed, reset.observation)
+        self._streams[reset.env].resets.append(begun)
+        self._num_episodes += 1
 
     def add(self, steps: Steps) -> None:
-        """Records steps; full parts are written at once."""
-        columns = as_columns(self._space, steps.observations, "observations")
-        columns = {name: array.copy() for name, array in columns.items()}
-        columns |= {name: np.asarray(getattr(steps, name)) for name in STEP_NAMES}
-        columns["envs"], columns["actions"] = (columns[name].astype(np.int32) for name in ("envs", "actions"))
-        left = int(columns["actions"].size)
-        while left:
-            room = self._first + self._size - self.num_steps
-            now = min(left, room)
-            self._steps.append(picked(columns, slice(0, now)))
-            columns = picked(columns, slice(now, None))
-            self.num_steps += now
-            left -= now
+        """Records steps; full rounds are written at once."""
+        after = as_leaves(self._spaces.observation, steps.observations)
+        columns = {name: np.asarray(getattr(steps, name)) for name in COLUMNS}
+        num, done = int(columns["actions"].size), 0
+        columns["t"] = np.arange(self.num_steps, self.num_steps + num)
+        while done < num:
+            some = slice(done, min(num, done + self._first + self._size - self.num_steps))
+            self._steps.append(
+                ({name: array[some] for name, array in columns.items()},
+                 {path: array[some].copy() for path, array in after.items()})
+            )  # fmt: skip
+            self.num_steps += some.stop - done
+            done = some.stop
             if self.num_steps == self._first + self._size:
-                self._close_part()
-
-    def _close_part(self) -> None:
-        """Writes or compares the full part, and begins the next one."""
-        self._save()
-        later = [reset for reset in self._resets if reset.step >= self.num_steps]
-        self._first, self._steps, self._resets = self.num_steps, [], later
+                self._save(is_full=True)
 
     def pause(self) -> None:
-        """Writes the current part if the last write was long enough ago."""
+        """Writes the current round if the last write was long enough ago."""
         if self.num_steps > self._written and time.monotonic() - self._saved >= SECONDS:
             self._save()
 
@@ -274,133 +303,134 @@ class Log:
         if self.num_steps > self._first:
             self._save()
 
-    def _save(self) -> None:
-        self._compare()
-        if self.num_steps <= self._written:
-            return
-        columns = self._joined() | self._own_resets()
-        path = part_path(self._folder, self._first // self._size)
-        document = to_document(StoredPart(self._first, self._digest, self._size))
+    def complete(self) -> Manifest:
+        """Writes the rest as the last round, and returns the manifest of all of them."""
+        if self._steps:
+            self._save(is_full=True)
+        return self.manifest
+
+    def _save(self, *, is_full: bool = False) -> None:
+        """Writes the current round unless it is there; goes on to the next one if it is full."""
+        number = self._first // self._size
+        made, streams = self._rows()
+        if self._first < self._stored:
+            self._compare(number, made)
+        if self.num_steps > self._written or (is_full and self._has_open(number)):
+            self._write(number, made, is_full=is_full)
+        if is_full:
+            self._streams, self._steps, self._first = streams, [], self.num_steps
+
+    def _rows(self) -> tuple[dict[int, PartRows], dict[int, _Stream]]:
+        """Returns the rows of the current round by environment, and where each environment then stands."""
+        self._steps = [tuple(_joined(parts) for parts in zip(*self._steps, strict=True))]  # type: ignore[list-item]
+        [(columns, after)] = self._steps
+        made, streams = {}, dict(self._streams)
+        for env in np.unique(columns["envs"]).tolist():
+            own = columns["envs"] == env
+            mine, seen = _some(columns, own), _some(after, own)
+            made[env], streams[env] = self._streams[env].rows(mine, seen, self._values)
+        return made, streams
+
+    def _has_open(self, number: int) -> bool:
+        """Whether the parts of a round on disk have the names of a round that is not full."""
+        parts = (part for part in self.manifest.parts if part.round == number)
+        return any(part.name != part_name(part.env, number) for part in parts)
+
+    def _write(self, number: int, made: dict[int, PartRows], *, is_full: bool) -> None:
+        """Writes the parts of a round, then the manifest, and removes the parts that they replace."""
+        old = [part for part in self.manifest.parts if part.round == number]
+        so_far = None if is_full else self.num_steps - self._first
+        parts = [part for part in self.manifest.parts if part.round != number]
+        for env, rows in made.items():
+            name = part_name(env, number, so_far)
+            content = rows_as_bytes(rows, self._spaces)
+            self._put(
+                name,
+                lambda name=name, c=content: write_atomically(
+                    part_path(self._folder, name), c, overwrite=True
+                ),
+            )
+            digest = hashlib.sha256(content).hexdigest()
+            first = self._streams[env].num_rows
+            parts.append(Part(name, env, number, len(rows), first, len(content), digest))
+        parts.sort(key=lambda part: (part.env, part.round))
+        manifest = replace(self.manifest, parts=tuple(parts))
+        self._put(MANIFEST, lambda: write_manifest(self._folder, manifest))
+        self.manifest, self._written, self._saved = manifest, self.num_steps, time.monotonic()
+        for part in {part.name for part in old} - {part.name for part in parts}:
+            part_path(self._folder, part).unlink(missing_ok=True)
+
+    def _put(self, name: str, write: Callable[[], None]) -> None:
+        """Writes a file; an error says which steps are there."""
         try:
-            save_tensors(path, "collection-log", columns, document, overwrite=True)
+            write()
         except CheckpointError:  # its message already explains what happened to the folder
             raise
         except OSError as error:
             raise CheckpointError(
                 parse_text(
-                    f"{path.name} could not be written to {str(self._folder)!r}: {error.strerror or error}; "
+                    f"{name} could not be written to {str(self._folder)!r}: {error.strerror or error}; "
                     f"the steps before {self._written} are there. Free some space, then continue with "
                     "`resume=True`."
                 )
             ) from error
-        self._written, self._saved = self.num_steps, time.monotonic()
 
-    def _joined(self) -> Columns:
-        """Returns the steps of the current part as one piece, and keeps them so."""
-        self._steps = [joined(self._steps)]
-        return self._steps[0]
-
-    def _own_resets(self) -> Columns:
-        """Returns the resets of this part as columns."""
-        last = min(self._first + self._size - 1, self.num_steps)  # not that of a step that was taken back
-        own = [reset for reset in self._resets if reset.step <= last]
-        columns = as_columns(self._space, [reset.observation for reset in own], "reset_observations")
-        return columns | {
-            "reset_steps": np.array([reset.step for reset in own], np.int64),
-            "reset_envs": np.array([reset.env for reset in own], np.int64),
-            "reset_seeds": np.array([-1 if reset.seed is None else reset.seed for reset in own], np.int64),
-        }
-
-    def _compare(self) -> None:
-        """Raises if the steps of this part differ from those on disk."""
-        if self._first >= self._stored or not self._steps:
-            return
-        number, now = self._first // self._size, self._joined()
-        disk = load_part(self._folder, number, self._digest).columns
-        num = min(disk["actions"].size, now["actions"].size)
-        for name, array in now.items():
-            same = disk[name][:num] == array[:num]
-            both_nan = (disk[name][:num] != disk[name][:num]) & (array[:num] != array[:num])
-            wrong = np.flatnonzero(~(same | both_nan).reshape(num, -1).all(axis=1))
-            if wrong.size:
-                raise EnvironmentFailedError(
-                    f"the collection cannot continue: `{name}` at step {self._first + int(wrong[0])} differs "
-                    "from the log. The environment is not reproducible for the same seed and actions, or a "
-                    "library or the processor has changed. Finish it where it was begun, or start a new "
-                    "collection in another folder."
-                )
+    def _compare(self, number: int, made: dict[int, PartRows]) -> None:
+        """Raises if the steps of a round differ from those on disk."""
+        for part in self.manifest.parts:
+            if part.round == number:
+                disk = load_part(self._folder, part, self._spaces)
+                if part.env not in made:
+                    raise _differs("env", int(disk.t[0]))
+                _compare_rows(made[part.env], disk)
 
 
-def load_part(folder: Path, number: int, digest: str) -> Part:
-    """Returns a part; raises if it is damaged or belongs to another collection."""
-    path = part_path(folder, number)
-    columns, document = load_tensors(path, "collection-log")
-    found = from_document(StoredPart, document, f"`{path}`")
-    first, size = found.first, found.size
-    if found.run != digest or first != number * size:
-        raise FileFormatError(f"{path.name} belongs to another collection.")
-    if not _is_log(columns, first, size):
-        raise FileFormatError(f"`{path}` does not contain steps of a collection.")
-    return Part(first, size, columns)
+def _some(columns: dict[Any, np.ndarray], rows: BoolArray) -> dict[Any, np.ndarray]:
+    """Returns some rows of columns; the columns themselves if it is all of them."""
+    return columns if rows.all() else {name: array[rows] for name, array in columns.items()}
 
 
-def _is_log(columns: Columns, first: int, size: int) -> bool:
-    """Whether columns have the names, types and lengths of steps and resets, with resets in order."""
-    kinds = {name: columns[name].dtype.str for name in (*STEP_TYPES, *RESET_TYPES) if name in columns}
-    if kinds != STEP_TYPES | RESET_TYPES or any(columns[name].ndim != 1 for name in kinds):
-        return False
-    lengths = {name.startswith("reset_"): set() for name in columns}
-    for name, array in columns.items():
-        lengths[name.startswith("reset_")].add(array.shape[:1])
-    if not all(len(length) == 1 and length != {()} for length in lengths.values()):
-        return False
-    at = np.concatenate([[first], columns["reset_steps"], [first + size]])
-    return columns["actions"].size <= size and bool((np.diff(at) >= 0).all())
+def _joined(pieces: Sequence[dict[Any, np.ndarray]]) -> dict[Any, np.ndarray]:
+    """Returns the concatenation of columns."""
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-@dataclass(frozen=True)
-class Stored:
-    """The extent of a log: how many steps it has, in parts of which size."""
+def _compare_rows(now: PartRows, disk: PartRows) -> None:
+    """Raises if the first rows differ, as far as there are both."""
+    num = min(len(now), len(disk))
+    columns = {name: (getattr(now, name), getattr(disk, name)) for name in COMPARED}
+    for path, array in now.shown.items():
+        name = ".".join(path)
+        columns[name] = array[now.before[:num]], disk.shown[path][disk.before[:num]]
+        columns[f"next_{name}"] = array[now.after[:num]], disk.shown[path][disk.after[:num]]
+    for name, (a, b) in columns.items():
+        a, b = a[:num], b[:num]
+        is_same = (a == b) | ((a != a) & (b != b))
+        wrong = np.flatnonzero(~is_same.reshape(num, -1).all(axis=1))
+        if wrong.size:
+            raise _differs(name, int(now.t[wrong[0]]))
 
-    num_steps: int
-    size: int
+
+COMPARED = ("action", "reward", "terminated", "truncated", "t", "episode", "step", "seed")
 
 
-def part_size(space: Any) -> int:
-    """Returns how many steps a full part has, for observations of `space`."""
-    return rows_within(PART_BYTES, space, PART)
+def _differs(name: str, step: int) -> EnvironmentFailedError:
+    return EnvironmentFailedError(
+        f"the collection cannot continue: `{name}` at step {step} differs from the stored steps. The "
+        "environment is not reproducible for the same seed and actions, or a library or the processor has "
+        "changed. Finish it where it was begun, or start a new collection in another folder."
+    )
 
 
-def stored_steps(folder: Path, digest: str) -> Stored | None:
-    """Returns the extent of the log up to its first gap; removes the parts after it."""
-    number, steps, size = 0, 0, None
-    while part_path(folder, number).exists():
+def usable(folder: Path, manifest: Manifest, spaces: Spaces) -> Manifest:
+    """Returns the manifest up to its first harmed round; the others are collected again."""
+    for part in sorted(manifest.parts, key=lambda part: (part.round, part.env)):
         try:
-            part = load_part(folder, number, digest)
-        except FileFormatError as error:
+            load_part(folder, part, spaces)
+        except InvalidDataError as error:
             warnings.warn(f"{error} Its steps are collected again.", CheckpointWarning, stacklevel=3)
+            manifest = manifest.before_round(part.round)
+            write_manifest(folder, manifest)
             break
-        if part.first != steps:  # of a log with parts of another size
-            break
-        steps += part.num_steps
-        number, size = number + 1, part.size
-        if part.num_steps < part.size:
-            break
-    kept = {part_path(folder, k) for k in range(number)}
-    for path in part_files(folder):
-        if path not in kept:
-            path.unlink()
-    return None if size is None else Stored(steps, size)
-
-
-def part_files(folder: Path) -> list[Path]:
-    """Returns the files of all parts, complete or not."""
-    return [path for path in sorted(folder.iterdir()) if PART_NAME.fullmatch(path.name)]
-
-
-def parts_of(folder: Path, digest: str) -> Any:
-    """Yields the parts in order."""
-    number = 0
-    while part_path(folder, number).exists():
-        yield load_part(folder, number, digest)
-        number += 1
+    remove_unnamed(folder, manifest)
+    return manifest

@@ -1,34 +1,45 @@
-"""The folder of a collection: from a log of steps to a Minari data set with its datasheet.
+"""The folder of a collection: its manifest, its parts and its datasheet, while they are written.
 
 `collect` and `top_up` both write one. It is never overwritten, it is locked while steps are added, and its
-settings are stored in it.
+settings are stored in its manifest. The parts are written by `log`, and are both what a resumed run repeats
+and what is delivered. The manifest says that the collection is complete once its datasheet is there.
+
+Collections of the first format have `collection.json` instead of a manifest: a log of safetensors files until
+they were finished, and a Minari data set afterwards. They are read (`datasets.reading`), but not continued.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
-from rhocover.collecting.datasheet import scoped
+from rhocover.collecting.datasheet import code_of, scoped
 from rhocover.collecting.env_run import EnvRun
-from rhocover.collecting.episodes import episodes_of
-from rhocover.collecting.log import PART_NAME, Log, part_files, parts_of, stored_steps
+from rhocover.collecting.log import Log, round_steps, usable
 from rhocover.collecting.replay import Replay
 from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.audit import audit_tally
 from rhocover.datasets.builder import Tallier, count_episodes
+from rhocover.datasets.collection.manifest import (
+    MANIFEST,
+    PART_NAME,
+    PARTS,
+    Manifest,
+    digest_of,
+    load_manifest,
+    pieces_of,
+    space_document,
+    write_manifest,
+)
+from rhocover.datasets.collection.rows import Spaces
 from rhocover.datasets.empirical_model import KeyedModel
-from rhocover.datasets.minari.columns import FlatColumns, space_leaves
-from rhocover.datasets.minari.folders import remove_staged
+from rhocover.datasets.minari.columns import space_leaves
 from rhocover.datasets.reading_minari import check_version
 from rhocover.datasets.result import Audit
 from rhocover.datasets.states import make_state_numbers
@@ -37,7 +48,6 @@ from rhocover.errors import (
     Call,
     InvalidArgumentError,
     OutOfMemoryError,
-    missing_extra,
     naming,
     parse_text,
     shortened,
@@ -45,12 +55,25 @@ from rhocover.errors import (
 from rhocover.exploring.runs.result import Run
 from rhocover.exploring.runs.runner import RunState, Storage, run
 from rhocover.files import load_document, write_atomically
-from rhocover.folders import Hold, Location, hold_folder, is_left, locate, make_folder, remove_left
+from rhocover.folders import (
+    Hold,
+    Location,
+    hold_folder,
+    is_left,
+    is_temporary_of,
+    locate,
+    make_folder,
+    remove_left,
+)
 from rhocover.progress import Report
 
 FIRST = {"environment": 2, "rho": 1, "explorer": 1, "dataset_id": -1}  # compared first: others may follow
 CALLED = {"environment": "env", "arrays": "mu"}
-SETTINGS, SHEET, PAGE = "collection.json", "datasheet.json", "datasheet.html"
+SETTINGS, SHEET, PAGE = (
+    "collection.json",
+    "datasheet.json",
+    "datasheet.html",
+)  # the first: of the first format
 
 
 ANOTHER = (Call("Name another folder", "Name another folder, such as --out results"), ".")
@@ -66,15 +89,14 @@ FINISHED = (
 
 def seed_in(out: Location) -> Any:
     """Returns the seed of the collection in a folder; None if there is none there."""
-    settings = out.path / SETTINGS
-    return load_document(settings).get("seed") if settings.is_file() else None
+    return load_manifest(out.path).settings.get("seed") if (out.path / MANIFEST).is_file() else None
 
 
 class CollectionFolder:
     """Use it in a `with` statement; `resume` continues a collection with the same settings."""
 
-    def __init__(self, out: Any, document: dict[str, Any], *, resume: bool) -> None:
-        self._place, self._resume = locate(out), resume
+    def __init__(self, out: Any, asked: EnvRun, document: dict[str, Any], *, resume: bool) -> None:
+        self._place, self._resume, self._asked = locate(out), resume, asked
         self.path, self._document = self._place.path, json.loads(json.dumps(document))
         self._hold: Hold | None = None
         self._check()
@@ -83,11 +105,6 @@ class CollectionFolder:
     def dataset_id(self) -> str:
         """The id of its data set."""
         return self._document["dataset_id"]
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of everything that determines what is collected."""
-        return digest_of(self._document)
 
     @property
     def out(self) -> Path:
@@ -99,14 +116,14 @@ class CollectionFolder:
             (self._check_same if self._resume else self._check_free)()
 
     def _check_free(self) -> None:
-        if (self.path / SETTINGS).exists():
+        if is_begun(self.path):
             raise InvalidArgumentError.of(
                 "out",
                 f"{self._place.shown!r} already contains a collection",
-                remedy=FINISHED if (self.path / SHEET).exists() else UNFINISHED,
+                remedy=FINISHED if _is_finished(self.path) else UNFINISHED,
             )
         if self.path.exists() and (
-            not self.path.is_dir() or any(not is_left(p, is_ours) for p in self.path.iterdir())
+            not self.path.is_dir() or any(not _is_remnant(path) for path in self.path.iterdir())
         ):
             raise InvalidArgumentError.of(
                 "out", f"must be a new or empty folder: {self._place.shown!r} is not", remedy=ANOTHER
@@ -114,14 +131,13 @@ class CollectionFolder:
 
     def _check_same(self) -> None:
         """Raises if the folder has no collection, one with other settings, or one that is finished."""
-        if not (self.path / SETTINGS).is_file():
+        if not is_begun(self.path):
             raise InvalidArgumentError.of(
                 "resume",
                 f": there is no collection in {self._place.shown!r}",
                 remedy=("Leave ", Call("resume", "--resume"), " out to begin one there."),
             )
-        if (self.path / SHEET).exists():
-            self._remove_log_if_free()  # left by a process that ended before its very last step
+        if _is_finished(self.path):
             raise InvalidArgumentError.of(
                 "resume",
                 f": the collection in {self._place.shown!r} is finished",
@@ -131,8 +147,10 @@ class CollectionFolder:
                     ".",
                 ),
             )
-        stored = load_document(self.path / SETTINGS)
-        check_version(self.path / SETTINGS, stored)
+        if not (self.path / MANIFEST).is_file():
+            self._refuse_first_format()
+        found = load_manifest(self.path)
+        stored = document_of(found)
         names = {*stored, *self._document} - {"algorithm"}  # the same as `explorer`
         for key in sorted(names, key=lambda key: (-FIRST.get(key, 0), key)):
             if stored.get(key) != self._document.get(key):
@@ -144,14 +162,27 @@ class CollectionFolder:
                     remedy="Continue with the same value, or begin a new collection in another folder.",
                 )
 
+    def _refuse_first_format(self) -> None:
+        """Raises for a collection that an earlier version began: its steps are stored in another way."""
+        stored = load_document(self.path / SETTINGS)
+        check_version(self.path / SETTINGS, stored)
+        versions = stored.get("versions")
+        writer = shortened(versions.get("rhocover") if isinstance(versions, dict) else None, 30)
+        raise InvalidArgumentError.of(
+            "resume",
+            f": the collection in {self._place.shown!r} was begun by rhocover {writer}, which stored its "
+            "steps in another format",
+            remedy=f"Finish it with pip install rhocover=={writer}, or begin a new one in another folder.",
+        )
+
     def __enter__(self) -> CollectionFolder:
         make_folder(self.path)
         self._hold = hold_folder(self._place)
         try:
             self._check()  # again: another process may have been faster
             self._clear_left()
-            if not (self.path / SETTINGS).exists():
-                self._write(SETTINGS, json.dumps(self._document, indent=2, sort_keys=True) + "\n")
+            if not (self.path / MANIFEST).exists():
+                write_manifest(self.path, self._empty())
         except BaseException:
             self._release()
             raise
@@ -170,52 +201,78 @@ class CollectionFolder:
     def _clear_left(self) -> None:
         """Removes the unfinished files of a killed process."""
         remove_left(self.path, is_ours)
-        remove_staged(self.path / self._document["dataset_id"])
+        make_folder(self.path / PARTS)
+        remove_left(self.path / PARTS, is_part)
 
-    def _write(self, name: str, content: str) -> None:
-        write_atomically(self.path / name, content.encode(), overwrite=True)
+    def _empty(self) -> Manifest:
+        """Returns the manifest before the first step."""
+        asked, rest = self._asked, dict(self._document)
+        head = {name: rest.pop(name) for name in ("format", "versions")}
+        return Manifest(
+            **head, id=rest.pop("dataset_id"), settings=rest, digest=digest_of(self._document),
+            code=json.loads(json.dumps(code_of(asked))), spaces=space_documents(asked),
+            round_steps=round_steps(asked.space), is_complete=False, parts=(),
+        )  # fmt: skip
 
-    def clear_unfinished(self, target: Path) -> None:
-        """Removes a data set whose process ended before it wrote the datasheet."""
-        make_folder(self.path)  # raises if the folder is no longer the one that is locked
-        if target.exists() and not (self.path / SHEET).exists():
-            shutil.rmtree(target)
+    def finish(self, manifest: Manifest, sheet: str) -> None:
+        """Writes the datasheet, and then the manifest, which says that the collection is complete."""
+        write_atomically(self.path / SHEET, sheet.encode(), overwrite=True)
+        code = json.loads(json.dumps(code_of(self._asked)))
+        write_manifest(self.path, replace(manifest, code=code, is_complete=True))
 
-    def finish(self, sheet: str) -> None:
-        """Writes the datasheet, and removes the log, because the data set now contains all of it."""
-        self._write(SHEET, sheet)
-        self._remove_log()
 
-    def _remove_log(self) -> None:
-        for part in part_files(self.path):
-            part.unlink()
+def document_of(manifest: Manifest) -> dict[str, Any]:
+    """Returns everything that determines what is collected, of which the manifest has the digest."""
+    head = {"format": manifest.format, "versions": manifest.versions, "dataset_id": manifest.id}
+    return {**head, **manifest.settings}
 
-    def _remove_log_if_free(self) -> None:
-        """Removes a log that is no longer needed, unless it is in use or cannot be removed."""
-        with suppress(OSError, InvalidArgumentError), hold_folder(self._hold or self._place):
-            self._remove_log()
+
+def is_begun(folder: Path) -> bool:
+    """Whether a folder has a collection, finished or not, of any format."""
+    return (folder / MANIFEST).is_file() or (folder / SETTINGS).is_file()
+
+
+def _is_finished(folder: Path) -> bool:
+    if (folder / MANIFEST).is_file():
+        return load_manifest(folder).is_complete
+    return (folder / SHEET).exists()
+
+
+def _is_remnant(path: Path) -> bool:
+    """Whether a killed process left this in a folder before it had begun a collection there."""
+    if path.name == PARTS and path.is_dir() and not path.is_symlink():
+        return all(is_left(part, is_part) for part in path.iterdir())
+    return is_left(path, is_ours)
 
 
 def is_ours(name: str) -> bool:
-    """Whether a collection has a file of that name in its folder."""
-    return name in (SETTINGS, SHEET, PAGE) or PART_NAME.fullmatch(name) is not None
+    """Whether a collection has a file of that name in its folder, besides its parts."""
+    return name in (MANIFEST, SHEET, PAGE)
+
+
+def is_part(name: str) -> bool:
+    """Whether a part may have that name."""
+    return PART_NAME.fullmatch(name) is not None
+
+
+def is_of_collection(name: str) -> bool:
+    """Whether a collection may have a file of that name below its folder, complete or partly written."""
+    folder, _, file = name.rpartition("/")
+    test = {"": is_ours, PARTS: is_part}.get(folder)
+    return test is not None and (test(file) or is_temporary_of(file, test))
 
 
 Sheet = dict[str, Any]
 
 
-def digest_of(document: Sheet) -> str:
-    """Returns the SHA-256 of a document."""
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+def spaces_of_run(asked: EnvRun) -> Spaces:
+    """Returns the spaces of observations and actions of one copy."""
+    return Spaces(asked.space, asked.action_space)
 
 
-def check_minari() -> None:
-    """Raises before the first step if the data set could not be written at the end."""
-    try:
-        import h5py  # noqa: F401
-        import minari  # noqa: F401
-    except ImportError as error:
-        raise missing_extra(error.name or "minari", "minari") from error
+def space_documents(asked: EnvRun) -> dict[str, Any]:
+    """Returns the documents of both, for the manifest."""
+    return {"observation": space_document(asked.space), "action": space_document(asked.action_space)}
 
 
 def check_spaces(asked: EnvRun) -> None:
@@ -225,7 +282,7 @@ def check_spaces(asked: EnvRun) -> None:
 
 
 class LogStorage(Storage):
-    """Writes the current part of the log at intervals."""
+    """Writes the current round at intervals."""
 
     def __init__(self, log: Log, report: Report | None) -> None:
         super().__init__(report)
@@ -236,25 +293,28 @@ class LogStorage(Storage):
         self._log.pause()
 
 
-def record(asked: EnvRun, folder: Path, digest: str, report: Report | None) -> Run | None:
-    """Returns the finished run, whose steps are then in the folder's log; None if it adds to earlier data.
+def record(asked: EnvRun, folder: Path, report: Report | None) -> tuple[Run | None, Manifest]:
+    """Returns the finished run, None if it adds to earlier data, and the manifest of its steps.
 
-    Steps that are already in the log are repeated from there.
+    Steps that are already stored are repeated from there.
     """
-    stored = stored_steps(folder, digest)
-    log, env = Log(folder, asked.space, digest, stored), asked.acting
-    if stored is not None and not asked.is_vector:
-        env = Replay(env, asked.actions.values, folder, digest, stored.num_steps)
-    with _naming_the_log(folder):
+    spaces = spaces_of_run(asked)
+    with _naming_the_steps(folder):
+        stored = usable(folder, load_manifest(folder), spaces)
+    log, env = Log(folder, spaces, asked.actions.values, stored), asked.acting
+    if stored.parts and not asked.is_vector:
+        env = Replay(env, asked.actions, folder, stored)
+    with _naming_the_steps(folder):
         try:
-            return run(open_environment(asked, log, env), asked.spec, LogStorage(log, report))
+            found = run(open_environment(asked, log, env), asked.spec, LogStorage(log, report))
+            return found, log.complete()
         finally:
             log.close()
 
 
 @contextmanager
-def _naming_the_log(folder: Path) -> Iterator[None]:
-    """Adds to a MemoryError that the log is complete and the collection can be resumed."""
+def _naming_the_steps(folder: Path) -> Iterator[None]:
+    """Adds to a MemoryError that the steps are stored and the collection can be resumed."""
     try:
         yield
     except MemoryError as error:
@@ -267,53 +327,24 @@ def _naming_the_log(folder: Path) -> Iterator[None]:
 
 
 def publish(
-    asked: EnvRun, folder: CollectionFolder, make_sheet: Callable[[Audit], Sheet], found: Run | None
+    asked: EnvRun, folder: Path, manifest: Manifest, make_sheet: Callable[[Audit], Sheet], found: Run | None
 ) -> tuple[Tally, Audit, Sheet]:
-    """Writes the data set of the log with its datasheet; returns its tally, its audit and the datasheet.
+    """Returns the tally of the steps on disk, its audit and the datasheet.
 
-    `found` is the run that collected it, if there was one: it knows which states were never met.
+    `found` is the run that collected them, if there was one: it knows which states were never met.
     """
-    from rhocover.datasets.minari.files import MinariWriter
-
-    spec = None if asked.is_vector else getattr(asked.env, "spec", None)
-    name, digest = folder.dataset_id, folder.digest
-    target, tallier, values = folder.path / name, EpisodeTallier(asked), np.array(asked.actions.values)
-    folder.clear_unfinished(target)
-    writer = MinariWriter(
-        target, name, observation_space=asked.space, action_space=asked.action_space, env_spec=spec
-    )
-    with _naming_the_log(folder.path), writer, naming(folder.path):
-        for some in episodes_of(parts_of(folder.path, digest), asked.space, values, folder.path):
-            writer.add_many(
-                some.observations, some.actions, some.rewards, some.terminations, some.truncations,
-                some.lengths, some.seeds,
-            )  # fmt: skip
-            tallier.add(some)
-        tally = tallier.tally()
+    numbers = make_state_numbers(asked.states)
+    tallier = Tallier(asked.actions.num_actions, numbers.count)
+    goes_on = False
+    with _naming_the_steps(folder), naming(folder):
+        for some in pieces_of(folder, manifest, spaces_of_run(asked)):
+            count_episodes(tallier, some, numbers, asked.actions, asked.name, goes_on)
+            goes_on = some.has_more
+        counts = tallier.tally(source=asked.name, action_names=asked.actions.names)
+        tally = numbers.named(counts)
         audit = audited(asked, tally)
         audit = audit if found is None else scoped(audit, found)
-        sheet = make_sheet(audit)
-        algorithm = f"rhocover {sheet['settings']['algorithm']}"
-        writer.finish({"algorithm_name": algorithm, "description": audit.verdict, "rhocover": sheet})
-    return tally, audit, sheet
-
-
-class EpisodeTallier:
-    """Counts the episodes of a collection as an audit of the data set would."""
-
-    def __init__(self, asked: EnvRun) -> None:
-        self._asked = asked
-        self._numbers = make_state_numbers(asked.states)
-        self._tallier = Tallier(asked.actions.num_actions, self._numbers.count)
-
-    def add(self, some: FlatColumns) -> None:
-        """Counts some episodes."""
-        count_episodes(self._tallier, some, self._numbers, self._asked.actions, self._asked.name)
-
-    def tally(self) -> Tally:
-        """Returns the counts, by the keys of the environment's states."""
-        counts = self._tallier.tally(source=self._asked.name, action_names=self._asked.actions.names)
-        return self._numbers.named(counts)
+    return tally, audit, make_sheet(audit)
 
 
 def audited(asked: EnvRun, tally: Tally) -> Audit:

@@ -25,11 +25,11 @@ from rhocover import checks
 from rhocover.collecting.collect import default_id, given_arrays, make_collection
 from rhocover.collecting.datasheet import Collection, provenance, repeat_call, settings_of
 from rhocover.collecting.env_run import EnvRun, check_attributes, read_env_run
-from rhocover.collecting.storage import CollectionFolder, audited, check_minari, check_spaces, seed_in
+from rhocover.collecting.storage import CollectionFolder, audited, check_spaces, seed_in
 from rhocover.collecting.top_up_result import TopUp, predict_union
 from rhocover.datasets.audit import audit_tally
+from rhocover.datasets.collection.manifest import check_id
 from rhocover.datasets.empirical_model import read_model
-from rhocover.datasets.minari.folders import check_id
 from rhocover.datasets.read_options import ReadData, ReadOptions
 from rhocover.datasets.reading import codes_of_data, find_data, read_data, stored_setting
 from rhocover.datasets.tally import Tally
@@ -114,7 +114,7 @@ def top_up(
 
     `data` and `columns` are anything that `audit` takes. Without `out` only the policy is planned: on the
     model estimated from the data, or on `env`, an MDP or an environment with a table. With a Gymnasium
-    environment and a new folder `out` the steps are taken and stored there as a separate Minari data set;
+    environment and a new folder `out` the steps are taken and stored there as a separate collection;
     `model` is then "known" (the environment's table, the default if there is one) or "learned".
     `resume=True` continues after an interruption. `repeat` is for how many steps each action is held, by
     default as in the data, if they come from `collect`. `step_timeout` is how many seconds one step or reset
@@ -246,13 +246,12 @@ def _shifted(report: Report, num_before: int) -> Report:
 def _folder(asked: EnvRun, out: Any, dataset_id: str | None, resume: bool) -> CollectionFolder:
     """Returns the folder for the new data, stored like a collection."""
     assert asked.earlier is not None
-    check_minari()
     check_spaces(asked)
     name = default_id(asked).replace("/rho-", "/top-up-rho-") if dataset_id is None else dataset_id
     check_id(name)
     document = {"dataset_id": name, **settings_of(asked), **provenance()}
     document["data"] = tensor_digest(_counts(asked.earlier) | given_arrays(asked))
-    return CollectionFolder(out, document, resume=resume)
+    return CollectionFolder(out, asked, document, resume=resume)
 
 
 def _counts(tally: Tally) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rhocover.coverage import Coverage
 from rhocover.datasets.empirical_model import observed_model
 from rhocover.datasets.result import Audit
 from rhocover.documents import plain
-from rhocover.errors import InvalidDataError
+from rhocover.errors import InvalidArgumentError, InvalidDataError, parse_text
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning.problem import Criterion, Objective, PlanningProblem
@@ -87,6 +87,14 @@ class TopUp(Shown):
     def verdict(self) -> str:
         """The effect of the addition, in a sentence."""
         return predicted_sentence(self) if self.after is None else reached_sentence(self, self.after)
+
+    def to_minari(self, dataset_id: str | None = None, *, overwrite: bool = False) -> Any:
+        """Returns the new steps as a `minari.MinariDataset`; see `Collection.to_minari`."""
+        if self.collection is None:
+            raise InvalidArgumentError(
+                parse_text("nothing was collected: pass an environment and `out` to `top_up`.")
+            )
+        return self.collection.to_minari(dataset_id, overwrite=overwrite)
 
     def summary(self) -> dict[str, Any]:
         """Returns the numbers, ready for JSON."""

@@ -60,17 +60,19 @@ class SingleWorld(EnvironmentWorld):
         return Position(np.array([self._reset(is_first=True)], np.int64), self._generator)
 
     def _go(self, position: Position, act: Chooser, before: int, batch: StepBatch, num_steps: int) -> None:
-        """Steps until the batch is done, a refresh is due, or a state is met that `act` has no room for."""
+        """Steps until the batch is done, or a state is met that `act` has no room for."""
         step, find, take = self._env.step, self._reader.find, act.take
         state, actions = int(position.states[0]), self._actions(act.room)
         add_pair, add_next, add_reward = batch.pairs.append, batch.nexts.append, batch.rewards.append
         put, learn = batch.put, act.learn
         room, done = act.room // self._index.index.num_actions, before + len(batch.pairs)
         earlier = self._num_steps - len(batch.pairs)
-        if act.until_refresh(done) == 0:
-            act.refresh(done)
+        due = done + act.until_refresh(done)
         try:
-            for _ in range(min(num_steps - len(batch.pairs), act.until_refresh(done))):
+            for _ in range(num_steps - len(batch.pairs)):
+                if done == due:
+                    act.refresh(done)
+                    due = done + act.until_refresh(done)
                 pair = take(state, done) if self._mask is None else act.instead(take(state, done), self._mask)
                 add_pair(pair)
                 observation, reward, terminated, truncated, info = step(actions[pair])
@@ -147,7 +149,8 @@ class SingleWorld(EnvironmentWorld):
             self._read_mask(state, info)
         self._index.note_start(state)
         if self._recorder is not None:
-            self._recorder.begin(Reset(self._num_steps, copy.deepcopy(observation), seed))
+            kept = observation if self._reader.is_plain else copy.deepcopy(observation)
+            self._recorder.begin(Reset(self._num_steps, kept, seed))
         return state
 
     def _has_masks(self, info: Any) -> bool:

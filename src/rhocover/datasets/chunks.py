@@ -114,7 +114,7 @@ def _with_next(
         nexts = state_numbers(piece[columns.next_state], columns.next_state, row)
         actions = action_numbers(piece[columns.action], columns.action, row)
         ended, cut = _ends(piece, columns, row)
-        first = None
+        first = None if columns.first is None else np.asarray(piece[columns.first]) == 0
         if columns.episode is not None and states.size:
             first = border.begins(_episode(piece, columns), ended if cut is None else ended | cut)
         yield Chunk(states, actions, nexts, ended, cut, first)

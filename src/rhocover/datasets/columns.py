@@ -53,6 +53,7 @@ class Columns:
     terminated: str | None
     truncated: str | None
     episode: str | None
+    first: str | None = None  # 0 where an episode begins; only of collections, which have it in every row
 
     @property
     def needed(self) -> list[str]:

@@ -27,12 +27,15 @@ import numpy as np
 from rhocover.datasets.actions import ActionIds, ActionNumbers, NamedActions
 from rhocover.datasets.builder import Tallier
 from rhocover.datasets.chunks import RowsBeside, Survey, chunks_of_table, stream_remarks, survey_of
+from rhocover.datasets.collection.manifest import is_collection
+from rhocover.datasets.collection.source import NUMBERED, open_collection
 from rhocover.datasets.columns import Columns, are_names, find_columns, texts
 from rhocover.datasets.forms.opening import chosen_columns, open_file_table, stream_files
 from rhocover.datasets.partial import Merger, PartialTally
 from rhocover.datasets.read_options import ReadData, ReadOptions
-from rhocover.datasets.states import Ids, NamedStates
-from rhocover.datasets.tables import Piece
+from rhocover.datasets.reading_minari import check_spaces, numbered_collection
+from rhocover.datasets.states import CodedStates, Ids, NamedStates
+from rhocover.datasets.tables import DataTable, Piece
 from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidArgumentError, InvalidDataError, parse_text
 from rhocover.executors import check_executor, run_calls
@@ -124,7 +127,7 @@ def survey_range(
 
 def _pieces(rows: RowRange, columns: Columns) -> Iterator[Piece]:
     """Yields the columns of a range; raises if the file has become shorter than it was."""
-    table = open_file_table(Path(rows.path))
+    table = _opened(Path(rows.path))
     missing = [name for name in columns.needed if name not in table.names]
     if missing:
         raise InvalidDataError(f"{table.name} lacks the column {missing[0]!r} that the first file has.")
@@ -136,6 +139,11 @@ def _pieces(rows: RowRange, columns: Columns) -> Iterator[Piece]:
         raise InvalidDataError(f"{table.name} changed while it was read.")
 
 
+def _opened(path: Path) -> DataTable:
+    """Returns a file as a table; a collection, given by its folder, as one of numbers."""
+    return numbered_collection(path)[0] if is_collection(path) else open_file_table(path)
+
+
 # What the caller does.
 
 
@@ -143,6 +151,8 @@ def read_ranges(data: Any, asked: ReadOptions, size: int = ROWS) -> ReadData:
     """Returns the counts of files, each range of about `size` rows by a call of the executor."""
     executor = check_executor(asked.executor)
     _refuse_codes(asked)
+    if isinstance(data, str | os.PathLike) and is_collection(Path(data)):
+        return _read_collection(executor, Path(data), asked, size)
     paths, name = stream_files(data)
     table = open_file_table(paths[0])
     columns = find_columns(table.names, table.name, chosen_columns(asked.columns))
@@ -159,6 +169,18 @@ def read_ranges(data: Any, asked: ReadOptions, size: int = ROWS) -> ReadData:
     whole = _count_all(executor, plan, replace(how, num_steps=plan.num_steps))
     remarks = (*table.remarks, *stream_remarks(columns, plan.num_left_out))
     return ReadData(_named(whole, how, asked, source=name, remarks=remarks), asked.states)
+
+
+def _read_collection(executor: Any, folder: Path, asked: ReadOptions, size: int) -> ReadData:
+    """Returns the counts of a collection; each range is some of its parts."""
+    source = open_collection(folder)
+    check_spaces(source, asked.spaces)
+    _, states, actions = numbered_collection(folder)
+    plan = _plan_by_rows(_ranges_of(folder, NUMBERED, size))
+    how = Reading(NUMBERED, len(states.every_key), actions.num_actions, num_steps=plan.num_steps)
+    whole = _count_all(executor, plan, how)
+    tally = whole.tally(actions.num_actions, source=source.dataset_id, action_names=actions.names)
+    return ReadData(CodedStates(states).named(tally), asked.states)
 
 
 def _refuse_codes(asked: ReadOptions) -> None:
@@ -185,7 +207,7 @@ def _has_names(paths: Sequence[Path], columns: Columns) -> tuple[bool, bool]:
 
 def _ranges_of(path: Path, columns: Columns, size: int) -> list[RowRange]:
     """Returns the ranges of a file, of at least `size` rows each but the last; one if it cannot be split."""
-    table = open_file_table(path)
+    table = _opened(path)
     if table.borders is None:
         return [RowRange(os.fspath(path), 0, None)]
     borders, cuts = table.borders(columns.needed), [0]

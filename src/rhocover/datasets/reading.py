@@ -22,11 +22,19 @@ from pathlib import Path
 from typing import Any
 
 from rhocover import checks
+from rhocover.datasets.collection.manifest import is_collection
+from rhocover.datasets.collection.source import collection_folder
 from rhocover.datasets.forms.opening import READERS, is_table, open_table
 from rhocover.datasets.minari.folders import is_minari_folder, minari_root
 from rhocover.datasets.ranges import read_ranges
 from rhocover.datasets.read_options import ReadData, ReadOptions
-from rhocover.datasets.reading_minari import check_version, read_minari, stored, stored_actions
+from rhocover.datasets.reading_minari import (
+    check_version,
+    open_episodes,
+    read_episodes,
+    stored,
+    stored_actions,
+)
 from rhocover.datasets.reading_tables import read_table
 from rhocover.datasets.states import Declared
 from rhocover.datasets.tally import Tally
@@ -38,13 +46,16 @@ from rhocover.files import load_document
 
 
 def find_data(text: Any) -> Any:
-    """Returns the path of the data: for the folder of a collection, the data set in it.
+    """Returns the path of the data: for a collection, its folder, or the data set in one of the first format.
 
     A list of paths is returned as it is.
     """
     if not isinstance(text, str):
         return text
-    place = checks.place(text, "data", "file or folder") / "collection.json"
+    path = checks.place(text, "data", "file or folder")
+    if (folder := collection_folder(path)) is not None:
+        return str(folder)
+    place = path / "collection.json"
     if not place.is_file() or (Path(text) / "data").exists():
         return text
     try:
@@ -127,15 +138,15 @@ def read_data(data: Any, asked: ReadOptions) -> ReadData:
 
 
 def _read(data: Any, asked: ReadOptions) -> ReadData:
-    if asked.executor is not None:
+    if asked.executor is not None and not _is_stored(data):
         return _declared(read_ranges(data, asked), asked)
     ready = data if isinstance(data, Tally) else getattr(data, "tally", None)
     if isinstance(ready, Tally):
         _refuse_columns(asked, ready.source)
         return ReadData(_checked(ready, asked), asked.states)
-    if is_minari(data):
+    if _is_stored(data) or is_minari(data):
         _refuse_columns(asked, str(data))
-        read = read_minari(data, asked)
+        read = (read_episodes if asked.executor is None else read_ranges)(data, asked)
         given = replace(asked, states=None, actions=None, held_out=None)
         return replace(read, tally=_checked(read.tally, given))
     return _declared(read_table(open_table(data, asked.columns), asked), asked)
@@ -145,6 +156,11 @@ def _declared(read: ReadData, asked: ReadOptions) -> ReadData:
     """Returns the counts of a table with `num_states` declared states, if that many are asked for."""
     is_counted = read.tally.declared is not None and read.tally.declared.is_asked
     return read if is_counted else replace(read, tally=_of_so_many(read.tally, asked.num_states))
+
+
+def _is_stored(data: Any) -> bool:
+    """Whether `data` is the folder of a collection."""
+    return isinstance(data, str | os.PathLike) and is_collection(Path(data))
 
 
 def is_minari(data: Any) -> bool:
@@ -226,11 +242,9 @@ def codes_of_data(data: Any) -> tuple[Any, Any]:
 
     They are None if no encoding is needed: for tables, and for spaces that are finite already.
     """
-    if not isinstance(data, str | os.PathLike) or not is_minari(data):
+    if not _has_settings(data):
         return None, None
-    from rhocover.datasets.minari.files import open_minari
-
-    source = open_minari(os.fspath(data))
+    source = open_episodes(os.fspath(data))
     states = stored(source, "states")
     is_fitted = isinstance(states, dict) and states.get("kind") in ("bins", "net", "simhash", "image")
     code = state_code_from_document(states, source.observation_space) if is_fitted else None
@@ -239,8 +253,9 @@ def codes_of_data(data: Any) -> tuple[Any, Any]:
 
 def stored_setting(data: Any, name: str) -> Any:
     """Returns a setting of the collection that a data set comes from; None for other data."""
-    if not isinstance(data, str | os.PathLike) or not is_minari(data):
-        return None
-    from rhocover.datasets.minari.files import open_minari
+    return stored(open_episodes(os.fspath(data)), name) if _has_settings(data) else None
 
-    return stored(open_minari(os.fspath(data)), name)
+
+def _has_settings(data: Any) -> bool:
+    """Whether `data` names a collection or a Minari data set."""
+    return isinstance(data, str | os.PathLike) and (_is_stored(data) or is_minari(data))

@@ -1,14 +1,15 @@
-"""Counts Minari data sets, with the encoding in their datasheet if `collect` wrote them.
+"""Counts whole episodes: collections and Minari data sets, with the encoding that `collect` stored with them.
 
 Observations are encoded by `states`, as in `collect`. Spaces that are finite already need no encoding, and
-neither does a data set that `collect` wrote, because its datasheet contains it. Only numbers are taken from a
-datasheet: edges of bins, levels of actions, lists of actions; a user's function cannot be stored. Episodes
-begin as in Minari; `terminations` are ends, `truncations` are not. The data are read and counted in pieces.
-No environment is made from the metadata of a data set.
+neither does what `collect` wrote, because its manifest or datasheet contains it. Only numbers are taken from
+there: edges of bins, levels of actions, lists of actions; a user's function cannot be stored.
+`terminations` are ends, `truncations` are not. The data are read and counted in pieces. No environment is
+made from the metadata of a data set.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import numpy as np
 
 from rhocover.datasets.actions import needs_quantiles, quantile_actions
 from rhocover.datasets.builder import Tallier, count_episodes, rows_of, within_episodes
+from rhocover.datasets.collection.manifest import is_collection
+from rhocover.datasets.collection.source import CollectionSource, open_collection, table_of_numbers
 from rhocover.datasets.read_options import (
     MOST_FITTED,
     ReadData,
@@ -25,6 +28,7 @@ from rhocover.datasets.read_options import (
     num_kept,
     watched_states,
 )
+from rhocover.datasets.tables import DataTable
 from rhocover.documents import from_document
 from rhocover.environments.encoding import (
     ACTION_CODE,
@@ -33,7 +37,8 @@ from rhocover.environments.encoding import (
     read_state_code,
     state_code_from_document,
 )
-from rhocover.errors import FileFormatError, InvalidDataError, parse_text
+from rhocover.environments.encoding.base import is_lossy
+from rhocover.errors import FileFormatError, InvalidArgumentError, InvalidDataError, parse_text
 from rhocover.files import check_format
 
 # The datasheet of a data set.
@@ -76,7 +81,7 @@ def check_version(place: Path | str, document: dict[str, Any]) -> None:
     check_format(place, document.get("format", 1), writer)  # the first format was not numbered
 
 
-# Minari data sets.
+# Whole episodes.
 
 
 @dataclass(frozen=True)
@@ -93,14 +98,21 @@ class _Binned:
         return self.names
 
 
-def read_minari(data: Any, asked: ReadOptions) -> ReadData:
-    """Returns the counts of a Minari data set, given as its id, its folder, or opened."""
+def open_episodes(data: Any) -> Any:
+    """Returns the source of a collection's folder, or of a Minari data set: its id, its folder, or opened."""
+    if isinstance(data, CollectionSource):
+        return data
+    if isinstance(data, str | os.PathLike) and is_collection(Path(data)):
+        return open_collection(Path(data))
     from rhocover.datasets.minari.files import MinariSource, open_minari
 
-    source = data if isinstance(data, MinariSource) else open_minari(data)
-    if asked.spaces is not None:
-        _check_space(source.observation_space, asked.spaces[0], "observation space", source.dataset_id)
-        _check_space(source.action_space, asked.spaces[1], "action space", source.dataset_id)
+    return data if isinstance(data, MinariSource) else open_minari(data)  # type: ignore[arg-type]
+
+
+def read_episodes(data: Any, asked: ReadOptions) -> ReadData:
+    """Returns the counts of a collection or a Minari data set."""
+    source = open_episodes(data)
+    check_spaces(source, asked.spaces)
     states, held_out, num_fitted = _fitted_codes(source, asked)
     code = watched_states(_state_code(states, source), held_out, source.observation_space)
     action_code = _action_code(asked.actions, source)
@@ -115,6 +127,22 @@ def read_minari(data: Any, asked: ReadOptions) -> ReadData:
     remarks = (*asked.fit_remarks(num_fitted), *((remark,) if remark else ()))
     tally = tallier.tally(source=str(source.dataset_id), action_names=action_code.names, remarks=remarks)
     return as_read(code.named(tally), tallier, code, asked)
+
+
+def numbered_collection(folder: Path) -> tuple[DataTable, Any, Any]:
+    """Returns a collection as a table of numbers, with the codes of its states and actions.
+
+    Only where the states are numbers: what codes of observations see depends on all steps before.
+    """
+    source = open_collection(folder)
+    states, actions = _state_code(None, source), _action_code(None, source)
+    if is_lossy(states) or states.every_key is None:
+        raise InvalidArgumentError.of(
+            "executor",
+            "counts collections whose observations are numbers, but the states of this one are codes of them",
+            remedy=parse_text("Leave `executor` out."),
+        )
+    return table_of_numbers(folder, states, actions), states, actions
 
 
 def _fitted_codes(source: Any, asked: ReadOptions) -> tuple[Any, Any, int]:
@@ -159,6 +187,13 @@ def _action_code(actions: Any, source: Any) -> Any:
             "data", f": the actions of {source.dataset_id} are not those of its action space"
         )
     return code
+
+
+def check_spaces(source: Any, expected: tuple[Any, Any] | None) -> None:
+    """Raises if a source does not have the expected observation and action space, if any are."""
+    if expected is not None:
+        _check_space(source.observation_space, expected[0], "observation space", source.dataset_id)
+        _check_space(source.action_space, expected[1], "action space", source.dataset_id)
 
 
 def _check_space(came: Any, expected: Any, name: str, source: str) -> None:

@@ -8,6 +8,7 @@ before they are, and every batch is validated, because its offsets may lead anyw
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
@@ -218,6 +219,9 @@ def parquet_table(path: Path) -> DataTable:
     def pieces(wanted: Sequence[str]) -> Iterator[Piece]:
         with reading_file(path, what) as size, open_parquet(path, texts) as file:
             check_footer(file, wanted, size)
+            if is_part(file, wanted):
+                yield from _pieces_of_part(file, wanted)
+                return
             batches = file.iter_batches(tables.SIZE, columns=list(wanted))
             yield from pieces_of_batches(_ahead(batches), wanted)
 
@@ -228,6 +232,9 @@ def parquet_table(path: Path) -> DataTable:
     def some_rows(wanted: Sequence[str], begin: int, stop: int) -> Iterator[Piece]:
         with reading_file(path, what) as size, open_parquet(path, texts) as file:
             check_footer(file, wanted, size)
+            if is_part(file, wanted):
+                yield from tables.rows_of_pieces(_pieces_of_part(file, wanted), 0, begin, stop)
+                return
             first = _group_borders(file)
             groups = [k for k in range(len(first) - 1) if first[k] < stop and first[k + 1] > begin]
             batches = file.iter_batches(tables.SIZE, row_groups=groups, columns=list(wanted))
@@ -235,6 +242,67 @@ def parquet_table(path: Path) -> DataTable:
             yield from tables.rows_of_pieces(pieces, first[groups[0]] if groups else 0, begin, stop)
 
     return DataTable(names, pieces, str(path), num_rows, borders=borders, some_rows=some_rows)
+
+
+# Parts of collections, read without their manifest. A next observation that is null is that of the next row.
+
+PART_MARK, PART_SHAPE = b"rhocover", b"shape"
+HERE, THEN = "observation", "next_observation"
+
+
+def is_part(file: Any, wanted: Sequence[str]) -> bool:
+    """Whether a file is a part of a collection, whose next observations are wanted and may be null."""
+    about = file.schema_arrow
+    return PART_MARK in (about.metadata or {}) and {HERE, THEN} <= {*wanted} & {*about.names}
+
+
+def _pieces_of_part(file: Any, wanted: Sequence[str]) -> Iterator[Piece]:
+    """Yields the wanted columns of a part, a row group at a time; its rows have their next observations."""
+    held: Piece | None = None  # the last row of the group before, which may need the next one
+    kept: Any = None
+    row = 0
+    for group in range(file.num_row_groups):
+        table = file.read_row_group(group, columns=list(wanted), use_threads=False)
+        columns = {name: table.column(name).combine_chunks() for name in wanted}
+        known = np.flatnonzero(columns[THEN].is_valid().to_numpy(zero_copy_only=False))
+        given = columns[THEN].drop_null()
+        fields = {name: file.schema_arrow.field(name) for name in wanted}
+        piece = {n: _shaped(column, fields[n], row) for n, column in columns.items() if n != THEN}
+        shown, then = piece[HERE], _shaped(given, fields[THEN], row)
+        if held is not None:
+            yield {**held, THEN: kept if kept is not None else shown[:1]}
+        follows = _following(shown, then, known)
+        piece[THEN] = follows
+        num = len(shown)
+        yield {name: values[: num - 1] for name, values in piece.items()}
+        held = {name: values[num - 1 :] for name, values in piece.items()}
+        kept = follows[num - 1 :] if known.size and known[-1] == num - 1 else None
+        row += num
+    if held is not None:
+        if kept is None:
+            raise InvalidDataError.of(THEN, "must have a value in the last row")
+        yield held
+
+
+def _shaped(column: Any, field: Any, first_row: int) -> Any:
+    """Returns a column as an array, in the shape that its metadata gives."""
+    array = array_of(column, field.name, first_row)
+    shape = json.loads((field.metadata or {}).get(PART_SHAPE, b"null"))
+    if shape is None or not isinstance(array, np.ndarray):
+        return array
+    return array.reshape(len(array), *shape)
+
+
+def _following(shown: Any, then: Any, known: Any) -> Any:
+    """Returns what follows each row: what is given, else the observation of the next row."""
+    if isinstance(shown, list):
+        found = [*shown[1:], shown[-1]]
+        for row, value in zip(known.tolist(), then, strict=True):
+            found[row] = value
+        return found
+    found = np.concatenate([shown[1:], shown[-1:]]).astype(np.result_type(shown, then), copy=False)
+    found[known] = then
+    return found
 
 
 def _group_borders(file: Any) -> list[int]:

@@ -171,7 +171,14 @@ def _parts_of(folder: Path) -> list[Path]:
     return [path for path in paths if path.suffix != ".json"] or paths  # documents may be beside the data
 
 
-NOT_PARTS = ("metadata.json", "collection.json", "datasheet.json", "state.json", "dataset_info.json")
+NOT_PARTS = (
+    "metadata.json",
+    "collection.json",
+    "manifest.json",
+    "datasheet.json",
+    "state.json",
+    "dataset_info.json",
+)
 
 
 def natural(path: Path) -> list[Any]:

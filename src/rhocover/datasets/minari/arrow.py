@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.datasets.minari.columns import check_leaf, is_plain, named
+from rhocover.datasets.minari.columns import Episodes, check_leaf, is_plain, named
 from rhocover.datasets.minari.hdf5_objects import Leaf, unpacked
-from rhocover.datasets.minari.hdf5_writing import Episodes
 from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, shortened
 from rhocover.files import check_plain, check_within, parse_json, read_text
 

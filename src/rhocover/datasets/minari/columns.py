@@ -9,78 +9,23 @@ such columns, with their lengths. A space is a tree whose leaves are arrays; eac
 
 Columns are checked here, once, when they are read or written: kind of number, shape, number of rows. It is
 not checked whether a value lies inside its space.
-
-Arrays that are too long for memory are kept in files. `StoredRows` has the `shape`, `dtype` and `len` of the
-array and returns slices of its rows as arrays. `Spool` is an unnamed file to which such an array is written,
-piece by piece.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import tempfile
-import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rhocover.errors import InvalidArgumentError, InvalidDataError
-from rhocover.files import naming_file
 
 if TYPE_CHECKING:
     import gymnasium as gym
 
-# Long arrays in files.
-
-STRETCH_BYTES = 1 << 23  # read at a time
-
-
-class StoredRows:
-    """Rows `[T, ...]` that begin at byte `begin` of an open file, one after another."""
-
-    def __init__(self, file: Any, begin: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        self._file, self._begin, self._stored = file, begin, dtype
-        self.dtype, self.shape, self.ndim = dtype, shape, len(shape)
-        self._read: Callable[[np.ndarray], np.ndarray] | None = None
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        """Returns some consecutive rows."""
-        first, last, _ = rows.indices(len(self))
-        result = np.empty((max(last - first, 0), *self.shape[1:]), self._stored)
-        row_bytes = self._stored.itemsize * math.prod(self.shape[1:])
-        read_into(self._file, result.reshape(-1).view(np.uint8).data, self._begin + first * row_bytes)
-        return result if self._read is None else self._read(result)
-
-    def read_by(self, read: Callable[[np.ndarray], np.ndarray], dtype: np.dtype[Any]) -> StoredRows:
-        """Returns the same rows; each slice is converted to another type by `read` when it is read."""
-        result = StoredRows(self._file, self._begin, self._stored, self.shape)
-        result.dtype, result._read = dtype, read
-        return result
-
-
-def read_into(file: Any, target: memoryview, position: int) -> None:
-    """Fills `target` with the bytes of an unbuffered file from `position` on."""
-    file.seek(position)
-    while len(target):
-        count = file.readinto(target)
-        if not count:
-            raise OSError("the file ended while it was read")
-        target = target[count:]
-
-
-def stretches(rows: Any) -> Iterator[np.ndarray]:
-    """Yields an array as it is, and stored rows some megabytes at a time."""
-    if isinstance(rows, np.ndarray):
-        yield rows
-        return
-    yield from windows(rows, STRETCH_BYTES // rows.dtype.itemsize)
+# Pieces of arrays.
 
 
 def windows(values: Any, most: int) -> Iterator[Any]:
@@ -106,39 +51,6 @@ def _cut(values: Any, rows: slice) -> Any:
     return tuple(_cut(part, rows) for part in values) if isinstance(values, tuple) else values[rows]
 
 
-class Spool:
-    """Collects the rows of one long array in an unnamed file, which is removed with the last reference."""
-
-    def __init__(self, folder: Path, dtype: np.dtype[Any], row_shape: tuple[int, ...]) -> None:
-        self._folder, self._dtype, self._row_shape, self._num_rows = folder, dtype, row_shape, 0
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed with this object
-        weakref.finalize(self, self._file.close)
-        self.seek, self.readinto = self._file.seek, self._file.readinto  # the methods that `StoredRows` uses
-
-    def append(self, rows: np.ndarray) -> Spool:
-        """Returns the spool with rows added: this one, or a copy if they need a finer type of number."""
-        wanted = np.result_type(self._dtype, rows)
-        if wanted != self._dtype:
-            return self._copied(wanted).append(rows)
-        raw = np.ascontiguousarray(rows).astype(wanted, copy=False).reshape(-1).view(np.uint8).data
-        with naming_file(self._folder):
-            self._file.seek(0, os.SEEK_END)
-            while len(raw):
-                raw = raw[self._file.write(raw) :]
-        self._num_rows += len(rows)
-        return self
-
-    def _copied(self, dtype: np.dtype[Any]) -> Spool:
-        copy = Spool(self._folder, dtype, self._row_shape)
-        for piece in stretches(self.rows()):
-            copy.append(piece)
-        return copy
-
-    def rows(self) -> StoredRows:
-        """Returns all rows so far."""
-        return StoredRows(self, 0, self._dtype, (self._num_rows, *self._row_shape))
-
-
 # Columns of episodes.
 
 ColumnPath = tuple[str, ...]
@@ -162,10 +74,7 @@ class EpisodeColumns:
 
 @dataclass(frozen=True, eq=False)
 class FlatColumns:
-    """E episodes of N steps in all: observations [N+E, ...], actions [N, ...], the rest [N]; lengths [E].
-
-    Observations of one long episode may be `StoredRows`.
-    """
+    """E episodes of N steps in all: observations [N+E, ...], actions [N, ...], the rest [N]; lengths [E]."""
 
     observations: Any
     actions: Any
@@ -178,6 +87,33 @@ class FlatColumns:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """Some episodes: the arrays of each column by name, lengths [E], seeds [E] and which of them are given.
+
+    A long episode is read in parts: `has_more` means that the last one continues in the next part. A part of
+    T steps has T + 1 observations; the last of them is the first of the next part.
+    """
+
+    arrays: Mapping[str, Any]
+    lengths: np.ndarray
+    seeds: np.ndarray
+    has_seed: np.ndarray
+    has_more: bool = False
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+def joined(pieces: Sequence[Episodes]) -> Episodes:
+    """Returns the concatenation of the pieces."""
+    if len(pieces) == 1:
+        return pieces[0]
+    arrays = {name: np.concatenate([piece.arrays[name] for piece in pieces]) for name in pieces[0].arrays}
+    columns = ([getattr(piece, name) for piece in pieces] for name in ("lengths", "seeds", "has_seed"))
+    return Episodes(arrays, *map(np.concatenate, columns), has_more=pieces[-1].has_more)
 
 
 def space_leaves(space: gym.Space[Any], path: ColumnPath) -> Iterator[tuple[ColumnPath, gym.Space[Any]]]:
@@ -250,7 +186,7 @@ def split(
 def leaf_array(value: Any, path: ColumnPath) -> Any:
     """Returns `value` as an array of numbers; raises for objects, text, complex and ragged lists."""
     try:
-        array = value if isinstance(value, StoredRows) else np.asarray(value)
+        array = np.asarray(value)
     except ValueError as error:
         raise InvalidDataError(f"{named(path)} must be a rectangular array.") from error
     if not is_plain(array.dtype):

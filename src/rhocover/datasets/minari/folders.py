@@ -12,7 +12,8 @@ import shutil
 from pathlib import Path
 
 from rhocover import checks
-from rhocover.errors import InvalidArgumentError, InvalidDataError, Setting, missing_extra
+from rhocover.datasets.collection.manifest import check_id, is_id
+from rhocover.errors import InvalidArgumentError, InvalidDataError
 from rhocover.files import sync_folder, write_atomically
 from rhocover.folders import (
     is_called,
@@ -39,30 +40,6 @@ def minari_path(dataset_id: str) -> Path:
     return minari_root() / dataset_id
 
 
-def check_id(dataset_id: str) -> None:
-    """Raises if Minari could not load a data set with this id."""
-    if not _is_id(dataset_id):
-        raise InvalidArgumentError.of(
-            "dataset_id",
-            "must be like 'name-v0' or 'namespace/name-v0', with letters, digits, '-' and '_' (at least two "
-            "characters in a namespace)",
-            repr(dataset_id),
-            remedy=("Pass ", Setting("dataset_id", "'mine-v0'"), ", for example."),
-        )
-
-
-def _is_id(text: object) -> bool:
-    try:
-        from minari.dataset.minari_dataset import parse_dataset_id
-    except ImportError as error:
-        raise missing_extra("minari", "minari") from error
-    try:
-        parse_dataset_id(text)  # pyright: ignore[reportArgumentType]
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def local_ids() -> list[str]:
     """Returns the ids of the data sets under Minari's root folder, in order."""
     root, found = minari_root(), []
@@ -77,7 +54,7 @@ def local_ids() -> list[str]:
 def find_data(source: str | Path) -> Path:
     """Returns the folder with the metadata of an id, of a data set's folder, or of its `data` folder."""
     folder = checks.place(source, "source", "file or folder")
-    by_id = isinstance(source, str) and _is_id(source) and _data_of(minari_root() / source)
+    by_id = isinstance(source, str) and is_id(source) and _data_of(minari_root() / source)
     by_path = _data_of(folder)
     if by_id and by_path and by_id.resolve() != by_path.resolve():
         raise InvalidArgumentError(

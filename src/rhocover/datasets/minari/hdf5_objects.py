@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from rhocover.datasets.minari.columns import ColumnPath, check_form, is_plain, named
-from rhocover.datasets.minari.hdf5_writing import Episodes
+from rhocover.datasets.minari.columns import ColumnPath, Episodes, check_form, is_plain, named
 from rhocover.errors import InvalidDataError, RhocoverError, missing_extra, shortened
 from rhocover.files import check_plain
 
@@ -236,17 +235,6 @@ def open_file(path: os.PathLike[str]) -> Iterator[Any]:
             f"`{os.fspath(path)}` is damaged or not an HDF5 file ({shortened(error)}). "
             "Write or download it again."
         ) from error
-
-
-def row_type(file: Any, index: int, leaf: Leaf) -> np.dtype[Any] | None:
-    """Returns the type of a column of episode `index`, None if there is no such dataset in the file."""
-    from h5py import h5d  # pyright: ignore
-
-    try:
-        found = open_inside(file.id, (f"episode_{index}", *leaf.path), "")
-    except (KeyError, InvalidDataError):  # the reader of single episodes will say which
-        return None
-    return found.dtype if isinstance(found, h5d.DatasetID) else None
 
 
 def read_episode(

@@ -20,15 +20,16 @@ from rhocover.datasets.minari import hdf5_reading
 from rhocover.datasets.minari.arrow import read_stored
 from rhocover.datasets.minari.columns import (
     EpisodeColumns,
+    Episodes,
     FlatColumns,
     check_leaf,
+    joined,
     rebuild,
     space_leaves,
     split,
 )
 from rhocover.datasets.minari.hdf5_objects import Leaf
 from rhocover.datasets.minari.hdf5_reading import gathered, read_hdf5
-from rhocover.datasets.minari.hdf5_writing import Episodes, joined
 from rhocover.errors import InvalidDataError, naming
 from rhocover.files import check_plain, check_within
 

@@ -1,0 +1,1 @@
+"""Collections: Parquet parts and the manifest that names them; their rows, their spaces, and reading them."""

@@ -38,7 +38,8 @@ def run() -> None:
 
 
 def sentence(row: dict[str, Any]) -> str:
-    found = f"{row['of the limit']:.2f} times {'one actor' if row['rho'] == np.inf else 'the limit'} (<= {FACTOR:g})"
+    yardstick = "one actor" if row["rho"] == np.inf else "the limit"
+    found = f"{row['of the limit']:.2f} times {yardstick} (<= {FACTOR:g})"
     return f"{row['case']}, {row['model']}, rho = {row['rho']:g}: {found}"
 
 

@@ -177,12 +177,13 @@ def test_a_large_observation_is_stored_once_and_the_last_of_an_episode_is_kept(t
     assert read_tally(tmp_path / "loose", states=bins).counts.tolist() == found.tally.counts.tolist()
 
 
+LOW, HIGH = np.array([-1, -np.inf], np.float32), np.array([np.inf, 2.5], np.float32)
 SPACES = {
     "Discrete": spaces.Discrete(5, start=-2),
     "MultiDiscrete": spaces.MultiDiscrete([3, 4], start=[1, 0]),
     "MultiBinary": spaces.MultiBinary((2, 3)),
     "Box": spaces.Box(0, 255, (4, 5, 3), np.uint8),
-    "bounds": spaces.Box(*(np.array(ends, np.float32) for ends in ([-1, -np.inf], [np.inf, 2.5]))),
+    "bounds": spaces.Box(LOW, HIGH),
     "whole": spaces.Box(-5, 9, (), np.int16),
     "nested": spaces.Dict(z=spaces.Discrete(2), a=spaces.Tuple((spaces.Discrete(3), spaces.Box(0, 1, (1,))))),
 }

@@ -246,7 +246,8 @@ def part_files(folder: Path) -> Iterator[Path]:
     """Yields the files that have the name of a part."""
     place = folder / PARTS
     names = sorted(os.listdir(place)) if place.is_dir() else []
-    yield from (place / name for name in names if PART_NAME.fullmatch(name))
+    found = (place / name for name in names if PART_NAME.fullmatch(name))
+    yield from (path for path in found if path.is_symlink() or not path.is_dir())
 
 
 def pieces_of(folder: Path, manifest: Manifest, spaces: Spaces) -> Iterator[FlatColumns]:

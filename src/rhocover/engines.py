@@ -28,6 +28,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -197,10 +198,9 @@ def _import_ray(address: str | None) -> Any:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         os.environ["RAY_AUTH_MODE"] = "token"
     try:
-        import ray as found
+        return import_module("ray")
     except ImportError:
         raise missing_extra("ray", "ray") from None
-    return found
 
 
 def _connect(found: Any, address: str) -> Engine:

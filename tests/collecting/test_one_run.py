@@ -10,7 +10,7 @@ import rhocover as rc
 from rhocover.collecting.env_run import read_env_run
 from rhocover.collecting.worlds import open_environment
 from rhocover.exploring import problem as problem_module
-from rhocover.exploring.runs.model_worlds import ModelWorld
+from rhocover.exploring.runs.explore import ModelWorld
 from rhocover.exploring.runs.runner import Storage, run
 from rhocover.exploring.runs.spec import Encoding, RunSpec, read_model_run
 from rhocover.exploring.worlds import World

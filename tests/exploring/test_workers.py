@@ -9,7 +9,7 @@ import pytest
 from exploring_models import problem_of
 
 import rhocover as rc
-from rhocover.exploring.runs import model_worlds
+from rhocover.exploring.runs import rounds
 from rhocover.exploring.worlds import FlowCorrectedScore, LowestScore, SamplePolicy
 from rhocover.exploring.worlds.legs import Round, leg_generator, share_of, take_leg
 from rhocover.exploring.worlds.simulator import Simulator
@@ -126,13 +126,13 @@ def test_the_shares_of_a_deficit_add_up_to_it():
 def test_rounds_are_few(until, monkeypatch):
     """At most 45 of them double t, and the last halves need some more; a rule is looked at between rounds."""
     taken = []
-    whole = model_worlds.SharedWorld.take_round
+    whole = rounds.SharedWorld.take_round
 
     def counted(world, now, *rest):
         taken.append(now.num_steps)
         return whole(world, now, *rest)
 
-    monkeypatch.setattr(model_worlds.SharedWorld, "take_round", counted)
+    monkeypatch.setattr(rounds.SharedWorld, "take_round", counted)
     run = rc.explore(RIVER, num_steps=2**20, workers=64, until=until)
     assert len(taken) <= 45 * 10 + 20
     assert sorted(set(taken)) == taken
@@ -175,7 +175,7 @@ def test_sixty_four_workers_are_within_three_times_the_limit(model):
 
 def test_workers_that_each_repay_the_whole_deficit_miss_it(monkeypatch):
     """The mutant: measured more than 30 times the limit, and the test above says 3."""
-    monkeypatch.setattr(model_worlds, "share_of", lambda behaviour, workers: behaviour)
+    monkeypatch.setattr(rounds, "share_of", lambda behaviour, workers: behaviour)
     assert scaled_bregman(rc.envs.noisy_river_swim(), 2, "known", 2).mean() > 10
 
 

@@ -26,7 +26,7 @@ from rhocover.experiments.pool import run_items
 from rhocover.experiments.question import CompareSpec, Failure, error_of
 from rhocover.experiments.shards import read_shard
 from rhocover.exploring.explorers.registry import CLASSES, explorer_name, make_explorer
-from rhocover.exploring.runs.model_worlds import ModelWorld
+from rhocover.exploring.runs.explore import ModelWorld
 from rhocover.exploring.runs.spec import CRITERION, KNOWN, ModelRun
 from rhocover.folders import locate
 from rhocover.learning.rules import RULES, Rule, read_rule

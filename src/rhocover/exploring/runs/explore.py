@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rhocover import checks
+from rhocover.checks import IntArray
 from rhocover.errors import Argument, FileFormatError, InvalidArgumentError, Setting, naming, shortened
 from rhocover.executors import check_executor
 from rhocover.exploring.explorers.registry import explorer_document, make_explorer
 from rhocover.exploring.runs.checkpoint import MODEL, SETTINGS, Folder, settings_from_file
-from rhocover.exploring.runs.model_worlds import ModelWorld, RoundRunner, SharedWorld
-from rhocover.exploring.runs.result import Run
-from rhocover.exploring.runs.runner import Storage, run
-from rhocover.exploring.runs.spec import Encoding, ModelRun, RunSpec, read_model_run
+from rhocover.exploring.runs.result import Run, grid_of_steps, measure
+from rhocover.exploring.runs.runner import Runner, RunState, Storage, begin, run, run_fields
+from rhocover.exploring.runs.spec import Encoding, ModelRun, RunSpec, make_belief, read_model_run
+from rhocover.exploring.worlds import Visits
+from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.files import load_tensors
 from rhocover.folders import locate
 from rhocover.learning.rules import rule_document
@@ -131,10 +134,42 @@ def read_executor(executor: Any, asked: ModelRun) -> Any:
     return None if executor is None else check_executor(executor)
 
 
+class ModelWorld(Simulator):
+    """A simulated model, with its problem."""
+
+    def __init__(self, asked: ModelRun) -> None:
+        self.asked, self.problem = asked, asked.problem
+        super().__init__(self.problem.mdp, self.problem.start, asked.num_chains)
+
+    def opened(self) -> AbstractContextManager[None]:
+        """Returns nothing to open."""
+        return nullcontext()
+
+    def start(self, spec: RunSpec) -> RunState:
+        """Returns the state of a run before its first step."""
+        position = self.begin(spec.seed)
+        belief = make_belief(spec, self.problem, position.states)
+        return begin(spec.actor, belief, position, Visits.none(self.mdp))
+
+    def marks(self, spec: RunSpec) -> list[int]:
+        """Returns the steps to report at."""
+        return grid_of_steps(spec.num_steps, spec.trace_points, self.num_chains)
+
+    def measure(self, counts: IntArray, num_steps: int) -> list[float]:
+        """Returns a row of the trace."""
+        return measure(self.problem, counts, num_steps)
+
+    def result(self, spec: RunSpec, runner: Runner, seconds: float) -> Run:
+        """Returns the finished run."""
+        return Run(**run_fields(self.asked.mdp, spec, runner, seconds))
+
+
 def run_model(asked: ModelRun, executor: Any, storage: Storage) -> Run:
     """Returns the finished run in a model, by this process or by several workers."""
     if asked.workers is None:
         return run(ModelWorld(asked), asked.spec, storage)
+    from rhocover.exploring.runs.rounds import RoundRunner, SharedWorld
+
     return run(SharedWorld(asked, executor), asked.spec, storage, RoundRunner)
 
 

@@ -1,9 +1,9 @@
-"""Simulated models as worlds of a run: acted in by this process, or by several workers in rounds of legs.
+"""Rounds of several workers, who act in one simulated model at the same time.
 
-`ModelWorld` takes every step here. `SharedWorld` has workers: a round is one leg of each (`worlds.legs`),
-here or through an executor, and the results are added in the order of the workers. So no bit depends on where
-and in which order the legs were taken. Nothing changes before all legs of a round are there: whatever ends a
-round, the run stands where it began.
+`SharedWorld` has workers: a round is one leg of each (`worlds.legs`), here or through an executor, and the
+results are added in the order of the workers. So no bit depends on where and in which order the legs were
+taken. Nothing changes before all legs of a round are there: whatever ends a round, the run stands where it
+began.
 
 **How long is a leg?** An explorer says how many steps its block has; the workers share them. But a round has
 at least 1/64 of the steps so far, so that there are few of them (a factor of two in t takes at most 45), and
@@ -13,54 +13,21 @@ block that must not be cut is taken by every worker as a whole.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from rhocover.checks import IntArray
 from rhocover.executors import run_calls
 from rhocover.exploring.explorers import Block
-from rhocover.exploring.runs.result import Run, grid_of_steps, measure
-from rhocover.exploring.runs.runner import Runner, RunState, begin, run_fields
-from rhocover.exploring.runs.spec import ModelRun, RunSpec, make_belief
+from rhocover.exploring.runs.explore import ModelWorld
+from rhocover.exploring.runs.runner import Runner, RunState
+from rhocover.exploring.runs.spec import ModelRun
 from rhocover.exploring.worlds import Behaviour, Position, Visits, visits_of_moves
 from rhocover.exploring.worlds.legs import Leg, Round, share_of, take_leg
-from rhocover.exploring.worlds.simulator import Simulator
 
 SHORTEST_LEG = 16
 SHORTEST_ROUND, LONGEST_ROUND = 64, 8  # t over these
 PART_OF_THE_REST = 2  # of the steps left: in halves the last deviations are measured and made up for
-
-
-class ModelWorld(Simulator):
-    """A simulated model, with its problem."""
-
-    def __init__(self, asked: ModelRun) -> None:
-        self.asked, self.problem = asked, asked.problem
-        super().__init__(self.problem.mdp, self.problem.start, asked.num_chains)
-
-    def opened(self) -> AbstractContextManager[None]:
-        """Returns nothing to open."""
-        return nullcontext()
-
-    def start(self, spec: RunSpec) -> RunState:
-        """Returns the state of a run before its first step."""
-        position = self.begin(spec.seed)
-        belief = make_belief(spec, self.problem, position.states)
-        return begin(spec.actor, belief, position, Visits.none(self.mdp))
-
-    def marks(self, spec: RunSpec) -> list[int]:
-        """Returns the steps to report at."""
-        return grid_of_steps(spec.num_steps, spec.trace_points, self.num_chains)
-
-    def measure(self, counts: IntArray, num_steps: int) -> list[float]:
-        """Returns a row of the trace."""
-        return measure(self.problem, counts, num_steps)
-
-    def result(self, spec: RunSpec, runner: Runner, seconds: float) -> Run:
-        """Returns the finished run."""
-        return Run(**run_fields(self.asked.mdp, spec, runner, seconds))
 
 
 class SharedWorld(ModelWorld):

@@ -73,6 +73,10 @@ class RoundRunner(Runner):
 
     world: SharedWorld  # pyright: ignore[reportIncompatibleVariableOverride]
 
+    def _reported(self) -> int:
+        """Returns the step of the last row of the trace, which may be beyond its mark."""
+        return int(self.now.rows[-1][0]) if self.now.rows else 0
+
     def _advance(self, mark: int) -> None:
         """Takes one round, or ends the block that an interruption left."""
         now = self.now

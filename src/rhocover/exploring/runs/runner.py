@@ -228,7 +228,7 @@ class Runner:
 
     def _reported(self) -> int:
         """Returns the step of the last row of the trace."""
-        return int(self.now.rows[-1][0]) if self.now.rows else 0
+        return self.grid[len(self.now.rows) - 1] if self.now.rows else 0
 
     def run(self, after: Callable[[RunState], None]) -> None:
         """Runs to the end; calls `after` whenever the state is consistent."""
@@ -256,7 +256,7 @@ class Runner:
         assert self.until is not None
         so_far = RunSoFar(self.problem, now.state.belief, now.seen, now.num_steps)
         if so_far.is_ready and self.until.is_met(so_far):
-            if self._reported() < now.num_steps:
+            if not now.rows or int(now.rows[-1][0]) < now.num_steps:
                 self._report(now.num_steps)
             now.is_enough = True
         self._next_look = self._find_next_look(now.num_steps)

@@ -1,4 +1,4 @@
-"""The worlds of the bar `codes`: mazes, PointMaze, MiniGrid with a fixed layout, Montezuma's Revenge.
+"""The worlds of the bar `codes`: mazes, PointMaze, MiniGrid, a game of platforms, Montezuma's Revenge.
 
 A world says how it is made, how its observations are coded, which held-out cells are counted, and how many
 of those can be reached (None where nobody knows). Every explorer sees the same observations and chooses among
@@ -20,6 +20,7 @@ import gymnasium as gym
 import numpy as np
 
 import rhocover as rc
+from tools.bars import platforms
 
 ROOT = Path(__file__).resolve().parents[2]
 REACHABLE = Path("out/bars/reachable.json")
@@ -230,9 +231,16 @@ def _full(env: Any) -> tuple[Any, ...]:
     return *grid_state(env), env.grid.encode().tobytes()
 
 
-# Montezuma's Revenge, from the memory of the console.
+# Rooms behind keys: a game of platforms, and Montezuma's Revenge from the memory of the console.
 
 ROOM, X, Y, CARRIED = 3, 42, 43, 65  # bytes of the memory
+DYING, JUMPING, FALLING = 55, 86, 88  # steps left, left (255: none) and so far
+EIGHT = [0, 1, 2, 3, 4, 5, 11, 12]  # nothing, jump, up, right, left, down, jump to the right, to the left
+HOLD = 4  # steps
+
+
+def platforms_held() -> gym.Env:
+    return rc.RepeatAction(platforms.Platforms(), HOLD)
 
 
 def montezuma() -> gym.Env:
@@ -242,10 +250,18 @@ def montezuma() -> gym.Env:
     return gym.make("ALE/MontezumaRevenge-v5", obs_type="ram")
 
 
+def montezuma_held() -> gym.Env:
+    return rc.RepeatAction(montezuma(), HOLD)
+
+
 def memory_code(observation: Any) -> tuple[int, ...]:
-    """Returns the room, the position in eighths of pixels of the memory, and what is carried."""
+    """Returns the room, the cell of 8 by 8 pixels, what is carried, and what no action can change now.
+
+    Who jumps, falls or dies goes on doing so: without that, one cell is several states.
+    """
     room, x, y, carried = (int(observation[k]) for k in (ROOM, X, Y, CARRIED))
-    return room, x // 8, y // 8, carried
+    dying, jumping, falling = (int(observation[k]) for k in (DYING, JUMPING, FALLING))
+    return room, x // 8, y // 8, carried, 3 if dying else 1 if jumping != 255 else 2 if falling else 0
 
 
 def room(observation: Any) -> int:
@@ -267,5 +283,11 @@ WORLDS = {
     "door_key": World(
         door_key, as_tuple, as_tuple, lambda: grid_states(door_key), 200_000, GRID_OTHERS
     ),
+    "platforms": World(
+        platforms_held, platforms.code, platforms.room, lambda: None, 300_000, ("ppo_rnd",), None, HOLD
+    ),
     "montezuma": World(montezuma, memory_code, room, lambda: None, 1_000_000, ("ppo_rnd",)),
+    "montezuma_held": World(
+        montezuma_held, memory_code, room, lambda: None, 1_000_000, ("ppo_rnd",), EIGHT, HOLD
+    ),
 }  # fmt: skip

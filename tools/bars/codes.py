@@ -144,7 +144,7 @@ def verdict(world: str, found: dict[str, list[dict[str, Any]]]) -> dict[str, boo
         rival = max(others, key=means.__getitem__)
         said = f"{world}: mean share of {seeds} seeds {means[OURS]:.3f} (>= {SHARE:g}), above {rival}"
         return {f"{said} {means[rival]:.3f}": means[OURS] >= SHARE and means[OURS] > means[rival]}
-    if world == "montezuma":
+    if world.startswith(("montezuma", "platforms")):
         rooms = {x: float(np.mean([run["cells"] for run in runs])) for x, runs in found.items()}
         rival = max(others, key=rooms.__getitem__)
         said = f"{world}: mean rooms {rooms[OURS]:.1f}, more than {rival} {rooms[rival]:.1f}"

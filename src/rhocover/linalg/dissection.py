@@ -74,6 +74,28 @@ def nested_dissection(pattern: Matrix) -> IntArray:
     return order
 
 
+SMALL_DEGREE = 64  # a group row with at most as many neighbours is eliminated first: it joins few others
+
+
+def order_with_groups(pattern: Matrix, num_flow: int, num_groups: int) -> IntArray:
+    """Returns the order for flow rows, then rows of groups, then a few that touch almost everything.
+
+    Eliminating a small group first joins the states around it, which are mostly neighbours already; the rest
+    is dissected as if the group had never been there. Rows of side conditions, and of groups as large as
+    hubs, would make every vertex a neighbour of every other, so they come last.
+    """
+    degree, rows = np.diff(pattern.indptr), np.arange(pattern.shape[0])
+    is_group = (rows >= num_flow) & (rows < num_flow + num_groups)
+    is_last = (rows >= num_flow + num_groups) | (is_group & (degree > HUB_DEGREE * degree.mean()))
+    is_first = is_group & (degree <= SMALL_DEGREE) & ~is_last
+    first, last = np.flatnonzero(is_first), np.flatnonzero(is_last)
+    middle = np.flatnonzero(~is_first & ~is_last)
+    touched = pattern[middle][:, first]
+    joined = sp.csr_array(pattern[middle][:, middle] + touched @ touched.T)
+    joined.sort_indices()
+    return np.concatenate([first, middle[nested_dissection(joined)], last])
+
+
 def dissect(graph: Matrix, root: int) -> Fronts | None:
     """Returns the fronts of a chain with this symmetric graph, or None if a separator is too large.
 

@@ -23,7 +23,7 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from rhocover.checks import FloatArray, IntArray, Matrix
 from rhocover.compiling import compiled
-from rhocover.linalg.dissection import has_metis, metis_order, nested_dissection
+from rhocover.linalg.dissection import has_metis, metis_order, nested_dissection, order_with_groups
 from rhocover.linalg.normal_equations import NotPositiveDefiniteError
 from rhocover.linalg.symbolic import Symbolic, analyse, inverse
 
@@ -301,13 +301,21 @@ class SparseBackend:
         self._scale = np.ones(K.shape[0])
 
     @classmethod
-    def try_analyse(cls, K: Matrix, dense_share: float) -> SparseBackend | None:
-        """Returns the back end, or None if the factor fills more than `dense_share` of a triangle."""
+    def try_analyse(
+        cls, K: Matrix, dense_share: float, groups: tuple[int, int] | None = None
+    ) -> SparseBackend | None:
+        """Returns the back end, or None if the factor fills more than `dense_share` of a triangle.
+
+        `groups` are the numbers of flow rows and of rows of groups, if K has others than flow rows.
+        """
         pattern = normal_pattern(K)
         triangle = 0.5 * K.shape[0] ** 2
         if pattern.nnz > dense_share * triangle:
             return None
-        symbolic = best_analysis(pattern)
+        if groups is None:
+            symbolic = best_analysis(pattern)
+        else:
+            symbolic = analyse(pattern, order_with_groups(pattern, *groups))
         if symbolic.num_entries > dense_share * triangle and triangle < 2e8:
             return None
         return cls(K, symbolic)

@@ -74,11 +74,11 @@ class NormalEquations:
     `seconds` adds up the time spent in each stage.
     """
 
-    def __init__(self, K: Matrix, KT: Matrix | None = None) -> None:
+    def __init__(self, K: Matrix, KT: Matrix | None = None, groups: tuple[int, int] | None = None) -> None:
         began = time.perf_counter()
         self._K = K
         self._KT = KT if KT is not None else K.T if isinstance(K, np.ndarray) else K.T.tocsr()
-        self._backend = choose_backend(K)
+        self._backend = choose_backend(K, groups)
         self._w = np.ones(K.shape[1])
         self.seconds = {"analyse": time.perf_counter() - began, "factorise": 0.0, "solve": 0.0}
 
@@ -139,13 +139,13 @@ class NormalEquations:
         return best
 
 
-def choose_backend(K: Matrix) -> Backend:
+def choose_backend(K: Matrix, groups: tuple[int, int] | None = None) -> Backend:
     """Returns the back end for this K: by size, then by how much a sparse factor would fill in."""
     if K.shape[0] <= DENSE_ROWS:
         return DenseBackend(K)
     from rhocover.linalg.multifrontal import SparseBackend
 
-    sparse = SparseBackend.try_analyse(K, DENSE_SHARE)
+    sparse = SparseBackend.try_analyse(K, DENSE_SHARE, groups)
     return DenseBackend(K) if sparse is None else sparse
 
 

@@ -84,7 +84,7 @@ class Progress:
             return np.inf
         program = self.program
         d = np.maximum(self.d, program.floor) if program.has_floor else self.d
-        return program.coverage.divergence_unchecked(d)
+        return program.divergence(d)
 
     @cached_property
     def lower_bound(self) -> float:
@@ -188,7 +188,7 @@ def _badness(state: Progress) -> float:
 
 def _measure(program: Program, point: Iterate, steps: int, seconds: float) -> Progress:
     d = point_of(program, point.c, point.x)
-    mass = float(d.sum())
+    mass = program.mass_of(d)
     multipliers = Multipliers(point.nu, point.alpha, point.z)
     tau = products_of(point) / mass
     return Progress(steps, seconds, d / mass, multipliers, program, _missed(program, d / mass), tau)

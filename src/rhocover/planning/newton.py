@@ -48,7 +48,7 @@ import numpy as np
 from rhocover.checks import FloatArray
 from rhocover.errors import SolverError
 from rhocover.linalg.normal_equations import Borders, NormalEquations
-from rhocover.planning.program import Program
+from rhocover.planning.program import SMALL_ORDER, Program
 
 STEP_TO_BOUNDARY = 0.99
 LARGEST_LOG_STEP = 2.0  # at rho < 1/2 no entry of d grows by more than e^2 in a step
@@ -82,11 +82,26 @@ class Correction:
 def starting_point(program: Program) -> Iterate:
     """Returns nu = 0, alpha = c = 1 and x = m, so that every pair's product is tau m with tau = 1."""
     n, m, nu = program.num_pairs, centre_of(program), np.zeros(program.K.shape[0])
+    if program.start is not None:
+        return _given_start(program, program.start, m)
     if program.rho == 0:
         return Iterate(nu, 0.0, 1.0, np.zeros(n), np.zeros(n), 0.0, 0.0)
     c = np.ones(n)
-    theta = float(point_of(program, c, m).sum())
+    theta = program.mass_of(point_of(program, c, m))
     return Iterate(nu, 1.0, theta, c, m, 0.0, 0.0)
+
+
+def _given_start(program: Program, nu: FloatArray, m: FloatArray) -> Iterate:
+    """Returns the start with the program's own multipliers, and products m."""
+    inside = program.has_slack
+    alpha = 0.0 if program.rho == 0 else program.scale
+    c = program.KT @ nu + alpha * program.mass
+    m = (
+        m if program.rho == 0 else (program.scale - 1) * m
+    )  # at small orders all but the weights' c is of order rho
+    x = m / c if inside is None else np.where(inside, m / np.where(inside, c, 1.0), 0.0)
+    theta = 1.0 if program.rho == 0 else program.mass_of(point_of(program, c, x))
+    return Iterate(nu, alpha, theta, c, x, 0.0, 0.0)
 
 
 def warm_point(program: Program, nu: FloatArray) -> Iterate:
@@ -96,9 +111,9 @@ def warm_point(program: Program, nu: FloatArray) -> Iterate:
     start.
     """
     m = centre_of(program)
-    c = np.maximum(program.KT @ nu + 1.0, WARM)
+    c = np.maximum(program.KT @ nu + program.mass, WARM)
     x = WARM * m / c
-    return Iterate(nu, 1.0, float(point_of(program, c, x).sum()), c, x, 0.0, 0.0)
+    return Iterate(nu, 1.0, program.mass_of(point_of(program, c, x)), c, x, 0.0, 0.0)
 
 
 def centre_of(program: Program) -> FloatArray:
@@ -110,11 +125,13 @@ def centre_of(program: Program) -> FloatArray:
 def point_of(program: Program, c: FloatArray, x: FloatArray | float) -> FloatArray:
     """Returns d for these multipliers."""
     if program.rho == 0:
-        return program.mu_bar * np.exp(-c)
+        return program.mu_bar * np.exp(-c) + x
     if program.rho == np.inf:
         return program.mu_bar + x
     if program.rho == 2:  # a square root costs a tenth of a power
         return program.mu_bar / np.sqrt(c) + x
+    if program.has_slack is not None:  # 0 times infinity
+        c = np.where(program.coverage.support, c, 1.0)
     return program.mu_bar * c ** (-1 / program.rho) + x
 
 
@@ -125,8 +142,12 @@ class Newton:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._equations = NormalEquations(program.K, program.KT)
+        self._equations = NormalEquations(program.K, program.KT, program.groups)
         self._m = centre_of(program)
+        self._inside = program.has_slack
+        if self._inside is not None:
+            self._m = np.where(self._inside, self._m, 0.0)
+        self._has_x = program.rho > 0 or self._inside is not None
         self._num_products = float(self._m.sum())  # the sum of all products is tau times this
         self._W = np.ones(program.num_pairs)
         self._is_factorised = False
@@ -173,16 +194,16 @@ class Newton:
     def _projected(self, d: FloatArray) -> FloatArray:
         program = self._program
         for _ in range(self.PROJECTIONS):
-            residual = program.K @ d - program.k0 * d.sum()
+            residual = program.K @ d - program.k0 * program.mass_of(d)
             d = d - self._W * self._equations.solve(residual).lift
-            d = d / d.sum()
+            d = d / program.mass_of(d)
         return d
 
     def _linearise(self, point: Iterate) -> None:
         """Computes what predictor and corrector share, and factorises."""
         program = self._program
         self._set_slopes(point)
-        self._rd = program.KT @ point.nu + (point.alpha - point.c)
+        self._rd = program.KT @ point.nu + (point.alpha * program.mass - point.c)
         self._miss = program.K @ self._d - program.k0 * point.theta
         self._factorise(self._w)
         self._set_borders()
@@ -196,10 +217,17 @@ class Newton:
         """Sets d, and the derivatives of d and x with respect to c."""
         program = self._program
         self._d = point_of(program, point.c, point.x)
-        self._pull = point.x / point.c  # -dx/dc at a constant product
-        self._w: FloatArray = self._d if program.rho == 0 else self._pull
+        self._w: FloatArray = self._d
+        if not self._has_x:
+            return
+        self._pull = point.x / self._positive(point.c)  # -dx/dc at a constant product
+        self._w = self._d - point.x + self._pull if program.rho == 0 else self._pull
         if 0 < program.rho < np.inf:
             self._w = self._pull + (self._d - point.x) / (program.rho * point.c)
+
+    def _positive(self, c: FloatArray) -> FloatArray:
+        """Returns c where it belongs to an x, and 1 elsewhere: at rho = 0 it may have any sign there."""
+        return c if self._inside is None else np.where(self._inside, c, 1.0)
 
     def _factorise(self, W: FloatArray) -> None:
         self._W = W
@@ -209,9 +237,9 @@ class Newton:
 
     def _correction(self, point: Iterate, guess: Iterate, weight: float) -> Correction:
         """Returns the second-order terms of the equations along the predictor."""
-        if self._program.rho == 0:
+        if not self._has_x:
             return Correction()
-        if self._program.rho == np.inf:
+        if self._program.rho in (0, np.inf):
             return Correction(weight * guess.x * guess.c)
         kappa = 1 / self._program.rho
         bend = 0.5 * kappa * (kappa + 1) * (self._d - point.x) * (guess.c / point.c) ** 2
@@ -219,9 +247,9 @@ class Newton:
 
     def _product_step(self, point: Iterate, tau: float, second: Correction) -> FloatArray | float:
         """Returns the contribution of x and of the curve to d at constant c."""
-        if self._program.rho == 0:
+        if not self._has_x:
             return 0.0
-        return (tau * self._m - second.x) / point.c - point.x + second.bend
+        return (tau * self._m - second.x) / self._positive(point.c) - point.x + second.bend
 
     def _direction(self, point: Iterate, tau: float, second: Correction, *, refine: bool = True) -> Iterate:
         """Returns the Newton direction towards products tau m, as an iterate of differences."""
@@ -231,16 +259,16 @@ class Newton:
         dtheta = 0.0
         if self._has_theta:
             solution, unknowns = self._borders.solve(
-                flow, [1 - point.alpha - float(program.k0 @ point.nu)], refine
+                flow, [program.scale - point.alpha - float(program.k0 @ point.nu)], refine
             )
             dtheta = float(unknowns[0])
         else:
             solution = self._equations.solve(flow, refine=refine)
         dc = self._rd + solution.lift
         self._dd = rx - self._w * dc
-        dx = 0.0 * dc if program.rho == 0 else rx - second.bend - self._pull * dc
+        dx = rx - second.bend - self._pull * dc if self._has_x else 0.0 * dc
         if program.rho > 0 and not self._has_theta:
-            dtheta = float(self._dd.sum() + self._d.sum()) - point.theta
+            dtheta = program.mass_of(self._dd) + program.mass_of(self._d) - point.theta
         return Iterate(solution.x, 0.0, dtheta, dc, dx, 0.0, 0.0)
 
     def _centring(self, point: Iterate, guess: Iterate, tau: float) -> float:
@@ -249,7 +277,7 @@ class Newton:
             return 0.0
         left = products_of(self._moved(point, guess, 1.0)) / self._num_products
         sigma = min(1.0, max(0.0, left / tau)) ** 3
-        flow = self._program.missed(self._d) * float(self._d.sum())
+        flow = self._program.missed(self._d) * self._program.mass_of(self._d)
         return max(sigma, min(1.0, flow / max(tau * self._num_products, 1e-300)))
 
     def _moved(self, point: Iterate, move: Iterate, share: float) -> Iterate:
@@ -273,15 +301,21 @@ class Newton:
 
     def _lengths(self, point: Iterate, move: Iterate) -> tuple[float, float]:
         """Returns how far primal and dual unknowns may go before one reaches zero, at most 1."""
-        if self._program.rho == 0:
-            growth = max(-float(move.c.min()), 1e-300)
-            length = min(1.0, LARGEST_LOG_STEP / growth)
-            return length, length
-        dual = to_zero(point.c, move.c)
-        if self._program.rho < 0.5:  # c^-kappa grows faster than a step to the boundary allows for
-            fall = max(-float((move.c / point.c)[self._program.coverage.support].min()), 1e-300)
-            dual = min(dual, LARGEST_LOG_STEP * self._program.rho / fall)
-        return to_zero(point.x, move.x), dual
+        program, inside = self._program, slice(None) if self._inside is None else self._inside
+        if program.rho == 0:
+            growth = max(-float(move.c[program.coverage.support].min()), 1e-300)
+            dual = min(1.0, LARGEST_LOG_STEP / growth)
+            if self._has_x:
+                dual = min(dual, to_zero(point.c[inside], move.c[inside]))
+                dual = min(dual, to_zero(point.x[inside], move.x[inside]))
+            return dual, dual
+        primal, dual = to_zero(point.x[inside], move.x[inside]), to_zero(point.c, move.c)
+        if program.rho < SMALL_ORDER:  # c^-kappa grows faster than a step to the boundary allows for
+            fall = max(-float((move.c / point.c)[program.coverage.support].min()), 1e-300)
+            dual = min(dual, LARGEST_LOG_STEP * program.rho / fall)
+        if program.start is not None:  # x of the groups is too small to make up for different lengths
+            primal = dual = min(primal, dual)
+        return primal, dual
 
 
 def products_of(point: Iterate) -> float:
@@ -319,7 +353,7 @@ class FlooredNewton(Newton):
         self._set_slopes(point)
         self._e = np.asarray(point.z / point.y)
         self._both = 1 + self._w * self._e
-        self._rd = program.KT @ point.nu + (point.alpha - point.z - point.c)
+        self._rd = program.KT @ point.nu + (point.alpha * program.mass - point.z - point.c)
         self._ry = self._d - program.floor * point.theta - point.y
         self._miss = program.K @ self._d - program.k0 * point.theta
         self._factorise(self._w / self._both)
@@ -330,11 +364,11 @@ class FlooredNewton(Newton):
         program, share = self._program, self._W * self._e * self._program.floor
         columns, corner = [], np.zeros((2, 2))
         if self._has_mass:
-            columns.append(program.K @ self._W)
-            corner[0] = self._W.sum(), 1 - share.sum()
+            columns.append(program.K @ (self._W * program.mass))
+            corner[0] = program.mass_of(self._W * program.mass), 1 - program.mass_of(share)
         if self._has_theta:
             columns.append(program.k0 - program.K @ share)
-            corner[1] = 1 - share.sum(), -(program.floor**2 * self._e / self._both).sum()
+            corner[1] = 1 - program.mass_of(share), -(program.floor**2 * self._e / self._both).sum()
         used = [k for k, has in enumerate((self._has_mass, self._has_theta)) if has]
         empty = np.zeros((program.K.shape[0], 0))
         return np.array(columns).T if columns else empty, corner[np.ix_(used, used)]
@@ -350,23 +384,23 @@ class FlooredNewton(Newton):
         q = (rx - self._w * (self._rd - rz + self._e * self._ry)) / self._both
         flow = self._miss + program.K @ q
         solution, dalpha, dtheta = self._unknowns(point, flow, q, rz, refine)
-        lift = self._rd + solution.lift + dalpha
+        lift = self._rd + solution.lift + dalpha * program.mass
         room = self._ry + rx - floor * dtheta
         dc = (lift - rz + self._e * room) / self._both
         dy = (room - self._w * (lift - rz)) / self._both
         dz = (rz - self._e * room + self._w * self._e * lift) / self._both
         self._dd = rx - self._w * dc
-        dx = 0.0 * dc if program.rho == 0 else rx - second.bend - self._pull * dc
+        dx = rx - second.bend - self._pull * dc if self._has_x else 0.0 * dc
         return Iterate(solution.x, dalpha, dtheta, dc, dx, dy, dz)
 
     def _unknowns(self, point: Iterate, flow: FloatArray, q: FloatArray, rz: FloatArray, refine: bool):
         """Returns (dnu, dalpha, dtheta) of the bordered system."""
         program, floor, right = self._program, self._program.floor, []
         if self._has_mass:
-            right.append(float((self._d + q).sum()) - point.theta)
+            right.append(program.mass_of(self._d + q) - point.theta)
         if self._has_theta:
             total = float(program.k0 @ point.nu) + point.alpha - float(np.sum(floor * point.z))
-            right.append(1 - total + float((floor * (rz - self._e * (self._ry + q))).sum()))
+            right.append(program.scale - total + float((floor * (rz - self._e * (self._ry + q))).sum()))
         solution, unknowns = self._borders.solve(flow, right, refine)
         dalpha = float(unknowns[0]) if self._has_mass else 0.0
         return solution, dalpha, float(unknowns[-1]) if self._has_theta else 0.0
@@ -411,13 +445,12 @@ class ShiftedNewton(Newton):
         dalpha = float(unknowns[0])
         dc = self._rd + solution.lift + dalpha
         self._dd = rx - self._w * dc
-        dx = 0.0 * dc if program.rho == 0 else rx - second.bend - self._pull * dc
+        dx = rx - second.bend - self._pull * dc if self._has_x else 0.0 * dc
         return Iterate(solution.x, dalpha, float(unknowns[-1]) if self._has_theta else 0.0, dc, dx, 0.0, 0.0)
 
 
 # Steps below rho = 1/2.
 
-SMALL_ORDER = 0.5
 LONGEST = 1e6  # at most this many times a Newton step of the sum
 NEAR_ZERO = 1 - 1e-9  # of the way to c = 0, at most
 HALVINGS = 60

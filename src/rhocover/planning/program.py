@@ -31,8 +31,9 @@ inequality gives KL(d || mubar) >= -Y - log sum mubar exp(-y), y of any sign.
 
 Floating point: the exact y of these multipliers is at least the computed one minus `_rounding`, entry by
 entry, and the bounds increase with y, so they are evaluated at that lower end. If it is negative, all of y is
-raised until it is 0, which raises <y, d> by exactly this amount, because d sums to 1. After division by Y, so
-that the scale of the multipliers does not matter, the rounding errors of logarithms and sums are subtracted.
+raised until it is 0, which raises <y, d> by this amount times the sum of d: 1, or `room` at most. After
+division by Y, so that the scale of the multipliers does not matter, the rounding errors of logarithms and
+sums are subtracted.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from rhocover.checks import FloatArray, IntArray, Matrix
+from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix
 from rhocover.coverage import Coverage, log_sum_exp
 from rhocover.occupancy import Occupancies
 
@@ -191,6 +192,7 @@ def _last(labels: IntArray) -> IntArray:
 
 # The solver's form.
 
+SMALL_ORDER = 0.5
 SMALL = 20_000  # entries of K up to which it is a plain array
 
 
@@ -207,6 +209,29 @@ class Program:
     coverage: Coverage
     mu_bar: FloatArray  # [N]
     floor: FloatArray | float  # one for all pairs, or one per pair [N]
+    mass: FloatArray | float = 1.0  # [N]: theta is <mass, d>; 1 where every unknown is a share of the visits
+    room: float = 1.0  # the most that the entries of a point of mass 1 can sum to
+    scale: float = 1.0  # of the multipliers: k0'nu + alpha - floor sum z
+    start: FloatArray | None = None  # [m], multipliers with K'nu + scale mass > 0 to begin with; None: zeros
+    groups: tuple[int, int] | None = None  # numbers of flow rows and of rows of groups, if there are others
+
+    @property
+    def has_slack(self) -> BoolArray | None:
+        """Which entries the solver keeps positive by x; None for all of them.
+
+        At small orders a weight keeps its entry positive by itself, and x would slow the method down.
+        """
+        return None if self.start is None or self.rho >= SMALL_ORDER else ~self.coverage.support
+
+    def divergence(self, d: FloatArray) -> float:
+        """Returns D_rho of the entries with weights; where each has one, that of d."""
+        if self.start is not None and self.rho == 0:
+            d = np.where(self.coverage.support, d, 0.0)
+        return self.coverage.divergence_unchecked(d)
+
+    def mass_of(self, d: FloatArray) -> float:
+        """Returns theta, the mass of a point."""
+        return float(d.sum()) if isinstance(self.mass, float) else float(self.mass @ d)
 
     @property
     def has_floor(self) -> bool:
@@ -218,8 +243,9 @@ class Program:
 
         Relative, because in a chain that hardly ever moves every flow is small, and so is every residual.
         """
-        missed = float(np.abs(self.K @ d - self.k0 * d.sum()).sum())
-        return missed / max(min(float(d.sum()), float(self.moving @ d)), 1e-300)
+        mass = self.mass_of(d)
+        missed = float(np.abs(self.K @ d - self.k0 * mass).sum())
+        return missed / max(min(mass, float(self.moving @ d)), 1e-300)
 
     def row_error(self, d: FloatArray) -> float:
         """Returns the largest residual of a row relative to the flow through it: rounding is near 1e-15."""
@@ -272,10 +298,11 @@ def dual_bound(program: Program, multipliers: Multipliers) -> float:
     if not (np.isfinite(nu).all() and np.isfinite(alpha)):
         return -np.inf
     total, error = _total(program, multipliers)
-    y = program.KT @ nu + (alpha - z) - _rounding(program, nu, alpha, z)
+    y = program.KT @ nu + (alpha * program.mass - z) - _rounding(program, nu, alpha, z)
     if not np.isfinite(total + y.sum()):
         return -np.inf
     if program.rho == 0:
+        total += program.room * _shortage(y, ~program.coverage.support)
         log_sum = log_sum_exp(program.coverage.log_mu_bar - y)
         return -total - log_sum - error - EPSILON * (_digits(program) + abs(log_sum))
     raised = max(0.0, -float(y.min()))
@@ -283,9 +310,14 @@ def dual_bound(program: Program, multipliers: Multipliers) -> float:
         raised *= 2
     if total <= 0:
         return -np.inf
-    most = total + raised + error
+    most = total + program.room * raised + error
     mean, error = _power_mean_log(program, (y + raised) / most)
     return mean - error - 4 * EPSILON
+
+
+def _shortage(y: FloatArray, where: BoolArray) -> float:
+    """Returns by how much the entries of y that must not be negative have to be raised."""
+    return max(0.0, -float(np.min(y, where=where, initial=0.0)))
 
 
 def _power_mean_log(program: Program, y: FloatArray) -> tuple[float, float]:

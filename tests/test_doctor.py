@@ -213,12 +213,12 @@ def test_a_missing_or_an_old_package_fails_with_the_line_that_installs_it(monkey
 
 
 def test_a_missing_extra_is_a_note_with_its_pip_line_and_an_old_one_fails(monkeypatch):
-    pretend(monkeypatch, pymetis=None, pyarrow="1.0")
+    pretend(monkeypatch, pymetis=None, h5py="1.0")
     assert (finding("pymetis [fast]").status, finding("pymetis [fast]").way_out) == (
         NOTE,
         "pip install 'rhocover[fast]'",
     )
-    assert finding("pyarrow [parquet]").status == FAILED
+    assert finding("h5py [minari]").status == FAILED
 
 
 def test_developers_tools_are_not_listed():

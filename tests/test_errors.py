@@ -20,6 +20,7 @@ FIELDS = {
     "NotCommunicatingError": {"pairs": ((0, 1), (2, 3))},
     "InfeasibleFloorError": {"eta_max": 0.25, "argument": "eta"},
     "InvalidDataError": {"argument": "data"},
+    "HarmedPartError": {"argument": "data"},
     "NotConvergedError": {"plan": None},
     "RangeError": {"state": "what went wrong"},
 }

@@ -62,7 +62,7 @@ def test_a_collection_stores_the_chosen_actions_and_is_read_with_them(tmp_path) 
     found = rc.collect(env, 2, 800, actions=[RIGHT, DOWN], out=tmp_path / "lake")
     assert found.datasheet["settings"]["actions"] == {"kind": "chosen", "actions": [[RIGHT], [DOWN]]}
     assert "actions=..." in found.datasheet["repeat"]
-    stored = np.concatenate([episode.actions for episode in found.load().iterate_episodes()])
+    stored = found.load().to_table()["action"].to_numpy()
     assert set(stored.tolist()) == {DOWN, RIGHT}
     again = rc.audit(tmp_path / "lake")
     assert again.tally.action_names == ("2", "1")

@@ -441,7 +441,7 @@ class Folder(Storage):
                 "Remove the checkpoint files to start again."
             )
         for trouble in troubles:
-            warnings.warn(f"{trouble} The other checkpoint is used.", CheckpointWarning, stacklevel=4)
+            warnings.warn(f"{trouble} The other checkpoint is used.", CheckpointWarning, stacklevel=5)
         if not found:
             return None
         number, now = max(found, key=lambda pair: pair[0])

@@ -69,15 +69,17 @@ def test_json_holds_the_audit_of_the_python_api(rhocover, line, arguments, endin
 
 
 @pytest.mark.thorough
-def test_a_collection_is_audited_by_its_folder_its_data_set_and_its_id(rhocover, monkeypatch):
-    assert rhocover(f"{COLLECT} --id lake/good-v0 --out lake").code == 0
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(Path("lake").absolute()))
+def test_a_collection_is_audited_by_its_folder_and_its_export_by_its_folder_and_its_id(rhocover, monkeypatch):
+    assert rhocover(f"{COLLECT} --out lake").code == 0
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(Path("kept").absolute()))
+    assert rhocover("export lake --minari lake/good-v0").code == 0
     documents = [
         read(rhocover(f"audit {data} --json").out)["audit"]
-        for data in ("lake", "lake/lake/good-v0", "lake/good-v0")
+        for data in ("lake", "kept/lake/good-v0", "lake/good-v0")
     ]
-    assert documents[0] == documents[1] == documents[2]
     assert documents[0]["num_steps"] == 1500
+    for exported in documents[1:]:
+        assert {k: v for k, v in exported.items() if v != documents[0][k]}.keys() <= {"source"}
 
 
 def test_states_and_actions_are_taken_from_the_datasheet_unless_they_are_typed(rhocover):

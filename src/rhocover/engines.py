@@ -23,10 +23,10 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -157,15 +157,14 @@ def ray(address: str | None = None) -> Engine:
         raise InvalidArgumentError.of("address", "must be text, such as head:6379", type(address).__name__)
     if address is None:
         return RayTasks(_connected())
-    found = _import_ray(address)
-    if found.is_initialized():
+    if getattr(sys.modules.get("ray"), "is_initialized", bool)():
         raise InvalidArgumentError.of(
             "address",
             "must be None: this process is connected to a Ray cluster already",
             repr(address),
             remedy="Leave it out to use that one, or call ray.shutdown() first.",
         )
-    return _start_ray(found) if address == LOCAL else _connect(found, address)
+    return _start_ray() if address == LOCAL else _connect(_import_ray(), address)
 
 
 def _connected() -> Any:
@@ -186,17 +185,7 @@ def _is_installed() -> bool:
     return "ray" not in sys.modules and find_spec("ray") is not None
 
 
-def _import_ray(address: str | None) -> Any:
-    """Returns the package; for a cluster of one's own with the settings that it reads when it is loaded."""
-    if address == LOCAL:
-        if sys.modules.get("ray") is not None and os.environ.get("RAY_AUTH_MODE") != "token":
-            raise InvalidArgumentError.of(
-                "address",
-                "cannot be local: Ray was imported before, and would let everybody in",
-                remedy='Call rc.engines.ray("local") first, or set RAY_AUTH_MODE=token before the import.',
-            )
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        os.environ["RAY_AUTH_MODE"] = "token"
+def _import_ray() -> Any:
     try:
         return import_module("ray")
     except ImportError:
@@ -214,25 +203,56 @@ def _connect(found: Any, address: str) -> Engine:
     return RayTasks(found, found.shutdown)
 
 
-def _start_ray(found: Any) -> Engine:
+def _start_ray() -> Engine:
     """Returns an engine of a new cluster on this machine, which only this user can command."""
-    before = {name: os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")}
-
-    def end() -> None:
-        found.shutdown()
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
-
-    os.environ.pop("RAY_AUTH_TOKEN", None)  # it would be used instead of the file
-    os.environ["RAY_AUTH_TOKEN_PATH"] = str(_token())
+    if sys.modules.get("ray") is None and not _is_installed():
+        raise missing_extra("ray", "ray")
+    _check_mode()
+    changed = ExitStack()  # what it changes in the environment is as before when it ends, or cannot start
     try:
+        changed.enter_context(_settings())
+        found = _import_ray()
         found.init(address=LOCAL, include_dashboard=False, log_to_driver=False, configure_logging=False)
     except BaseException:
-        end()
+        changed.close()
         raise
-    return RayTasks(found, end)
+    changed.callback(found.shutdown)
+    return RayTasks(found, changed.close)
+
+
+def _check_mode() -> None:
+    """Refuses to start Ray if it was loaded without tokens: it reads that setting once, when it is loaded."""
+    is_ours = _token.cache_info().currsize > 0
+    if sys.modules.get("ray") is not None and os.environ.get("RAY_AUTH_MODE") != "token" and not is_ours:
+        raise InvalidArgumentError.of(
+            "address",
+            "cannot be local: Ray was imported before, and would let everybody in",
+            remedy='Call rc.engines.ray("local") first, or set RAY_AUTH_MODE=token before the import.',
+        )
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    """Sets what Ray and its processes read from the environment; restores it at the end."""
+    wanted = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": None,  # it would be used instead of the file
+        "RAY_AUTH_TOKEN_PATH": str(_token()),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    before = {name: os.environ.get(name) for name in wanted}
+    _set(wanted)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
 
 
 @cache

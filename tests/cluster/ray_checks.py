@@ -36,6 +36,7 @@ def same_bits() -> dict:
 
 def closed_to_others() -> dict:
     """What a cluster of this machine's is: its token, who is let in without it, and what it leaves."""
+    before = dict(os.environ)
     with rc.engines.ray("local"):
         import ray
 
@@ -52,7 +53,8 @@ def closed_to_others() -> dict:
         }
     with rc.engines.ray("local") as engine:  # a second one in the same process
         found["again"] = engine.submit(abs, -3).result()
-    return found | {"connected": ray.is_initialized()}
+    changed = sorted(n for n, v in os.environ.items() if n.startswith("RAY_") and before.get(n) != v)
+    return found | {"connected": ray.is_initialized(), "changed": changed}
 
 
 def joins(address: str, environment: dict) -> bool:

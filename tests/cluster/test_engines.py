@@ -47,10 +47,13 @@ def test_a_process_that_nobody_needs_is_not_started():
 
 
 def test_ray_is_never_started_unasked(monkeypatch):
+    """Without the package nothing is imported, and the environment is as before."""
     monkeypatch.setitem(sys.modules, "ray", None)
+    before = dict(os.environ)
     for address in (None, "local", "head:6379"):
         with pytest.raises(rc.errors.MissingExtraError, match=r"rhocover\[ray\]"):
             rc.engines.ray(address)
+        assert dict(os.environ) == before
 
 
 @pytest.mark.parametrize("address", [3, b"head", ["head"]])

@@ -30,6 +30,7 @@ def test_a_cluster_of_ones_own_is_for_those_with_its_token(tmp_path):
     assert found_by("closed", tmp_path) == {
         "mode": "-rw-------", "folder": "drwx------", "usage": "0", "with": True, "without": False,
         "wrong": False, "dashboard": False, "again": 3, "connected": False,
+        "changed": [],
     }  # fmt: skip
 
 

@@ -193,7 +193,7 @@ def _wrong_result(way: str, env: Any, found: Any, out: Path) -> str | None:
 
 def wrong_data(shown: list[Any], source: Any) -> str | None:
     """Returns what in a data set is not as it was shown."""
-    parts = list(source.columns())
+    parts = list(source.pieces())
     rewards, ends, cuts = (
         np.concatenate([getattr(part, name) for part in parts])
         for name in ("rewards", "terminations", "truncations")

@@ -379,8 +379,10 @@ def test_starting_again_removes_the_shards_unless_one_is_in_use(rhocover, tmp_pa
 @pytest.mark.thorough
 def test_the_job_array_in_the_documentation_runs_its_shard(tmp_path, monkeypatch):
     """SLURM gives each task its number; every task of the array is a shard, and every shard a task."""
-    page = (Path(__file__).parents[2] / "docs/choosing.md").read_text("utf-8")
-    (script,) = [body for _, language, body in fenced_blocks(page) if language == "bash"]
+    page = (Path(__file__).parents[2] / "docs/cluster.md").read_text("utf-8")
+    (script,) = [
+        body for _, language, body in fenced_blocks(page) if language == "bash" and "#SBATCH" in body
+    ]
     (command,) = re.findall(r"^rhocover .+$", script, re.MULTILINE)
     (last,) = re.findall(r"^#SBATCH --array=1-(\d+)$", script, re.MULTILINE)
     assert command.endswith(f'--shard "$SLURM_ARRAY_TASK_ID/{last}"')

@@ -159,6 +159,7 @@ def commands(folder: Path) -> dict[str, tuple[Path | None, Callable[[Path], Any]
         "compare --redraw OUT": "compared",
         "collect FrozenLake-v1 --rho 2 --steps 100 --out OUT": "lake",
         "collect FrozenLake-v1 --rho 2 --steps 120 --out OUT --force": "lake",
+        "export LAKE --minari kept/lake-v0": "minari",
         "audit LAKE": None,
         "audit LAKE --env FrozenLake-v1 --json": None,
         "audit LAKE --out OUT": "audit",
@@ -181,6 +182,7 @@ def commands(folder: Path) -> dict[str, tuple[Path | None, Callable[[Path], Any]
             str(place) if word == "OUT" else str(out / "lake") if word == "LAKE" else word
             for word in line.split()
         ]
+        os.environ["MINARI_DATASETS_PATH"] = str(out / "minari")
         code: Any = None
         try:
             app.main(words)

@@ -48,6 +48,8 @@ from rhocover.errors import (
     Call,
     InvalidArgumentError,
     OutOfMemoryError,
+    RhocoverError,
+    Text,
     naming,
     parse_text,
     shortened,
@@ -120,7 +122,7 @@ class CollectionFolder:
             raise InvalidArgumentError.of(
                 "out",
                 f"{self._place.shown!r} already contains a collection",
-                remedy=FINISHED if _is_finished(self.path) else UNFINISHED,
+                remedy=_instead(self.path),
             )
         if self.path.exists() and (
             not self.path.is_dir() or any(not _is_remnant(path) for path in self.path.iterdir())
@@ -230,6 +232,14 @@ def document_of(manifest: Manifest) -> dict[str, Any]:
 def is_begun(folder: Path) -> bool:
     """Whether a folder has a collection, finished or not, of any format."""
     return (folder / MANIFEST).is_file() or (folder / SETTINGS).is_file()
+
+
+def _instead(folder: Path) -> Text:
+    """Returns what to do where a folder has a collection already, which may be damaged."""
+    try:
+        return FINISHED if _is_finished(folder) else UNFINISHED
+    except RhocoverError:
+        return ANOTHER
 
 
 def _is_finished(folder: Path) -> bool:

@@ -217,17 +217,15 @@ class Newton:
         """Sets d, and the derivatives of d and x with respect to c."""
         program = self._program
         self._d = point_of(program, point.c, point.x)
+        self._theta = program.mass_of(self._d)
         self._w: FloatArray = self._d
         if not self._has_x:
             return
-        self._pull = point.x / self._positive(point.c)  # -dx/dc at a constant product
+        self._c = point.c if self._inside is None else np.where(self._inside, point.c, 1.0)  # that of an x
+        self._pull = point.x / self._c  # -dx/dc at a constant product
         self._w = self._d - point.x + self._pull if program.rho == 0 else self._pull
         if 0 < program.rho < np.inf:
             self._w = self._pull + (self._d - point.x) / (program.rho * point.c)
-
-    def _positive(self, c: FloatArray) -> FloatArray:
-        """Returns c where it belongs to an x, and 1 elsewhere: at rho = 0 it may have any sign there."""
-        return c if self._inside is None else np.where(self._inside, c, 1.0)
 
     def _factorise(self, W: FloatArray) -> None:
         self._W = W
@@ -249,7 +247,7 @@ class Newton:
         """Returns the contribution of x and of the curve to d at constant c."""
         if not self._has_x:
             return 0.0
-        return (tau * self._m - second.x) / self._positive(point.c) - point.x + second.bend
+        return (tau * self._m - second.x) / self._c - point.x + second.bend
 
     def _direction(self, point: Iterate, tau: float, second: Correction, *, refine: bool = True) -> Iterate:
         """Returns the Newton direction towards products tau m, as an iterate of differences."""
@@ -268,7 +266,7 @@ class Newton:
         self._dd = rx - self._w * dc
         dx = rx - second.bend - self._pull * dc if self._has_x else 0.0 * dc
         if program.rho > 0 and not self._has_theta:
-            dtheta = program.mass_of(self._dd) + program.mass_of(self._d) - point.theta
+            dtheta = program.mass_of(self._dd) + self._theta - point.theta
         return Iterate(solution.x, 0.0, dtheta, dc, dx, 0.0, 0.0)
 
     def _centring(self, point: Iterate, guess: Iterate, tau: float) -> float:
@@ -277,7 +275,7 @@ class Newton:
             return 0.0
         left = products_of(self._moved(point, guess, 1.0)) / self._num_products
         sigma = min(1.0, max(0.0, left / tau)) ** 3
-        flow = self._program.missed(self._d) * self._program.mass_of(self._d)
+        flow = self._program.missed(self._d, self._theta) * self._theta
         return max(sigma, min(1.0, flow / max(tau * self._num_products, 1e-300)))
 
     def _moved(self, point: Iterate, move: Iterate, share: float) -> Iterate:

@@ -231,19 +231,19 @@ class Program:
 
     def mass_of(self, d: FloatArray) -> float:
         """Returns theta, the mass of a point."""
-        return float(d.sum()) if isinstance(self.mass, float) else float(self.mass @ d)
+        return float(d.sum()) if self.start is None else float(self.mass @ d)
 
     @property
     def has_floor(self) -> bool:
         """Whether some pair has a positive floor."""
         return bool(np.any(self.floor > 0))
 
-    def missed(self, d: FloatArray) -> float:
-        """Returns the residual of the flow equations at d, relative to the whole flow.
+    def missed(self, d: FloatArray, mass: float | None = None) -> float:
+        """Returns the residual of the flow equations at d, of this mass, relative to the whole flow.
 
         Relative, because in a chain that hardly ever moves every flow is small, and so is every residual.
         """
-        mass = self.mass_of(d)
+        mass = self.mass_of(d) if mass is None else mass
         missed = float(np.abs(self.K @ d - self.k0 * mass).sum())
         return missed / max(min(mass, float(self.moving @ d)), 1e-300)
 

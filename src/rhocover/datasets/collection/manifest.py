@@ -159,6 +159,8 @@ def load_manifest(folder: Path) -> Manifest:
     writer = versions.get("rhocover") if isinstance(versions, dict) else None
     check_format(place, document.get("format"), writer)
     found = from_document(Manifest, document, f"`{place}`")
+    if not is_id(found.id):
+        raise FileFormatError(f"`{place}` is damaged: {shortened(found.id)!r} is no id of a data set.")
     _check_parts(place, found)
     return found
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
 from rhocover.exploring.worlds import Behaviour, FlowCorrectedScore, SamplePolicy
-from rhocover.exploring.worlds.simulator import ACTS, DRAWS
+from rhocover.exploring.worlds.simulator import DRAWS, act_named
 
 Rule = tuple[str, tuple[Any, ...]]  # a loop of the simulator by name, and its arrays
 
@@ -76,7 +76,7 @@ def take_leg(round_: Round, slot: int, state: int) -> Leg:
     seen = (states, np.zeros(num_pairs, np.int64), moves, np.zeros(num_pairs))
     for done in range(0, round_.num_steps, DRAWS // 2):
         steps = min(DRAWS // 2, round_.num_steps - done)
-        ACTS[kind](round_.model, *arrays, done, generator.random((steps, 1, 2)), seen)
+        act_named(kind)(round_.model, *arrays, done, generator.random((steps, 1, 2)), seen)
     places = np.flatnonzero(moves)
     return Leg(int(states[0]), places, moves[places])
 

@@ -113,9 +113,14 @@ def act_by_corrected_score(model, rule, flow, period, done, uniforms, seen):
 
 
 Act = Callable[..., None]
-ACTS: dict[str, Act] = {
-    "policy": act_by_policy, "score": act_by_score, "corrected": act_by_corrected_score,
-}  # fmt: skip
+
+
+def act_named(kind: str) -> Act:
+    """Returns the loop of a rule: by sampling a policy, by scores, or by scores corrected for the flow."""
+    if kind == "policy":
+        return act_by_policy
+    return act_by_corrected_score if kind == "corrected" else act_by_score
+
 
 DRAWS = 1 << 16  # uniform numbers drawn at a time
 BATCH_STEPS = 1 << 20  # steps between two checks of the clock and of Ctrl-C: some hundredths of a second
@@ -152,7 +157,7 @@ class Simulator:
     def follow(self, behaviour: BlockBehaviour) -> Act:
         """Returns the loop that acts in this way."""
         kind, arrays = self.rule_of(behaviour)
-        return partial(ACTS[kind], self.arrays, *arrays)
+        return partial(act_named(kind), self.arrays, *arrays)
 
     def rule_of(self, behaviour: BlockBehaviour) -> tuple[str, tuple[Any, ...]]:
         """Returns the name of the loop that acts in this way, and its arrays."""

@@ -35,7 +35,7 @@ from rhocover.datasets.collection.rows import NEXT, OBSERVATION, Spaces
 from rhocover.datasets.columns import Columns
 from rhocover.datasets.minari.columns import EpisodeColumns, FlatColumns, rebuild, split
 from rhocover.datasets.tables import DataTable, Piece, rows_of_pieces
-from rhocover.errors import InvalidDataError
+from rhocover.errors import InvalidDataError, naming
 
 if TYPE_CHECKING:
     import gymnasium as gym
@@ -56,7 +56,8 @@ class CollectionSource:
     @cached_property
     def spaces(self) -> Spaces:
         """The spaces of observations and actions."""
-        return spaces_of_manifest(self.manifest)
+        with naming(self.folder / MANIFEST):
+            return spaces_of_manifest(self.manifest)
 
     @property
     def observation_space(self) -> gym.Space[Any]:

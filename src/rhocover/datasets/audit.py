@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,7 +136,7 @@ def audit_tally(
     met = _met(target) if asked.met_only or missing else None
     extent = Extent(num_pairs, missing, met, _num_known(target, mu))
     divergence, worst_ratio = _figures(target, coverage, d_hat)
-    certifying = Certifying(target, coverage, d_hat, found, delta, asked.certificate)
+    certifying = partial(_certificate, target, coverage, d_hat, found, delta, asked.certificate)
     visited, gap = _visited_figures(coverage, d_hat), found.gap(d_hat)
     return Audit(
         tally=tally,
@@ -226,25 +227,10 @@ def _wanted_best(best: bool | None, certificate: bool | None) -> bool | None:
     return True if certificate else best
 
 
-@dataclass(frozen=True, eq=False)
-class Certifying:
-    """What the certificate of an audit depends on; a call computes it."""
-
-    target: Target
-    coverage: Coverage
-    d_hat: FloatArray
-    best: Best
-    delta: float
-    wanted: bool | None
-
-    def __call__(self) -> Certificate | None:
-        """Returns how far the data are from the best, exactly if a model is given; None without a best."""
-        return _certificate(self.target, self.coverage, self.d_hat, self.best, self.delta, self.wanted)
-
-
 def _certificate(
     target: Target, coverage: Coverage, d_hat: FloatArray, best: Best, delta: float, wanted: bool | None
 ) -> Certificate | None:
+    """Returns how far the data are from the best, exactly if a model is given; None without a best."""
     if best.plan is None or best.coverage is None or wanted is False:
         return None
     if target.num_unlisted:

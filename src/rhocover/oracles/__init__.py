@@ -63,11 +63,14 @@ def comes_apart(members: Occupancies) -> EndComponents | None:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
+    """One end component with its oracle; `pairs` and `states` are its members in the whole model."""
+
     oracle: Oracle
     pairs: IntArray
     states: IntArray
 
     def respond(self, reward: FloatArray, warm: Response | None) -> Response:
+        """Returns the best response in this component to a reward per pair of the whole model."""
         if warm is not None:
             warm = replace(
                 warm, occupancy=warm.occupancy[self.pairs], policy=warm.policy[self.pairs],

@@ -36,7 +36,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from rhocover.checks import BoolArray, FloatArray, IntArray
-from rhocover.datasets.minari.columns import ColumnPath, check_form, is_plain, named, space_leaves
+from rhocover.datasets.minari.columns import (
+    ColumnPath,
+    check_form,
+    is_plain,
+    named,
+    named_parts,
+    space_leaves,
+)
 from rhocover.errors import InvalidDataError
 
 if TYPE_CHECKING:
@@ -199,13 +206,9 @@ def _packing(array: np.ndarray, path: ColumnPath) -> dict[str, str]:
 def _nested(space: Any, leaves: Leaves, path: ColumnPath, kept: BoolArray | None) -> Any:
     """Returns arrays as a column, nested as the space is; with `kept`, they are the values of those rows."""
     import pyarrow as pa
-    from gymnasium import spaces
 
-    if isinstance(space, spaces.Dict):
-        parts = dict(space.spaces)
-    elif isinstance(space, spaces.Tuple):
-        parts = {f"_index_{k}": part for k, part in enumerate(space.spaces)}
-    else:
+    parts = named_parts(space)
+    if parts is None:
         return _leaf(leaves[path], kept)
     arrays = [_nested(part, leaves, (*path, key), kept) for key, part in parts.items()]
     fields = [
@@ -289,13 +292,8 @@ def _interleaved(before: np.ndarray, last: np.ndarray, ends: BoolArray) -> np.nd
 
 def _leaves(space: Any, column: Any, path: ColumnPath, wanted: BoolArray | None) -> Leaves:
     """Returns the arrays of a column by path; of some rows only, if `wanted`, others may be null."""
-    from gymnasium import spaces
-
-    if isinstance(space, spaces.Dict):
-        parts = dict(space.spaces)
-    elif isinstance(space, spaces.Tuple):
-        parts = {f"_index_{k}": part for k, part in enumerate(space.spaces)}
-    else:
+    parts = named_parts(space)
+    if parts is None:
         return {path: _array(column, space, path, wanted)}
     if [field.name for field in getattr(column.type, "fields", ())] != list(parts):
         raise InvalidDataError(

@@ -48,11 +48,6 @@ class CollectionSource:
     folder: Path
     manifest: Manifest
 
-    @property
-    def dataset_id(self) -> str:
-        """The id of the collection."""
-        return self.manifest.id
-
     @cached_property
     def spaces(self) -> Spaces:
         """The spaces of observations and actions."""
@@ -68,6 +63,11 @@ class CollectionSource:
     def action_space(self) -> gym.Space[Any]:
         """The action space."""
         return self.spaces.action
+
+    @property
+    def dataset_id(self) -> str:
+        """The id of the collection."""
+        return self.manifest.id
 
     @property
     def num_steps(self) -> int:

@@ -116,6 +116,17 @@ def joined(pieces: Sequence[Episodes]) -> Episodes:
     return Episodes(arrays, *map(np.concatenate, columns), has_more=pieces[-1].has_more)
 
 
+def named_parts(space: gym.Space[Any]) -> dict[str, gym.Space[Any]] | None:
+    """Returns the parts of a space of dicts or tuples by the names of their columns; None for any other."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        return dict(space.spaces)
+    if isinstance(space, spaces.Tuple):
+        return {f"_index_{index}": part for index, part in enumerate(space.spaces)}
+    return None
+
+
 def space_leaves(space: gym.Space[Any], path: ColumnPath) -> Iterator[tuple[ColumnPath, gym.Space[Any]]]:
     """Yields (path, space) of every array of a value of `space`; raises for spaces without arrays."""
     from gymnasium import spaces

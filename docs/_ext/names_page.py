@@ -9,7 +9,9 @@ import rhocover
 
 GROUPS = {
     "Models": ("MDP", "Layout", "envs", "weights"),
-    "Planning": ("plan", "Plan", "Coverage", "Occupancies", "budget", "Budget"),
+    "Planning": (
+        "plan", "Plan", "plan_agents", "AgentsPlan", "Coverage", "Occupancies", "budget", "Budget",
+    ),
     "Exploring": (
         "explore", "resume", "Run", "Feedback", "Tracking", "Stationary", "Algorithm1", "Quadratic", "Power",
         "Constant", "Doubling", "LineSearch", "Learned", "EveryPair", "CertifiedGap", "SmallModelError",

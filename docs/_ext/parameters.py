@@ -12,8 +12,8 @@ import inspect
 from typing import Any
 
 TABLES = (
-    "plan", "budget", "explore", "resume", "collect", "audit", "top_up", "compare", "reproduce", "MDP",
-    "Layout", "Coverage", "Bins", "QuantileBins", "Net", "Algorithm1", "Learned", "CountVisits",
+    "plan", "plan_agents", "budget", "explore", "resume", "collect", "audit", "top_up", "compare",
+    "reproduce", "MDP", "Layout", "Coverage", "Bins", "QuantileBins", "Net", "Algorithm1", "Learned", "CountVisits",
     "CoverageReward", "CountVisitsVector", "CoverageRewardVector", "DensityReward", "Neighbours", "Ellipse",
     "CoverageCallback", "CoverageVecEnv", "CoverageReplayBuffer",
 )  # fmt: skip
@@ -36,6 +36,9 @@ MEANING = {
     "time_limit": "seconds after which the solver stops with what it has reached",
     "throw": "False returns the plan even if its gap is too large",
     "warm": "the `potential` of a plan for a similar model, as a starting point",
+    "agents": "one model for each agent, with the same states and actions; dynamics and starts may differ",
+    "shares": "which part of all steps each agent makes; None for equal parts",
+    "plan_agents.tol": "largest certified gap to accept",
     "visits": "how often every pair should be visited, or a table `[S, A]`; 0 means not needed",
     "model_error": "the root mean square error of the estimated rows to reach; pass this or `visits`",
     "policy": "a policy `[S, A]` to evaluate together with the best one",

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from rhocover.layout import Layout
     from rhocover.mdp import MDP
     from rhocover.occupancy import Occupancies
-    from rhocover.planning import Plan, plan
+    from rhocover.planning import AgentsPlan, Plan, plan, plan_agents
     from rhocover.theory import Budget, budget
 
 _HOME = {
@@ -64,6 +64,8 @@ _HOME = {
     "Occupancies": "rhocover.occupancy",
     "Plan": "rhocover.planning",
     "plan": "rhocover.planning",
+    "AgentsPlan": "rhocover.planning",
+    "plan_agents": "rhocover.planning",
     "Budget": "rhocover.theory",
     "budget": "rhocover.theory",
     "Bins": "rhocover.environments.encoding.bins",
@@ -115,6 +117,7 @@ _MODULES = ("baselines", "engines", "envs", "errors", "learning", "weights")
 
 __all__ = [
     "MDP",
+    "AgentsPlan",
     "Algorithm1",
     "Audit",
     "Bins",
@@ -169,6 +172,7 @@ __all__ = [
     "explore",
     "learning",
     "plan",
+    "plan_agents",
     "reproduce",
     "resume",
     "top_up",

@@ -193,6 +193,11 @@ def _planning() -> Iterator[Call]:
                 max_steps=100, warm=np.zeros(6))  # fmt: skip
     yield _call("plan", rc.plan, {"mdp": RIVER}, rho=2.0, mu=UNIFORM, discount=0.9, start=0)
     yield _call("plan", rc.plan, {"mdp": RIVER, "restrict": True}, rho=2.0, mu=UNIFORM, horizon=3, start=0)
+    yield _call(
+        "plan_agents", rc.plan_agents, agents=[RIVER, RIVER], rho=2.0, mu=UNIFORM, shares=[1, 2], tol=1e-8
+    )
+    yield _call("plan_agents", rc.plan_agents, {"agents": [RIVER], "restrict": True}, horizon=3)
+    yield _call("plan_agents", rc.plan_agents, {"agents": [RIVER]}, discount=0.9)
     best = rc.plan(RIVER, 2.0)
     yield _call("Plan", best.save, {"overwrite": True}, path="plan.rhocover")
     yield from _shown("Plan", best, "ratio", "pairs")

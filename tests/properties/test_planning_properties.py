@@ -89,6 +89,20 @@ def assert_equal_plans(one: rc.Plan, other: rc.Plan) -> None:
             assert mine == theirs, field.name
 
 
+@about("plan_agents", "AgentsPlan")
+@few
+@given(weighted_models(), orders)
+def test_two_agents_alike_reach_what_one_reaches(drawn, rho):
+    mdp, mu = drawn
+    one, two = (
+        rc.plan(mdp, rho, mu, throw=False),
+        rc.plan_agents([mdp, mdp], rho, mu, shares=[1, 3], tol=1e-6),
+    )
+    rounding = 1e-12 * (1 + one.divergence)
+    assert two.lower_bound <= one.divergence + rounding
+    assert one.lower_bound <= two.divergence + rounding
+
+
 # --- budgets and theory --------------------------------------------------------------------------------
 
 

@@ -37,6 +37,8 @@ from rhocover.coverage import Coverage
 from rhocover.occupancy import Occupancies
 from rhocover.planning.program import SMALL, Multipliers, Program, Rows, flow_rows, make_program
 
+SMALLEST_UNIT = 1e-9  # of the start: at smaller orders its duals would be rounding
+
 
 @dataclass(frozen=True, eq=False)
 class SideCondition:
@@ -99,7 +101,7 @@ def group_program(
     K = _stacked(rows.K, C, conditions)
     coverage = Coverage(rho, np.concatenate([np.zeros(n), mu, np.zeros(k)]))
     flow = make_program(members, Coverage(rho, np.ones(n)), rows)
-    unit = min(1.0, rho) or 1.0
+    unit = max(SMALLEST_UNIT, min(1.0, rho)) if rho else 1.0
     start = np.concatenate(
         [np.zeros(rows.K.shape[0]), np.full(G, -1.0 if rho else 1.0), np.full(k, unit / (2 * max(k, 1)))]
     )

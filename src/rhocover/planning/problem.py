@@ -166,6 +166,13 @@ def _reached_components(mdp: MDP, components: EndComponents) -> BoolArray:
     return np.bincount(labels[labels >= 0], minlength=components.count) > 0
 
 
+def num_weighted_components(mdp: MDP, mu: FloatArray) -> int:
+    """Returns in how many end components within reach of the start some pair has weight."""
+    components, reached = _components(mdp)
+    labels = components.pair_label[mu > 0]
+    return int(reached[np.unique(labels[labels >= 0])].sum())
+
+
 def _heaviest(mu: FloatArray, components: EndComponents, reached: BoolArray) -> int:
     """Returns the component to plan on, or -1 if none within reach has weight."""
     inside = components.pair_label >= 0

@@ -395,4 +395,4 @@ def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) ->
 
 def rounding_of_point(program: Program, d: FloatArray) -> float:
     """Returns how much the rounding of d and of the sums may change D(d)."""
-    return _digits(program) * EPSILON * (1 + abs(program.coverage.divergence(d)))
+    return _digits(program) * EPSILON * (1 + abs(program.divergence(d)))

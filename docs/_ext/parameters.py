@@ -13,9 +13,9 @@ from typing import Any
 
 TABLES = (
     "plan", "plan_agents", "budget", "explore", "resume", "collect", "audit", "top_up", "compare",
-    "reproduce", "MDP", "Layout", "Coverage", "Bins", "QuantileBins", "Net", "Algorithm1", "Learned", "CountVisits",
-    "CoverageReward", "CountVisitsVector", "CoverageRewardVector", "DensityReward", "Neighbours", "Ellipse",
-    "CoverageCallback", "CoverageVecEnv", "CoverageReplayBuffer",
+    "reproduce", "MDP", "Layout", "Coverage", "Bins", "QuantileBins", "Net", "Algorithm1", "Learned",
+    "CountVisits", "CoverageReward", "CountVisitsVector", "CoverageRewardVector", "DensityReward",
+    "Neighbours", "Ellipse", "CoverageCallback", "CoverageVecEnv", "CoverageReplayBuffer",
 )  # fmt: skip
 MEANING = {
     "mdp": "the model",

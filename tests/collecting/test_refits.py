@@ -225,6 +225,41 @@ def test_a_world_with_few_places_keeps_its_radius():
     assert run.refits == (1000,)
 
 
+class Turning(gym.Env):
+    """A car in a square: it always drives, and an action turns it to the left, to the right, or not at all."""
+
+    observation_space, action_space = gym.spaces.Box(-1.0, 4.0, (4,), np.float64), gym.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._place, self._heading = np.full(2, 1.0), 0.0
+        return self._shown(), {}
+
+    def step(self, action):
+        self._heading += 0.5 * (0, 1, -1)[action]
+        move = 0.25 * np.array([np.cos(self._heading), np.sin(self._heading)])
+        self._place = np.clip(self._place + move, 0, 4)
+        return self._shown(), 0.0, False, False, {}
+
+    def _shown(self):
+        return np.array([*self._place, np.cos(self._heading), np.sin(self._heading)])
+
+
+def test_a_radius_is_halved_when_there_are_steps_enough_for_finer_codes():
+    """Codes as wide as a bend hide the heading: what an action does is then hardly known."""
+    run, short = (
+        rc.explore(Turning(), 2.0, num, model="from_scratch", states=rc.Net(rollout_steps=500))
+        for num in (14_000, 9_000)
+    )
+    coarse = rc.Net(rollout_steps=500).fit(random_rollout(Turning(), 500, 0))
+    kept = rc.explore(Turning(), 2.0, 14_000, model="from_scratch", states=coarse)
+    assert run.refits
+    assert not kept.refits
+    assert run.tally.num_states > 2 * kept.tally.num_states
+    assert run.tally.num_states * 3 * refits.PLENTY < 2 * 14_000  # not so many that they could not be tried
+    assert not set(short.refits) & {8_000}  # too few steps are left there
+
+
 def angles(observation):
     """Returns cosines, sines and speeds of Acrobot's two angles, each between -1/2 and 1/2."""
     return observation / np.array([2, 2, 2, 2, 8 * np.pi, 18 * np.pi])

@@ -13,7 +13,9 @@ the pairs of the codes met, more than half were never tried. (After 1,000 steps 
 moves of one length, and seven eighths in PointMaze, where a pushed ball rolls on.) Then the radius is doubled
 until half of them were, or until few codes are left; all of it is encoded again as above. If there are few
 codes, although their actions were tried, a code may hide most of the world, and the run might never leave it.
-Then the radius is halved until there are more, or too many.
+Then the radius is halved until there are more, or too many. It is halved once, too, where codes are no longer
+found and there are steps enough for those of half the radius: what an action does then depends less on where
+inside a code it is taken. (A car that has to turn has a heading; codes as wide as a bend hide it.)
 
 The explorer begins anew with these counts, as it would with earlier data of the same steps, and so does the
 search for something new. Afterwards no number of the run refers to the old code: applying the last one to the
@@ -46,6 +48,8 @@ FEWEST = 32  # codes: the radius is not doubled to fewer
 HARDLY_ANY = 16  # codes: if there are fewer after so many steps, the radius is halved
 LONG = 1_000  # steps
 HALVINGS = 8  # at a time: a radius of a hundredth of a step is no place
+PLENTY = 8  # steps for each pair of the finer codes, half of them still to come: then the radius is halved
+GROWING = 1.25  # times the codes of half the steps: more are still being found
 
 
 class History:
@@ -165,6 +169,7 @@ def _adjusted(asked: EnvRun, met: Stream, code: NetCode) -> Recount | None:
         keys = _doubled(code, met, keys, number)
     elif met.actions.size >= LONG:
         keys = _halved(code, met, keys, number)
+        keys = _refined(code, met, keys, asked) if code.radius == first else keys
     return None if code.radius == first else recount(asked, met, keys)
 
 
@@ -195,6 +200,20 @@ def _halved(code: NetCode, met: Stream, keys: IntArray, num_actions: int) -> Int
             code.take_over(other)
             keys = new
     return keys
+
+
+def _refined(code: NetCode, met: Stream, keys: IntArray, asked: EnvRun) -> IntArray:
+    """Halves the radius of a code once where there is time for it; returns the keys under the last one."""
+    num_steps, number = met.actions.size, asked.actions.num_actions
+    before = np.unique(keys[: keys.size // 2]).size
+    if code.num_leaders > GROWING * before or asked.spec.num_steps - num_steps < num_steps / 2:
+        return keys
+    other = code.scaled(0.5)
+    new = other.keys_of(met.observations)
+    if num_steps < PLENTY * number * other.num_leaders or other.num_leaders == code.num_leaders:
+        return keys
+    code.take_over(other)
+    return new
 
 
 def _is_too_fine(keys: IntArray, met: Stream, num_actions: int) -> bool:

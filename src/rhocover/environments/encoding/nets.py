@@ -16,7 +16,8 @@ observations vary most.
 rollout, or of the data set (steps that did not move are left out). For learned features, only steps that
 training did not use count. Random actions may hardly move at all, as with a mass that they push to and fro;
 then there are more codes than a run can try the actions of, and the run doubles the radius. If they move so
-far that the whole world is a few codes, it halves the radius (`collecting.refits`).
+far that the whole world is a few codes, it halves the radius; and so it does where no more codes are found
+and there are steps enough for finer ones (`collecting.refits`).
 
 Two observations with one key are one state from here on; a model over codes is an approximation, whose error
 no certificate of this library counts.

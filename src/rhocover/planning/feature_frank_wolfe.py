@@ -24,6 +24,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from rhocover.checks import FloatArray
+from rhocover.errors import SolverError
 from rhocover.occupancy import Occupancies
 from rhocover.oracles import Response, make_oracle
 from rhocover.planning.feature_newton import DesignProblem, solve_design
@@ -74,7 +75,10 @@ def frank_wolfe_design(
     best: MixtureStep | None = None
     for steps in range(stop.max_steps + 1):
         W = mixture.weighting()
-        answer = oracle.respond(rays.scores(W), warm=answer)
+        try:
+            answer = oracle.respond(rays.scores(W), warm=answer)
+        except SolverError:
+            break
         value = float(np.log(answer.upper_bound / mixture.unit(W)))
         gap = mixture.coverage.divergence(mixture.M) + value if coverage.rho == np.inf else value
         now = MixtureStep(mixture.d, W, gap, steps, time.perf_counter() - began)
@@ -85,8 +89,7 @@ def frank_wolfe_design(
             break
         if not mixture.advance(answer.occupancy, W, variant):
             break
-    assert best is not None
-    return best
+    return MixtureStep(mixture.d, mixture.weighting(), np.inf, 0) if best is None else best
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,7 @@ from rhocover.errors import (
     InvalidArgumentError,
     NotCommunicatingError,
     NotConvergedError,
+    SolverError,
     Text,
     parse_text,
 )
@@ -207,10 +208,10 @@ def plan_features(
 
     `method` is "interior_point", "corrective" (Frank-Wolfe with the best mixture of all responses), or
     "frank_wolfe" (pairwise steps; finite orders). None is the first, or the second for very many pairs and
-    features; where the first stops early, the second continues. If the certified gap is larger than `tol`,
-    `NotConvergedError` is raised; `throw=False` returns the plan in any case. Causes: features whose scales
-    differ by more than 10^3 with the identity as target (divide each by its spread), and orders above 100
-    (use rho = inf).
+    features; where the first stops early, and `max_steps` is None, the second continues. If the certified
+    gap is above `tol`, `NotConvergedError` is raised; `throw=False` returns the plan in any case. Causes:
+    features whose scales differ by 10^3 or more with the identity as target (divide by their spread), and
+    orders above 100 (use rho = inf).
 
     >>> import numpy as np
     >>> import rhocover as rc
@@ -405,7 +406,10 @@ def lower_bound(problem: FeatureProblem, M: FloatArray, W: FloatArray) -> float:
     size, V = np.linalg.eigh(W)
     factor = V * np.sqrt(np.maximum(size, 0.0))  # so that the scores are those of a W >= 0 exactly
     error = 4 * k * EPSILON * quadratic_forms(np.abs(phi), np.abs(factor) @ np.abs(factor).T)
-    best = best_response(problem.members, np.sum((phi @ factor) ** 2, axis=1) + error).upper_bound
+    try:
+        best = best_response(problem.members, np.sum((phi @ factor) ** 2, axis=1) + error).upper_bound
+    except SolverError:  # no bound on the scores, so none on the divergence
+        return -np.inf
     root = coverage.root if coverage.rho == np.inf else np.linalg.cholesky(M)
     unit = float(np.sum((factor.T @ root) ** 2))
     if not (unit > 0 and 0 < best < np.inf):

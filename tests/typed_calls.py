@@ -30,6 +30,13 @@ def of_models(mdp: rc.MDP, weights: list[list[float]]) -> None:
     rc.plan(mdp, mu=rc.weights.model_error)
     assert_type(rc.Plan.load("plan.safetensors"), rc.Plan)
     rc.plan(mdp, 2.0, method="interior")  # pyright: ignore[reportArgumentType]
+    designed = assert_type(rc.plan_features(mdp, phi=np.ones((6, 2, 3)), design="D"), rc.FeaturePlan)
+    assert_type(designed.efficiency, float)
+    rc.plan_features(
+        mdp, np.inf, phi=lambda model: np.eye(model.num_pairs), mu="identity", method="corrective"
+    )
+    rc.plan_features(mdp, phi=np.ones((12, 2)), method="newton")  # pyright: ignore[reportArgumentType]
+    rc.plan_features(mdp)  # pyright: ignore[reportCallIssue]
     rc.plan("river_swim", 2.0)  # pyright: ignore[reportArgumentType]
     rc.plan(mdp, "2")  # pyright: ignore[reportArgumentType]
     assert_type(rc.budget(mdp, visits=3, policy=best.policy), rc.Budget)

@@ -10,7 +10,8 @@ import rhocover
 GROUPS = {
     "Models": ("MDP", "Layout", "envs", "weights"),
     "Planning": (
-        "plan", "Plan", "plan_agents", "AgentsPlan", "Coverage", "Occupancies", "budget", "Budget",
+        "plan", "Plan", "plan_agents", "AgentsPlan", "plan_features", "FeaturePlan",
+        "Coverage", "Occupancies", "budget", "Budget",
     ),
     "Exploring": (
         "explore", "resume", "Run", "Feedback", "Tracking", "Stationary", "Algorithm1", "Quadratic", "Power",

@@ -12,7 +12,8 @@ import inspect
 from typing import Any
 
 TABLES = (
-    "plan", "plan_agents", "budget", "explore", "resume", "collect", "audit", "top_up", "compare",
+    "plan", "plan_agents", "plan_features", "budget", "explore", "resume", "collect", "audit", "top_up",
+    "compare",
     "reproduce", "MDP", "Layout", "Coverage", "Bins", "QuantileBins", "Net", "Algorithm1", "Learned",
     "CountVisits", "CoverageReward", "CountVisitsVector", "CoverageRewardVector", "DensityReward",
     "Neighbours", "Ellipse", "CoverageCallback", "CoverageVecEnv", "CoverageReplayBuffer",
@@ -39,6 +40,17 @@ MEANING = {
     "agents": "one model for each agent, with the same states and actions; dynamics and starts may differ",
     "shares": "which part of all steps each agent makes; None for equal parts",
     "plan_agents.tol": "largest certified gap to accept",
+    "phi": "features of the pairs, `[S, A, k]` or one row per pair, or a function of the model that makes "
+    "them",
+    "plan_features.rho": "how much the worst direction counts, in [1/2, inf]",
+    "plan_features.mu": "weights of the pairs, `[S, A]`, whose features are the target; None for equal "
+    'weights; `"identity"` for the identity as target',
+    "design": '`"D"`, `"A"` or `"E"`: the identity as target, and rho = 1, 2 or inf',
+    "plan_features.horizon": "covers the visits of episodes of this length, all steps together",
+    "plan_features.restrict": "False: directions that no policy can excite raise an error. True: they are "
+    "left out and reported",
+    "plan_features.method": '`"interior_point"`, `"corrective"` or `"frank_wolfe"`; None chooses by size',
+    "plan_features.tol": "largest certified gap to accept",
     "visits": "how often every pair should be visited, or a table `[S, A]`; 0 means not needed",
     "model_error": "the root mean square error of the estimated rows to reach; pass this or `visits`",
     "policy": "a policy `[S, A]` to evaluate together with the best one",

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from rhocover.layout import Layout
     from rhocover.mdp import MDP
     from rhocover.occupancy import Occupancies
-    from rhocover.planning import AgentsPlan, Plan, plan, plan_agents
+    from rhocover.planning import AgentsPlan, FeaturePlan, Plan, plan, plan_agents, plan_features
     from rhocover.theory import Budget, budget
 
 _HOME = {
@@ -66,6 +66,8 @@ _HOME = {
     "plan": "rhocover.planning",
     "AgentsPlan": "rhocover.planning",
     "plan_agents": "rhocover.planning",
+    "FeaturePlan": "rhocover.planning",
+    "plan_features": "rhocover.planning",
     "Budget": "rhocover.theory",
     "budget": "rhocover.theory",
     "Bins": "rhocover.environments.encoding.bins",
@@ -138,6 +140,7 @@ __all__ = [
     "Doubling",
     "Ellipse",
     "EveryPair",
+    "FeaturePlan",
     "Feedback",
     "ImageCells",
     "Layout",
@@ -173,6 +176,7 @@ __all__ = [
     "learning",
     "plan",
     "plan_agents",
+    "plan_features",
     "reproduce",
     "resume",
     "top_up",

@@ -36,10 +36,13 @@ if TYPE_CHECKING:
         "interior_point", "frank_wolfe", "frank_wolfe_line_search", "frank_wolfe_plain", "leximin"
     ]
 
+    FeatureMethod = Literal["interior_point", "corrective", "frank_wolfe"]
+
     # Models and weights.
 
     Whole = int | float  # a whole number, also as a float: 1e4
     Weights = ArrayLike | Callable[[MDP], ArrayLike]  # [S, A], one per pair, a name (an ArrayLike, too)
+    Features = ArrayLike | Callable[[MDP], ArrayLike]  # [S, A, k], or one row per pair
     WeightsOrRule = ArrayLike | Rule | Callable[[MDP], ArrayLike]  # or the name of a rule
     Start = int | ArrayLike  # a state, or a probability for each state
     Knowledge = Literal["known", "learned", "posterior", "from_scratch"] | Learned

@@ -198,6 +198,14 @@ def _planning() -> Iterator[Call]:
     )
     yield _call("plan_agents", rc.plan_agents, {"agents": [RIVER], "restrict": True}, horizon=3)
     yield _call("plan_agents", rc.plan_agents, {"agents": [RIVER]}, discount=0.9)
+    phi = np.stack([np.ones(12), np.arange(12.0)], axis=1)
+    yield _call(
+        "plan_features", rc.plan_features, mdp=RIVER, rho=2.0, phi=phi, mu=UNIFORM, tol=1e-6, max_steps=100
+    )
+    yield _call("plan_features", rc.plan_features, {"mdp": RIVER, "phi": phi}, design="A", restrict=True,
+                method="corrective", time_limit=10.0)  # fmt: skip
+    yield _call("plan_features", rc.plan_features, {"mdp": RIVER, "phi": phi}, discount=0.9, start=0)
+    yield _call("plan_features", rc.plan_features, {"mdp": RIVER, "phi": phi}, horizon=3, start=0)
     best = rc.plan(RIVER, 2.0)
     yield _call("Plan", best.save, {"overwrite": True}, path="plan.rhocover")
     yield from _shown("Plan", best, "ratio", "pairs")

@@ -103,6 +103,19 @@ def test_two_agents_alike_reach_what_one_reaches(drawn, rho):
     assert one.lower_bound <= two.divergence + rounding
 
 
+@about("plan_features", "FeaturePlan")
+@few
+@given(weighted_models(), orders)
+def test_features_that_mark_pairs_have_the_divergence_of_pairs(drawn, rho):
+    mdp, mu = drawn
+    rho = max(rho, 0.5)
+    pairs = rc.plan(mdp, rho, mu, throw=False)
+    marks = rc.plan_features(mdp, rho, phi=np.eye(mdp.num_pairs), mu=mu, throw=False)
+    rounding = 1e-11 * (1 + abs(pairs.divergence))
+    assert marks.lower_bound <= pairs.divergence + rounding
+    assert pairs.lower_bound <= marks.divergence + rounding
+
+
 # --- budgets and theory --------------------------------------------------------------------------------
 
 

@@ -115,6 +115,16 @@ class NormalEquations:
         self.seconds["solve"] += time.perf_counter() - began
         return solution
 
+    def solve_columns(self, right: FloatArray) -> FloatArray:
+        """Returns the solutions for all columns of `right`, `[rows, columns]`, not refined."""
+        began = time.perf_counter()
+        if isinstance(self._backend, DenseBackend):
+            found = self._backend.solve(right)
+        else:
+            found = np.stack([self._backend.solve(column) for column in right.T], axis=1)
+        self.seconds["solve"] += time.perf_counter() - began
+        return found
+
     def _refined(self, right: FloatArray, best: Solution) -> Solution:
         target = ENOUGH * float(np.abs(right).max(initial=0.0))
         x, lift = best.x, best.lift
@@ -181,10 +191,11 @@ class DenseBackend:
         return (scaled @ self._KT).toarray()
 
     def solve(self, right: FloatArray) -> FloatArray:
-        """Returns one triangular solve, not refined."""
+        """Returns one triangular solve, or one per column, not refined."""
         if self._K.shape[0] == 0:
             return right
-        return self._scale * dpotrs(self._factor, self._scale * right, lower=1)[0]
+        scale = self._scale if right.ndim == 1 else self._scale[:, None]
+        return scale * dpotrs(self._factor, scale * right, lower=1)[0]
 
 
 # Borders.

@@ -54,7 +54,17 @@ if TYPE_CHECKING:
     from rhocover.layout import Layout
     from rhocover.mdp import MDP
     from rhocover.occupancy import Occupancies
-    from rhocover.planning import AgentsPlan, Plan, plan, plan_agents
+    from rhocover.planning import (
+        AgentsPlan,
+        Condition,
+        Plan,
+        at_least,
+        at_most,
+        best,
+        plan,
+        plan_agents,
+        within,
+    )
     from rhocover.theory import Budget, budget
 
 _HOME = {
@@ -66,6 +76,11 @@ _HOME = {
     "plan": "rhocover.planning",
     "AgentsPlan": "rhocover.planning",
     "plan_agents": "rhocover.planning",
+    "Condition": "rhocover.planning",
+    "at_most": "rhocover.planning",
+    "at_least": "rhocover.planning",
+    "within": "rhocover.planning",
+    "best": "rhocover.planning",
     "Budget": "rhocover.theory",
     "budget": "rhocover.theory",
     "Bins": "rhocover.environments.encoding.bins",
@@ -125,6 +140,7 @@ __all__ = [
     "CertifiedGap",
     "Collection",
     "Comparison",
+    "Condition",
     "Constant",
     "CountVisits",
     "CountVisitsVector",
@@ -161,8 +177,11 @@ __all__ = [
     "TopUp",
     "Tracking",
     "__version__",
+    "at_least",
+    "at_most",
     "audit",
     "baselines",
+    "best",
     "budget",
     "collect",
     "compare",
@@ -177,6 +196,7 @@ __all__ = [
     "resume",
     "top_up",
     "weights",
+    "within",
 ]
 
 

@@ -99,7 +99,7 @@ def _page(plans: Sequence[Plan], discount: float | None, horizon: int | None, co
 
 def _check_converged(plans: Sequence[Plan]) -> None:
     """Raises if a plan missed its tolerance; called after the results have been shown."""
-    from rhocover.planning.planner import PlanStatus, missed_plans
+    from rhocover.planning.result import PlanStatus, missed_plans
 
     for plan in plans:
         if plan.status is PlanStatus.NEARLY:

@@ -1,6 +1,23 @@
 """Planning: computes the best coverage that a model allows, with a certificate."""
 
 from rhocover.planning.agents import AgentsPlan, plan_agents
-from rhocover.planning.planner import METHODS, Plan, PlanStatus, plan
+from rhocover.planning.conditions import Condition, MetCondition, at_least, at_most, within
+from rhocover.planning.feasibility import best
+from rhocover.planning.limits import METHODS
+from rhocover.planning.planner import plan
+from rhocover.planning.result import Plan, PlanStatus
 
-__all__ = ["METHODS", "AgentsPlan", "Plan", "PlanStatus", "plan", "plan_agents"]
+__all__ = [
+    "METHODS",
+    "AgentsPlan",
+    "Condition",
+    "MetCondition",
+    "Plan",
+    "PlanStatus",
+    "at_least",
+    "at_most",
+    "best",
+    "plan",
+    "plan_agents",
+    "within",
+]

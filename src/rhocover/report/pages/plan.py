@@ -13,8 +13,8 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.planning.planner import Plan, missed_plans
 from rhocover.planning.problem import counted_visits
+from rhocover.planning.result import Plan, missed_plans
 from rhocover.report import pages
 from rhocover.report.figures import frontier_figure
 from rhocover.report.pages.visits import PairShares, least_section, visits_section

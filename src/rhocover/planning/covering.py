@@ -116,11 +116,11 @@ class CoverProblem:
         """What is covered, in one word."""
         return PAIRS if self.cover is None else self.cover.kind
 
-    def shares(self, d: FloatArray) -> FloatArray:
-        """Returns the share of the visits of each group, as a plan reports it."""
+    def shares(self, d: FloatArray) -> FloatArray | None:
+        """Returns the share of the visits of each group, as a plan reports it; None for pairs."""
         if self.cover is None:
-            return self.base.table(d)
-        return self.cover.table(self.cover.over(self.base.members, self.base.kept) @ d)
+            return None
+        return frozen(self.cover.table(self.cover.over(self.base.members, self.base.kept) @ d))
 
     @cached_property
     def uniform(self) -> FloatArray:
@@ -317,6 +317,6 @@ def _checked(problem: CoverProblem, end: Progress, limits: Limits) -> Plan:
         restriction=base.restriction,
         discount=base.members.discount,
         cover=problem.kind,
-        shares=frozen(problem.shares(best.d)),
+        group_shares=problem.shares(best.d),
         conditions=met_conditions(problem.sides, best.d, asked.prices(multipliers)),
     )

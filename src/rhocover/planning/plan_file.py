@@ -25,7 +25,7 @@ from rhocover.planning.conditions import MetCondition
 from rhocover.planning.cover import PAIRS
 
 TABLES = ("weights", "occupancy", "policy", "potential")
-SHARES = "shares"  # of groups; those of pairs are the occupancy, and not stored twice
+SHARES = "group_shares"
 MODEL = "model."  # before the names of the model's arrays
 
 
@@ -60,7 +60,7 @@ def write_plan(plan: Any, path: Path | str, *, overwrite: bool) -> None:
     """Writes a plan with its model to one file."""
     arrays, model = stored_model(plan.mdp)
     tensors = {name: getattr(plan, name) for name in TABLES} | {"mu": plan.coverage.mu}
-    tensors |= {} if plan.cover == PAIRS else {SHARES: plan.shares}
+    tensors |= {} if plan.group_shares is None else {SHARES: plan.group_shares}
     tensors |= {f"{MODEL}{name}": array for name, array in arrays.items()}
     numbers = StoredPlan(
         rho=plan.rho, residuals=astuple(plan.residuals), status=plan.status.name, stages=dict(plan.stages),
@@ -90,7 +90,7 @@ def _fields(
     mdp = model_of_stored(arrays, document["mdp"])
     stored: StoredPlan = from_document(StoredPlan, document["plan"], "the plan")
     tables = {name: frozen(tensors[name]) for name in TABLES}
-    tables |= {SHARES: tables["occupancy"] if stored.cover == PAIRS else frozen(tensors[SHARES])}
+    tables |= {} if stored.cover == PAIRS else {SHARES: frozen(tensors[SHARES])}
     _check_tables(tables, mdp)
     return {
         "mdp": mdp,
@@ -109,7 +109,8 @@ def _check_tables(tables: Mapping[str, np.ndarray], mdp: MDP) -> None:
     if shape[-2:] != (mdp.num_states, mdp.num_actions) or len(shape) not in (2, 3):
         raise InvalidArgumentError.of("occupancy", f"must be a table of {mdp!r}", f"shape {shape}")
     wanted = {name: shape[:-1] if name == "potential" else shape for name in TABLES}
-    wanted |= {"weights": tables[SHARES].shape, SHARES: tables[SHARES].shape}
+    if SHARES in tables:
+        wanted |= {"weights": tables[SHARES].shape, SHARES: tables[SHARES].shape}
     for name, table in tables.items():
         if table.shape != wanted[name] or table.dtype != np.float64:
             raise InvalidArgumentError.of(

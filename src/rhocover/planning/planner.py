@@ -212,13 +212,11 @@ def _checked(problem: PlanningProblem, found: SolverResult, method: str, limits:
     residuals = members.membership(d)
     if max(residuals.flow, residuals.mass, residuals.floor_shortage) > MEMBERSHIP_TOLERANCE:
         gap = np.inf
-    occupancy = frozen(problem.table(d))
     return Plan(
         mdp=problem.mdp,
         coverage=coverage,
         weights=frozen(problem.table(coverage.mu)),
-        shares=occupancy,
-        occupancy=occupancy,
+        occupancy=frozen(problem.table(d)),
         policy=frozen(problem.policy_table(d)),
         divergence=divergence,
         gap=gap,

@@ -47,7 +47,6 @@ class Plan(Shown):
     mdp: MDP
     coverage: Coverage  # rho, and the weights of the pairs that were planned for
     weights: FloatArray  # of the pairs as a table, or of the groups `[G]`; zero where one was dropped
-    shares: FloatArray  # of the visits, like `weights`: of pairs, they are the occupancy
     occupancy: FloatArray
     policy: FloatArray
     divergence: float  # D_rho(mubar || d); KL(d || mubar) at rho = 0
@@ -65,6 +64,7 @@ class Plan(Shown):
     discount: float | None = None  # of the visits; None for long-run visits and for episodes
     cover: str = PAIRS  # what is covered: "pairs", "states", "transitions", "visits", "labels" or "matrix"
     conditions: tuple[MetCondition, ...] = ()
+    group_shares: FloatArray | None = None  # of the visits, like `weights`; None for pairs
 
     @property
     def rho(self) -> float:
@@ -75,6 +75,11 @@ class Plan(Shown):
     def is_good(self) -> bool:
         """Whether the plan is within its tolerance, or within 1e-6 if no tolerance was given."""
         return self.status in (PlanStatus.SOLVED, PlanStatus.NEARLY)
+
+    @property
+    def shares(self) -> FloatArray:
+        """The share of the visits of each pair (the occupancy) or of each group, like `weights`."""
+        return self.occupancy if self.group_shares is None else self.group_shares
 
     @property
     def ratio(self) -> FloatArray:

@@ -58,11 +58,13 @@ if TYPE_CHECKING:
         AgentsPlan,
         Condition,
         Plan,
+        Tradeoff,
         at_least,
         at_most,
         best,
         plan,
         plan_agents,
+        tradeoff,
         within,
     )
     from rhocover.theory import Budget, budget
@@ -81,6 +83,8 @@ _HOME = {
     "at_least": "rhocover.planning",
     "within": "rhocover.planning",
     "best": "rhocover.planning",
+    "Tradeoff": "rhocover.planning",
+    "tradeoff": "rhocover.planning",
     "Budget": "rhocover.theory",
     "budget": "rhocover.theory",
     "Bins": "rhocover.environments.encoding.bins",
@@ -176,6 +180,7 @@ __all__ = [
     "Stationary",
     "TopUp",
     "Tracking",
+    "Tradeoff",
     "__version__",
     "at_least",
     "at_most",
@@ -195,6 +200,7 @@ __all__ = [
     "reproduce",
     "resume",
     "top_up",
+    "tradeoff",
     "weights",
     "within",
 ]

@@ -6,6 +6,7 @@ from rhocover.planning.feasibility import best
 from rhocover.planning.limits import METHODS
 from rhocover.planning.planner import plan
 from rhocover.planning.result import Plan, PlanStatus
+from rhocover.planning.tradeoff import Tradeoff, tradeoff
 
 __all__ = [
     "METHODS",
@@ -14,10 +15,12 @@ __all__ = [
     "MetCondition",
     "Plan",
     "PlanStatus",
+    "Tradeoff",
     "at_least",
     "at_most",
     "best",
     "plan",
     "plan_agents",
+    "tradeoff",
     "within",
 ]

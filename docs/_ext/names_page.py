@@ -10,7 +10,8 @@ import rhocover
 GROUPS = {
     "Models": ("MDP", "Layout", "envs", "weights"),
     "Planning": (
-        "plan", "Plan", "plan_agents", "AgentsPlan", "Coverage", "Occupancies", "budget", "Budget",
+        "plan", "Plan", "at_most", "at_least", "within", "Condition", "best", "tradeoff", "Tradeoff",
+        "plan_agents", "AgentsPlan", "Coverage", "Occupancies", "budget", "Budget",
     ),
     "Exploring": (
         "explore", "resume", "Run", "Feedback", "Tracking", "Stationary", "Algorithm1", "Quadratic", "Power",

@@ -39,14 +39,30 @@ class Condition:
     values: Any  # [S, A], one per pair [n], one per state [S], or a function of the model
     low: float
     high: float
-    name: str
+    name: str = "value"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", _values(self.values, "values"))
+        object.__setattr__(self, "low", checks.number(self.low, "low"))
+        object.__setattr__(self, "high", checks.number(self.high, "high"))
+        _name(self.name, "")
+        if not self.low < self.high:
+            raise InvalidArgumentError.of(
+                "high", f"must be above low={self.low:g}", f"{self.high:g}",
+                remedy="Leave some room between the two.",
+            )  # fmt: skip
 
     @property
     def demand(self) -> str:
         """The condition in words: "at most 0.4"."""
-        if self.low == -np.inf:
-            return f"at most {self.high:g}"
-        return f"at least {self.low:g}" if self.high == np.inf else f"from {self.low:g} to {self.high:g}"
+        return demand_words(self.low, self.high)
+
+
+def demand_words(low: float, high: float) -> str:
+    """Returns a range in words: "at most 0.4", "from 0.2 to 0.4"."""
+    if low == -np.inf:
+        return f"at most {high:g}"
+    return f"at least {low:g}" if high == np.inf else f"from {low:g} to {high:g}"
 
 
 def at_most(cost: Values, limit: float, *, name: str = "") -> Condition:
@@ -76,10 +92,6 @@ def at_least(reward: Values, limit: float, *, name: str = "") -> Condition:
 def within(values: Values, low: float, high: float, *, name: str = "") -> Condition:
     """Returns the condition that `values` are from `low` to `high`, in the units of `at_most`."""
     low, high = _limit(low, "low"), _limit(high, "high")
-    if not low < high:
-        raise InvalidArgumentError.of(
-            "high", f"must be above low={low:g}", f"{high:g}", remedy="Leave some room between the two."
-        )
     return Condition(_values(values, "values"), low, high, _name(name, "value"))
 
 
@@ -93,10 +105,17 @@ def _limit(value: Any, name: str) -> float:
 def _values(values: Any, name: str) -> Any:
     if callable(values):
         return checks.one_argument(values, name, "the model")
-    values = checks.float_array(values, name)
+    values = _numbers(values, name)
     if values.ndim == 0:
         raise InvalidArgumentError.of(name, "must have one value per state or per pair", "one number")
     return frozen(values.copy())
+
+
+def _numbers(values: Any, name: str) -> FloatArray:
+    """Returns values as floats; True counts as 1, because conditions are often about being somewhere."""
+    if isinstance(values, np.ndarray) and values.dtype == bool:
+        values = values.astype(float)
+    return checks.float_array(values, name)
 
 
 def _name(name: Any, usual: str) -> str:
@@ -165,7 +184,7 @@ def values_per_entry(full: Occupancies, values: Any, name: str) -> FloatArray:
     mdp = full.mdp
     if callable(values):
         values = checks.one_argument(values, name, "the model")(mdp)
-    values = checks.float_array(values, name)
+    values = _numbers(values, name)
     if values.shape == (mdp.num_states,):
         return values[mdp.pair_state[full.pair]]
     return full.flatten(values, name)
@@ -197,7 +216,7 @@ class MetCondition:
     @property
     def demand(self) -> str:
         """The condition in words: "at most 0.4"."""
-        return Condition(None, self.low, self.high, self.name).demand
+        return demand_words(self.low, self.high)
 
     def summary(self) -> dict[str, Any]:
         """Returns the numbers as a JSON document; a limit that does not exist is None."""

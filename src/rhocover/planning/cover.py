@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from rhocover import checks
 from rhocover.checks import BoolArray, FloatArray, IntArray, Matrix
 from rhocover.coverage import checked_weights
-from rhocover.errors import InvalidArgumentError, parse_text, unknown_name
+from rhocover.errors import InvalidArgumentError, Setting, parse_text, unknown_name
 from rhocover.mdp import MDP
 from rhocover.occupancy import Occupancies
 from rhocover.planning.problem import weights_of
@@ -128,6 +128,12 @@ def group_name(mdp: MDP, kind: str, group: int) -> str:
     return f"group {group}"
 
 
+def group_shape(mdp: MDP, kind: str, count: int) -> tuple[int, ...]:
+    """Returns the shape of weights and shares; `count` groups unless the model says how many there are."""
+    known = {STATES: (mdp.num_states,), TRANSITIONS: (mdp.transitions.nnz,)}
+    return (mdp.num_states, mdp.num_actions) if kind == VISITS else known.get(kind, (count,))
+
+
 def transitions_of(mdp: MDP) -> tuple[IntArray, IntArray]:
     """Returns the pair and the next state of each possible transition, in the order of the groups."""
     P = mdp.transitions
@@ -169,7 +175,7 @@ def _named(mdp: MDP, name: str, *, has_steps: bool) -> Cover:
     if name == VISITS and not has_steps:
         raise InvalidArgumentError.of(
             "cover", "'visits' sums over the steps of an episode, so it needs a horizon",
-            remedy=parse_text("Pass `horizon=20`, for example, or `cover=pairs`."),
+            remedy=("Pass ", Setting("horizon", "20"), " or ", Setting("cover", "'pairs'", "pairs"), "."),
         )  # fmt: skip
     return Cover(mdp, name, _indicator(np.arange(n), n))
 

@@ -22,7 +22,7 @@ from rhocover.files import load_tensors, save_tensors
 from rhocover.mdp import MDP, UNREADABLE, model_of_stored, stored_model
 from rhocover.occupancy import Membership
 from rhocover.planning.conditions import MetCondition
-from rhocover.planning.cover import PAIRS
+from rhocover.planning.cover import PAIRS, group_shape
 
 TABLES = ("weights", "occupancy", "policy", "potential")
 SHARES = "group_shares"
@@ -91,7 +91,7 @@ def _fields(
     stored: StoredPlan = from_document(StoredPlan, document["plan"], "the plan")
     tables = {name: frozen(tensors[name]) for name in TABLES}
     tables |= {} if stored.cover == PAIRS else {SHARES: frozen(tensors[SHARES])}
-    _check_tables(tables, mdp)
+    _check_tables(tables, mdp, stored.cover)
     return {
         "mdp": mdp,
         "coverage": Coverage(stored.rho, tensors["mu"]),
@@ -103,14 +103,15 @@ def _fields(
     }
 
 
-def _check_tables(tables: Mapping[str, np.ndarray], mdp: MDP) -> None:
-    """Refuses tables that are not of this model."""
+def _check_tables(tables: Mapping[str, np.ndarray], mdp: MDP, cover: str) -> None:
+    """Refuses tables that are not of this model, or not of these groups."""
     shape = tables["occupancy"].shape
     if shape[-2:] != (mdp.num_states, mdp.num_actions) or len(shape) not in (2, 3):
         raise InvalidArgumentError.of("occupancy", f"must be a table of {mdp!r}", f"shape {shape}")
     wanted = {name: shape[:-1] if name == "potential" else shape for name in TABLES}
-    if SHARES in tables:
-        wanted |= {"weights": tables[SHARES].shape, SHARES: tables[SHARES].shape}
+    if cover != PAIRS:
+        groups = group_shape(mdp, cover, tables[SHARES].size)
+        wanted |= {"weights": groups, SHARES: groups}
     for name, table in tables.items():
         if table.shape != wanted[name] or table.dtype != np.float64:
             raise InvalidArgumentError.of(

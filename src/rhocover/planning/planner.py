@@ -11,6 +11,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.checks import FloatArray, frozen
 from rhocover.errors import (
+    Call,
     GapWarning,
     InvalidArgumentError,
     NotConvergedError,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 AIM = 0.5  # of tol: the solver aims below it, because the check afterwards adds rounding
 LARGEST_WARM = 1e6  # a larger potential is not from a plan of this model
 MEMBERSHIP_TOLERANCE = 1e-9
+LEAST_SHARE = Call("subject_to=rc.at_least(indicator, 0.01)", "--at-least indicator.npy:0.01")
 
 
 def plan(
@@ -74,6 +76,13 @@ def plan(
     `rho` in [0, inf] says how much the worst pair counts: 0 is maximum entropy, 1 matches mu in
     relative entropy, 2 is average relative coverage, inf the worst case. `mu` are weights `[S, A]` (per
     pair, or `[H, S, A]` with a horizon); None is uniform; a pair of weight zero is not in the objective.
+
+    `cover` says what is covered instead of pairs: `"states"`, `"transitions"`, `"visits"` (pairs, summed over
+    the steps of an episode), groups of pairs by a label for each state (`[S]`) or pair (`[S, A]` or `[n]`;
+    negative: in no group), or a matrix `[G, n]` whose entry (g, i) says how much of a visit of pair i counts
+    for group g. `mu` then has one weight per group. `subject_to` are conditions that must hold: `at_most`,
+    `at_least`, `within`, or a list of them; `plan.conditions` has their values and prices. If no policy meets
+    them, `InfeasibleConditionsError` says why. `eta`, `warm` and other methods are for pairs alone.
 
     Occupancies are long-run frequencies; with `discount` or `horizon` those of runs from `start`. With a
     horizon each step is covered separately: weights `[S, A]` are repeated for every step that can reach
@@ -124,7 +133,7 @@ def _check_group_options(method: str, eta: Any) -> None:
     if checks.number(eta, "eta") != 0:
         raise InvalidArgumentError.of(
             "eta", what, f"{eta:g}",
-            remedy=parse_text("Ask for least shares in `subject_to`: rc.at_least(indicator, 0.01)."),
+            remedy=("Ask for least shares: ", LEAST_SHARE, "."),
         )  # fmt: skip
 
 

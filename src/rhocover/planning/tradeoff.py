@@ -128,8 +128,8 @@ def tradeoff(
     >>> import rhocover as rc
     >>> river = rc.envs.river_swim()
     >>> curve = rc.tradeoff(river, 2, [[0.005, 0]] + [[0, 0]] * 4 + [[0, 1]], num_points=3)
-    >>> [round(d, 4) for d in curve.divergence]
-    [0.293, 0.7511, 4.442]
+    >>> curve.divergence.round(4).tolist()
+    [0.293, 0.8341, 4.6329]
     """
     count = checks.integer(num_points, "num_points", least=2)
     closest = checks.probability(closest, "closest", open_ends=True)

@@ -15,7 +15,7 @@ from rhocover.planning import PlanStatus, policy_visits
 from rhocover.planning import interior_point as leximin_module
 from rhocover.planning import planner as module
 from rhocover.planning.interior_point import leximin
-from rhocover.planning.limits import Limits, SolverResult
+from rhocover.planning.limits import SolverResult, StopRules
 from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
 from rhocover.planning.program import Multipliers, dual_bound
 from rhocover.planning.union import _certified_level, _occupancy, best_addition
@@ -72,8 +72,8 @@ def test_a_tolerance_must_be_positive(tol):
         rc.plan(random_model(3), 2.0, tol=tol)
 
 
-def limits_of(tol: float, acceptable: float | None = None) -> Limits:
-    return Limits(tol, tol if acceptable is None else acceptable, 200, 0.0, INF)
+def limits_of(tol: float, acceptable: float | None = None) -> StopRules:
+    return StopRules(tol, tol if acceptable is None else acceptable, 200, 0.0, INF)
 
 
 def test_a_plan_below_the_proven_bound_is_not_believed():

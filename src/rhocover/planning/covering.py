@@ -46,7 +46,7 @@ from rhocover.planning.cover import PAIRS, SUM_TOLERANCE, Cover, is_pairs, read_
 from rhocover.planning.feasibility import conflict
 from rhocover.planning.groups import GroupProgram, group_program
 from rhocover.planning.interior_point import Progress, interior_point
-from rhocover.planning.limits import Limits, SolverResult, reporting, status_of
+from rhocover.planning.limits import SolverResult, StopRules, reporting, status_of
 from rhocover.planning.merging import Merged, merged
 from rhocover.planning.policy_visits import EVALUATED_STATES, FLOW_ROUNDING
 from rhocover.planning.problem import (
@@ -220,7 +220,7 @@ def _check_order(rho: float, mu: FloatArray, C: Any) -> None:
 # The solution.
 
 
-def plan_covering(problem: CoverProblem, limits: Limits) -> tuple[Limits, Plan]:
+def plan_covering(problem: CoverProblem, limits: StopRules) -> tuple[StopRules, Plan]:
     """Returns the limits that hold for the problem, and its plan, whatever the gap.
 
     Raises `InfeasibleConditionsError` if there is no plan within the tolerance because of the conditions.
@@ -283,7 +283,7 @@ def _candidates(problem: CoverProblem, end: Progress) -> Iterator[tuple[FloatArr
     yield problem.uniform, 0.0
 
 
-def _checked(problem: CoverProblem, end: Progress, limits: Limits) -> Plan:
+def _checked(problem: CoverProblem, end: Progress, limits: StopRules) -> Plan:
     """Returns the plan, with every number computed again from the visits of its policy."""
     best = None
     for d, slack in _candidates(problem, end):

@@ -58,7 +58,7 @@ def reporting(note: Callable[[str], None]) -> Callable[[SolverProgress], None]:
 
 
 @dataclass(frozen=True)
-class Limits:
+class StopRules:
     """The gap to reach, the largest gap to return, and when to give up."""
 
     tol: float
@@ -67,7 +67,7 @@ class Limits:
     began: float
     deadline: float
 
-    def scaled(self, unit: float) -> Limits:
+    def scaled(self, unit: float) -> StopRules:
         """Returns the limits with both tolerances in this unit, at least 1e-12: float64 allows no less."""
         least = min(self.tol, 1e-12)
         return replace(self, tol=max(self.tol * unit, least), acceptable=max(self.acceptable * unit, least))
@@ -78,14 +78,14 @@ class Limits:
         return time.perf_counter() >= self.deadline
 
 
-def read_limits(method: str, tol: Any, max_steps: Any, time_limit: Any) -> Limits:
+def read_limits(method: str, tol: Any, max_steps: Any, time_limit: Any) -> StopRules:
     """Returns the limits that the arguments of `plan` describe; the clock starts now."""
     began, deadline = time.perf_counter(), np.inf
     if time_limit is not None:
         deadline = began + _positive(time_limit, "time_limit")
     acceptable = ACCEPTABLE if tol is None else _positive(tol, "tol")
     aim = DEFAULT_TOLERANCE if tol is None else acceptable
-    return Limits(aim, acceptable, step_limit(method, max_steps), began, deadline)
+    return StopRules(aim, acceptable, step_limit(method, max_steps), began, deadline)
 
 
 def _positive(value: Any, name: str) -> float:
@@ -102,7 +102,7 @@ def step_limit(method: str, max_steps: Any) -> int:
     return checks.integer(max_steps, "max_steps", least=1)
 
 
-def status_of(gap: float, found: SolverResult, limits: Limits) -> PlanStatus:
+def status_of(gap: float, found: SolverResult, limits: StopRules) -> PlanStatus:
     """Returns how planning ended."""
     if gap <= limits.tol:
         return PlanStatus.SOLVED
@@ -113,7 +113,7 @@ def status_of(gap: float, found: SolverResult, limits: Limits) -> PlanStatus:
     return PlanStatus.OUT_OF_STEPS if found.is_out_of_steps else PlanStatus.STALLED
 
 
-def explain_missed(result: Plan, limits: Limits) -> str:
+def explain_missed(result: Plan, limits: StopRules) -> str:
     """Returns the message for a plan that missed its tolerance: the gap, and what to do."""
     accept = f"pass tol={_above(result.gap)} to accept it" if np.isfinite(result.gap) else "it proves nothing"
     remedy = {
@@ -128,7 +128,7 @@ def explain_missed(result: Plan, limits: Limits) -> str:
     )
 
 
-def describe_nearly(result: Plan, limits: Limits) -> str:
+def describe_nearly(result: Plan, limits: StopRules) -> str:
     """Returns the warning about a plan whose gap is larger than usual."""
     return (
         f"the certified gap at rho={result.rho:g} is {result.gap:.2g}, above the usual {limits.tol:g}. "

@@ -27,8 +27,8 @@ from rhocover.planning.interior_point import interior_point
 from rhocover.planning.limits import (
     FRANK_WOLFE,
     METHODS,
-    Limits,
     SolverResult,
+    StopRules,
     describe_nearly,
     explain_missed,
     read_limits,
@@ -143,7 +143,7 @@ def plan_problem(problem: PlanningProblem, tol: float, warm: FloatArray | None =
     return _planned(problem, method, read_limits(method, tol, None, None), warm)[1]
 
 
-def _planned(problem: PlanningProblem, method: str, limits: Limits, warm: Any) -> tuple[Limits, Plan]:
+def _planned(problem: PlanningProblem, method: str, limits: StopRules, warm: Any) -> tuple[StopRules, Plan]:
     """Returns the limits that hold for the problem, and the plan that was reached within them."""
     # D_rho is near rho KL(d || mu) for small rho, so the tolerance shrinks with it.
     limits = limits.scaled(min(1.0, problem.program.rho or 1.0))
@@ -167,7 +167,7 @@ def _read_warm(problem: PlanningProblem, warm: Any) -> FloatArray | None:
     return nu if float(np.abs(nu).max(initial=0.0)) <= LARGEST_WARM else None
 
 
-def _solve(problem: PlanningProblem, method: str, limits: Limits, warm: FloatArray | None) -> SolverResult:
+def _solve(problem: PlanningProblem, method: str, limits: StopRules, warm: FloatArray | None) -> SolverResult:
     if method == "leximin":
         return _solve_leximin(problem)
     with progress(f"planning rho = {problem.program.rho:g}") as told:
@@ -183,7 +183,9 @@ def _solve(problem: PlanningProblem, method: str, limits: Limits, warm: FloatArr
     return SolverResult(end.d, end.lower_bound, end.multipliers, end.taken, is_out, end.stages)
 
 
-def _solve_frank_wolfe(problem: PlanningProblem, variant: str, limits: Limits, report: Any) -> SolverResult:
+def _solve_frank_wolfe(
+    problem: PlanningProblem, variant: str, limits: StopRules, report: Any
+) -> SolverResult:
     from rhocover.planning.frank_wolfe import frank_wolfe
 
     end = frank_wolfe(
@@ -210,7 +212,7 @@ def _solve_leximin(problem: PlanningProblem) -> SolverResult:
     return SolverResult(end.d, dual_bound(problem.program, multipliers), multipliers, end.num_levels, False)
 
 
-def _checked(problem: PlanningProblem, found: SolverResult, method: str, limits: Limits) -> Plan:
+def _checked(problem: PlanningProblem, found: SolverResult, method: str, limits: StopRules) -> Plan:
     """Returns the plan, with every number computed again from the visits of its policy."""
     members, coverage = problem.members, problem.program.coverage
     d, slack = visits_of_policy(problem, found, limits.tol)

@@ -296,6 +296,14 @@ def test_the_component_whose_groups_weigh_most_is_planned_on() -> None:
     np.testing.assert_array_equal(found.shares[2:], 0)
 
 
+def test_groups_of_passing_states_alone_cannot_be_covered() -> None:
+    mdp = rc.MDP([[[0.0, 1.0]], [[0.0, 1.0]]])
+    with pytest.raises(
+        NotCommunicatingError, match=r"1 group cannot be visited again.*Give weight to groups"
+    ):
+        rc.plan(mdp, 2.0, cover=[0, -1], restrict=True)
+
+
 def test_a_group_in_both_rooms_is_covered_by_either() -> None:
     found = rc.plan(two_rooms(), 2.0, cover=[0, 1, 0, 1])
     assert found.divergence == pytest.approx(0, abs=1e-8)

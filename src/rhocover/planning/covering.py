@@ -39,8 +39,7 @@ from rhocover.errors import (
     short_names,
 )
 from rhocover.linalg.normal_equations import one_blas_thread
-from rhocover.mdp import check_mdp
-from rhocover.occupancy import Occupancies
+from rhocover.mdp import MDP, check_mdp
 from rhocover.planning.conditions import Sides, met_conditions, read_conditions, read_sides
 from rhocover.planning.cover import PAIRS, SUM_TOLERANCE, Cover, is_pairs, read_cover
 from rhocover.planning.feasibility import conflict
@@ -89,23 +88,19 @@ class CoverProblem:
         """Returns the checked problem; errors use the caller's names of arguments."""
         check_mdp(mdp)
         conditions, full = read_conditions(subject_to), criterion.occupancies(mdp)
-        if is_pairs(cover):
-            base = PlanningProblem.read(mdp, objective, criterion)
-            mu, rho, groups = base.program.coverage.mu, base.program.rho, None
-            C, table = sp.eye_array(mu.size, format="csr"), base.table(mu)
-        else:
-            groups = read_cover(mdp, cover, has_steps=full.num_steps is not None)
-            mu = groups.read_weights(objective.mu)
-            rho = Coverage(objective.rho, mu).rho
-            base, mu = _visited(groups, mu, criterion, full)
-            C, table = groups.over(base.members, base.kept), groups.table(mu)
-            _check_order(rho, mu, C)
+        chosen = (
+            _pairs(mdp, objective, criterion)
+            if is_pairs(cover)
+            else _groups(
+                mdp, objective, criterion, read_cover(mdp, cover, has_steps=full.num_steps is not None)
+            )
+        )
+        base, rows = chosen.base, np.flatnonzero(chosen.mu > 0)
         sides = read_sides(full, conditions, None if full.num_steps is not None else base.kept)
-        rows = np.flatnonzero(mu > 0)
-        C, coverage = sp.csr_array(C)[rows], Coverage(rho, mu[rows])
-        less = merged(rho, coverage.mu, C)
-        asked = group_program(base.members, rho, less.mu, less.C, sides.rows, base.rows)
-        return cls(base, asked, coverage, C, less, groups, table, sides)
+        C, coverage = sp.csr_array(chosen.C)[rows], Coverage(chosen.rho, chosen.mu[rows])
+        less = merged(coverage.rho, coverage.mu, C)
+        asked = group_program(base.members, coverage.rho, less.mu, less.C, sides.rows, base.rows)
+        return cls(base, asked, coverage, C, less, chosen.cover, chosen.table, sides)
 
     def lower_bound(self, end: Progress) -> float:
         """Returns the bound that the solver's multipliers prove for the groups."""
@@ -129,21 +124,48 @@ class CoverProblem:
         return members.from_policy(1 / np.bincount(members.node)[members.node])
 
 
-def _visited(
-    groups: Cover, mu: FloatArray, criterion: Criterion, full: Occupancies
-) -> tuple[PlanningProblem, FloatArray]:
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """The pairs that are kept, and the groups over them with their weights: zero where one was left out."""
+
+    base: PlanningProblem
+    rho: float
+    mu: FloatArray  # [G]
+    C: Matrix
+    cover: Cover | None
+    table: FloatArray  # the weights as a plan reports them
+
+
+def _pairs(mdp: MDP, objective: Objective, criterion: Criterion) -> _Chosen:
+    """Returns the pairs as groups, read as without conditions."""
+    base = PlanningProblem.read(mdp, objective, criterion)
+    coverage = base.program.coverage
+    C = sp.eye_array(coverage.mu.size, format="csr")
+    return _Chosen(base, coverage.rho, coverage.mu, C, None, base.table(coverage.mu))
+
+
+def _groups(groups: Cover, objective: Objective, criterion: Criterion) -> _Chosen:
+    """Returns the groups that can be visited."""
+    mu = groups.read_weights(objective.mu)
+    rho = Coverage(objective.rho, mu).rho
+    base, mu = _visited(groups, mu, criterion)
+    C = groups.over(base.members, base.kept)
+    _check_order(rho, mu, C)
+    return _Chosen(base, rho, mu, C, groups, groups.table(mu))
+
+
+def _visited(groups: Cover, mu: FloatArray, criterion: Criterion) -> tuple[PlanningProblem, FloatArray]:
     """Returns the pairs that can be visited as a problem, and the weights of the groups that they visit."""
-    mdp = groups.mdp
-    wanted = _component(groups, mu) if full.criterion == "average" else np.ones(mdp.num_pairs)
-    reached = np.zeros(mu.size, bool)
-    if wanted.any():
-        base = PlanningProblem.read(mdp, Objective(1.0, wanted), replace(criterion, restrict=True))
-        reached = np.diff(sp.csr_array(groups.over(base.members, base.kept)).indptr) > 0
+    wanted = np.ones(groups.mdp.num_pairs) if criterion.has_restarts else _component(groups, mu)
+    if not wanted.any():
+        raise _refusal(groups, np.flatnonzero(mu > 0), criterion, is_any_left=False)
+    base = PlanningProblem.read(groups.mdp, Objective(1.0, wanted), replace(criterion, restrict=True))
+    reached = np.diff(sp.csr_array(groups.over(base.members, base.kept)).indptr) > 0
     lost = np.flatnonzero((mu > 0) & ~reached)
     left = bool((mu[reached] > 0).any())
     if lost.size and not (criterion.restrict and left):
         raise _refusal(groups, lost, criterion, is_any_left=left)
-    return replace(base, restriction=_left_out(groups, mu, lost, base.kept)), np.where(reached, mu, 0.0)  # pyright: ignore[reportPossiblyUnboundVariable]
+    return replace(base, restriction=_left_out(groups, mu, lost, base.kept)), np.where(reached, mu, 0.0)
 
 
 def _component(groups: Cover, mu: FloatArray) -> FloatArray:

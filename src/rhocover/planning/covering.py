@@ -88,13 +88,11 @@ class CoverProblem:
         """Returns the checked problem; errors use the caller's names of arguments."""
         check_mdp(mdp)
         conditions, full = read_conditions(subject_to), criterion.occupancies(mdp)
-        chosen = (
-            _pairs(mdp, objective, criterion)
-            if is_pairs(cover)
-            else _groups(
-                mdp, objective, criterion, read_cover(mdp, cover, has_steps=full.num_steps is not None)
-            )
-        )
+        if is_pairs(cover):
+            chosen = _pairs(mdp, objective, criterion)
+        else:
+            groups = read_cover(mdp, cover, has_steps=full.num_steps is not None)
+            chosen = _groups(groups, objective, criterion)
         base, rows = chosen.base, np.flatnonzero(chosen.mu > 0)
         sides = read_sides(full, conditions, None if full.num_steps is not None else base.kept)
         C, coverage = sp.csr_array(chosen.C)[rows], Coverage(chosen.rho, chosen.mu[rows])

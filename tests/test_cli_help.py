@@ -68,7 +68,7 @@ def test_the_examples_in_the_help_run(rhocover, monkeypatch, group):
 
 
 SHARED = {  # what is not on both sides, and why: rules and objects cannot be typed, files are the command's
-    "plan": {"mdp", "rho", "throw", "warm"},
+    "plan": {"mdp", "rho", "throw", "warm", "subject_to"},  # --at-most and --at-least are conditions
     "explore": {"world", "rho", "until", "trace_points", "executor"},
     "compare": {"envs", "rho", "explorers", "trace_points", "executor"},
     "budget": {"mdp", "policy"},

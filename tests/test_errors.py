@@ -19,12 +19,17 @@ from rhocover import errors
 FIELDS = {
     "NotCommunicatingError": {"pairs": ((0, 1), (2, 3))},
     "InfeasibleFloorError": {"eta_max": 0.25, "argument": "eta"},
+    "InfeasibleConditionsError": {"conditions": (0, 2), "best": 0.3, "multipliers": (0.5, 0.5)},
     "InvalidDataError": {"argument": "data"},
     "HarmedPartError": {"argument": "data"},
     "NotConvergedError": {"plan": None},
     "RangeError": {"state": "what went wrong"},
 }
-ARGUMENTS = {"InfeasibleFloorError": (0.25,), "NotCommunicatingError": ([(0, 1), (2, 3)],)}
+ARGUMENTS = {
+    "InfeasibleFloorError": (0.25,),
+    "NotCommunicatingError": ([(0, 1), (2, 3)],),
+    "InfeasibleConditionsError": ([0, 2], 0.3, [0.5, 0.5]),
+}
 ABOUT = {"message": "what went wrong", "argument": "", "remedy": ""}
 NEEDS_TORCH = {"rhocover.environments.sb3"}
 

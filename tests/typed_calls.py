@@ -29,6 +29,12 @@ def of_models(mdp: rc.MDP, weights: list[list[float]]) -> None:
     rc.plan(mdp, mu="transition_std")
     rc.plan(mdp, mu=rc.weights.model_error)
     assert_type(rc.Plan.load("plan.safetensors"), rc.Plan)
+    kept = assert_type(rc.at_least(weights, 0.9 * rc.best(mdp, weights)), rc.Condition)
+    rc.plan(mdp, 2.0, cover="states", subject_to=[kept, rc.within(np.ones(6), 0.1, 0.2, name="edge")])
+    rc.plan(mdp, 2.0, cover=np.arange(6), subject_to=rc.at_most(lambda model: np.ones(model.num_states), 1))
+    assert_type(rc.tradeoff(mdp, 2.0, weights, cover="states", num_points=5), rc.Tradeoff)
+    rc.plan(mdp, 2.0, subject_to="cost")  # pyright: ignore[reportArgumentType]
+    rc.at_most(weights, "0.4")  # pyright: ignore[reportArgumentType]
     rc.plan(mdp, 2.0, method="interior")  # pyright: ignore[reportArgumentType]
     designed = assert_type(rc.plan_features(mdp, phi=np.ones((6, 2, 3)), design="D"), rc.FeaturePlan)
     assert_type(designed.efficiency, float)

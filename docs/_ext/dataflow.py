@@ -31,7 +31,7 @@ BOXES = {
     "members": Box(402, 40, "Occupancies", "occupancy.py", "value"),
     "solver": Box(598, 40, "interior point", "planning/newton.py", "step"),
     "proof": Box(598, 120, "certificate", "planning/program.py", "step"),
-    "plan": Box(794, 80, "Plan", "planning/planner.py", "result"),
+    "plan": Box(794, 80, "Plan", "planning/result.py", "result"),
     "belief": Box(402, 220, "belief", "exploring/belief/", "value"),
     "explorer": Box(598, 220, "explorer", "policy(state) → block", "step"),
     "codes": Box(206, 290, "state encodings", "environments/encoding/", "step"),

@@ -10,8 +10,9 @@ import rhocover
 GROUPS = {
     "Models": ("MDP", "Layout", "envs", "weights"),
     "Planning": (
-        "plan", "Plan", "plan_agents", "AgentsPlan", "plan_features", "FeaturePlan",
-        "Coverage", "Occupancies", "budget", "Budget",
+        "plan", "Plan", "at_most", "at_least", "within", "Condition", "best", "tradeoff", "Tradeoff",
+        "plan_agents", "AgentsPlan", "plan_features", "FeaturePlan", "Coverage", "Occupancies",
+        "budget", "Budget",
     ),
     "Exploring": (
         "explore", "resume", "Run", "Feedback", "Tracking", "Stationary", "Algorithm1", "Quadratic", "Power",

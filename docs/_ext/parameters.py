@@ -12,8 +12,8 @@ import inspect
 from typing import Any
 
 TABLES = (
-    "plan", "plan_agents", "plan_features", "budget", "explore", "resume", "collect", "audit", "top_up",
-    "compare",
+    "plan", "at_most", "at_least", "within", "best", "tradeoff", "plan_agents", "plan_features", "budget",
+    "explore", "resume", "collect", "audit", "top_up", "compare",
     "reproduce", "MDP", "Layout", "Coverage", "Bins", "QuantileBins", "Net", "Algorithm1", "Learned",
     "CountVisits", "CoverageReward", "CountVisitsVector", "CoverageRewardVector", "DensityReward",
     "Neighbours", "Ellipse", "CoverageCallback", "CoverageVecEnv", "CoverageReplayBuffer",
@@ -24,6 +24,23 @@ MEANING = {
     "relative coverage, inf the worst pair only",
     "mu": "weights of the pairs, `[S, A]`; None for equal weights. Where the dynamics are learned also the "
     "name of a rule, or a function of an `Estimate`",
+    "cover": '`"pairs"`, `"states"`, `"transitions"`, `"visits"` (pairs, summed over the steps of an '
+    "episode), a label for each state or pair, or a matrix `[G, n]`; `mu` then has one weight per group",
+    "subject_to": "conditions on the visits: `at_most`, `at_least`, `within`, or a list of them",
+    "cost": "a value for each pair or state, or a function of the model",
+    "limit": "what the cost or the reward is compared with: per step, or the total of an episode",
+    "at_most.name": "what to call it in messages",
+    "at_least.name": "what to call it in messages",
+    "within.name": "what to call it in messages",
+    "values": "a value for each pair or state, or a function of the model",
+    "at_least.reward": "a value for each pair or state, or a function of the model",
+    "best.reward": "a value for each pair or state, or a function of the model",
+    "tradeoff.reward": "a value for each pair or state, or a function of the model; minus the cost for a "
+    "budget",
+    "within.low": "the smallest value allowed",
+    "within.high": "the largest value allowed",
+    "num_points": "how many points the curve has",
+    "closest": "how far the last point is on the way to the best return, below 1",
     "discount": "covers the visits of runs that restart with probability `1 - discount` after each step",
     "horizon": "covers each step of episodes of this length separately",
     "start": "where runs start: a state, or a probability for each state; None for the model's own start",

@@ -54,7 +54,21 @@ if TYPE_CHECKING:
     from rhocover.layout import Layout
     from rhocover.mdp import MDP
     from rhocover.occupancy import Occupancies
-    from rhocover.planning import AgentsPlan, FeaturePlan, Plan, plan, plan_agents, plan_features
+    from rhocover.planning import (
+        AgentsPlan,
+        Condition,
+        FeaturePlan,
+        Plan,
+        Tradeoff,
+        at_least,
+        at_most,
+        best,
+        plan,
+        plan_agents,
+        plan_features,
+        tradeoff,
+        within,
+    )
     from rhocover.theory import Budget, budget
 
 _HOME = {
@@ -68,6 +82,13 @@ _HOME = {
     "plan_agents": "rhocover.planning",
     "FeaturePlan": "rhocover.planning",
     "plan_features": "rhocover.planning",
+    "Condition": "rhocover.planning",
+    "at_most": "rhocover.planning",
+    "at_least": "rhocover.planning",
+    "within": "rhocover.planning",
+    "best": "rhocover.planning",
+    "Tradeoff": "rhocover.planning",
+    "tradeoff": "rhocover.planning",
     "Budget": "rhocover.theory",
     "budget": "rhocover.theory",
     "Bins": "rhocover.environments.encoding.bins",
@@ -127,6 +148,7 @@ __all__ = [
     "CertifiedGap",
     "Collection",
     "Comparison",
+    "Condition",
     "Constant",
     "CountVisits",
     "CountVisitsVector",
@@ -163,9 +185,13 @@ __all__ = [
     "Stationary",
     "TopUp",
     "Tracking",
+    "Tradeoff",
     "__version__",
+    "at_least",
+    "at_most",
     "audit",
     "baselines",
+    "best",
     "budget",
     "collect",
     "compare",
@@ -180,7 +206,9 @@ __all__ = [
     "reproduce",
     "resume",
     "top_up",
+    "tradeoff",
     "weights",
+    "within",
 ]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
     from minari import MinariDataset
     from numpy.typing import ArrayLike
+    from scipy.sparse import sparray, spmatrix
 
     from rhocover.datasets.tally import Tally
     from rhocover.environments.encoding.base import StateCode
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rhocover.exploring.explorers import Explorer
     from rhocover.learning.rules import Rule
     from rhocover.mdp import MDP
+    from rhocover.planning.conditions import Condition
 
     Location = os.PathLike[str] | str
     Method = Literal[
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
     Weights = ArrayLike | Callable[[MDP], ArrayLike]  # [S, A], one per pair, a name (an ArrayLike, too)
     Features = ArrayLike | Callable[[MDP], ArrayLike]  # [S, A, k], or one row per pair
     WeightsOrRule = ArrayLike | Rule | Callable[[MDP], ArrayLike]  # or the name of a rule
+    Values = ArrayLike | Callable[[MDP], ArrayLike]  # [S, A], one per pair or per state
+    Covered = ArrayLike | sparray | spmatrix  # a name, labels per state or pair, or a matrix [G, n]
+    Conditions = Condition | Sequence[Condition]
     Start = int | ArrayLike  # a state, or a probability for each state
     Knowledge = Literal["known", "learned", "posterior", "from_scratch"] | Learned
     NamedExplorer = str | Explorer

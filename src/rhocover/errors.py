@@ -225,6 +225,26 @@ class InfeasibleFloorError(InvalidArgumentError):
         self.eta_max = eta_max
 
 
+class InfeasibleConditionsError(InvalidArgumentError):
+    """No policy meets the conditions of `subject_to`, or only those do that are best for one of them.
+
+    `conditions` are the numbers of those that cannot be met together, `multipliers` (one for each) prove it:
+    no policy has a positive sum of multipliers times slacks. `best` is the best possible value of the first
+    of them, under the others.
+    """
+
+    def __init__(
+        self,
+        message: Text = "",
+        conditions: Sequence[int] = (),
+        best: float | None = None,
+        multipliers: Sequence[float] = (),
+        **fields: Any,
+    ) -> None:
+        super().__init__(message, **fields)
+        self.conditions, self.best, self.multipliers = tuple(conditions), best, tuple(multipliers)
+
+
 class UnknownNameError(InvalidArgumentError):
     """A name is not in the registry; the message lists similar names."""
 

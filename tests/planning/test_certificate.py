@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rhocover import MDP, Coverage, Occupancies, envs, plan
-from rhocover.planning.planner import PlanStatus
 from rhocover.planning.program import Multipliers, Program, dual_bound, make_program
+from rhocover.planning.result import PlanStatus
 from tiers import tiered
 
 INF = float("inf")

@@ -13,8 +13,8 @@ from rhocover import Coverage, Occupancies, envs
 from rhocover.errors import InvalidArgumentError, SolverError
 from rhocover.planning import interior_point as module
 from rhocover.planning.interior_point import interior_point
+from rhocover.planning.limits import step_limit
 from rhocover.planning.newton import starting_point, warm_point
-from rhocover.planning.planner import _step_limit
 from rhocover.planning.program import dual_bound, make_program
 from small_models import random_model, random_weights
 from tiers import tiered
@@ -225,7 +225,7 @@ def test_a_step_that_fails_is_the_last(monkeypatch, error):
     assert (end.taken, end.steps, seen) == (0, 0, [])
 
 
-def test_a_step_limit_is_the_number_of_steps_taken():
+def test_astep_limit_is_the_number_of_steps_taken():
     for limit in (1, 3):
         end = interior_point(program_of(2.0), tol=1e-12, max_steps=limit)
         assert end.taken == limit
@@ -251,11 +251,11 @@ def test_plans_take_no_more_steps_than_they_did(rho):
     assert (found <= np.array(STEPS[rho]) + 1).all(), found
 
 
-def test_each_method_has_its_own_step_limit_and_a_given_one_counts():
-    assert _step_limit("interior_point", None) == 200
-    assert _step_limit("frank_wolfe", None) == 20_000
-    assert _step_limit("leximin", None) == 0
-    assert _step_limit("frank_wolfe", 7) == 7
-    assert _step_limit("interior_point", 1) == 1
+def test_each_method_has_its_ownstep_limit_and_a_given_one_counts():
+    assert step_limit("interior_point", None) == 200
+    assert step_limit("frank_wolfe", None) == 20_000
+    assert step_limit("leximin", None) == 0
+    assert step_limit("frank_wolfe", 7) == 7
+    assert step_limit("interior_point", 1) == 1
     with pytest.raises(InvalidArgumentError, match="max_steps"):
-        _step_limit("interior_point", 0)
+        step_limit("interior_point", 0)

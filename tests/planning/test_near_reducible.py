@@ -7,6 +7,7 @@ nothing, so it is right to 14 digits however weak a coupling is.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from rhocover import MDP, Coverage, Occupancies, Plan, envs, plan
 from rhocover.errors import GapWarning, InvalidArgumentError, NotConvergedError
 from rhocover.planning import PlanStatus
 from rhocover.planning import planner as module
-from rhocover.planning.program import flow_rows, make_program
+from rhocover.planning.program import Multipliers, dual_bound, flow_rows, make_program
 from tiers import tiered
 from tools.bars.near_reducible import Case, cases
 
@@ -155,7 +156,7 @@ def stopped_short(monkeypatch, gap: float) -> None:
     def solve(problem, *rest):
         found = real(problem, *rest)
         level = problem.program.coverage.divergence(found.d)
-        return module.replace(found, lower_bound=level - gap)
+        return replace(found, lower_bound=level - gap)
 
     monkeypatch.setattr(module, "_solve", solve)
 
@@ -203,6 +204,6 @@ def test_a_certificate_counts_the_rounding_of_each_pair_by_its_own_terms():
     members = Occupancies.average(two_rings(1e-10))
     program = make_program(members, Coverage(2, np.ones(members.num_pairs)))
     size = np.abs(program.K).max(axis=1)
-    multipliers = module.Multipliers(np.where(size < 1e-5, 0.1 / size, 0.0), 1.0)
+    multipliers = Multipliers(np.where(size < 1e-5, 0.1 / size, 0.0), 1.0)
     exact = 2 * np.log((6 + np.sqrt(1.1) + np.sqrt(0.9)) / 8)
-    assert 0 < exact - module.dual_bound(program, multipliers) < 1e-13
+    assert 0 < exact - dual_bound(program, multipliers) < 1e-13

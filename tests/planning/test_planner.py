@@ -11,10 +11,11 @@ import pytest
 import rhocover as rc
 from rhocover import MDP, Coverage, Occupancies, envs
 from rhocover.errors import InvalidArgumentError, NotConvergedError
-from rhocover.planning import PlanStatus
+from rhocover.planning import PlanStatus, policy_visits
 from rhocover.planning import interior_point as leximin_module
 from rhocover.planning import planner as module
 from rhocover.planning.interior_point import leximin
+from rhocover.planning.limits import SolverResult, StopRules
 from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
 from rhocover.planning.program import Multipliers, dual_bound
 from rhocover.planning.union import _certified_level, _occupancy, best_addition
@@ -71,14 +72,14 @@ def test_a_tolerance_must_be_positive(tol):
         rc.plan(random_model(3), 2.0, tol=tol)
 
 
-def limits_of(tol: float, acceptable: float | None = None) -> module._Limits:
-    return module._Limits(tol, tol if acceptable is None else acceptable, 200, 0.0, INF)
+def limits_of(tol: float, acceptable: float | None = None) -> StopRules:
+    return StopRules(tol, tol if acceptable is None else acceptable, 200, 0.0, INF)
 
 
 def test_a_plan_below_the_proven_bound_is_not_believed():
     problem = problem_of()
     d = problem.members.from_policy(1 / np.bincount(problem.members.node)[problem.members.node])
-    found = module._Found(d, 5.0, Multipliers(np.zeros(problem.program.K.shape[0]), 1.0), 3, False)
+    found = SolverResult(d, 5.0, Multipliers(np.zeros(problem.program.K.shape[0]), 1.0), 3, False)
     plan = module._checked(problem, found, "interior_point", limits_of(1e-8))
     assert plan.gap == INF
     assert plan.status is PlanStatus.STALLED
@@ -155,14 +156,14 @@ def test_a_share_of_the_uniform_policy_links_parts_only_where_some_pairs_have_no
     n = whole.members.num_pairs
     uniform = whole.members.from_policy(1 / np.bincount(whole.members.node)[whole.members.node])
     d = np.random.default_rng(0).dirichlet(np.ones(n))
-    assert module._linked(whole, d, 0.25) is d
-    np.testing.assert_allclose(module._linked(linked, d, 0.25), 0.75 * d + 0.25 * uniform, rtol=1e-13)
+    assert policy_visits._linked(whole, d, 0.25) is d
+    np.testing.assert_allclose(policy_visits._linked(linked, d, 0.25), 0.75 * d + 0.25 * uniform, rtol=1e-13)
     restarting = problem_of(mu=weights, discount=0.9)
-    assert module._linked(restarting, d, 0.25) is d
+    assert policy_visits._linked(restarting, d, 0.25) is d
 
 
-def found_at(problem, d) -> module._Found:
-    return module._Found(d, -1.0, Multipliers(np.zeros(problem.program.K.shape[0]), 1.0), 3, False)
+def found_at(problem, d) -> SolverResult:
+    return SolverResult(d, -1.0, Multipliers(np.zeros(problem.program.K.shape[0]), 1.0), 3, False)
 
 
 @pytest.mark.parametrize("options", [{}, {"discount": 0.9}, {"horizon": 3}], ids=str)
@@ -184,20 +185,20 @@ def test_a_large_model_is_evaluated_only_where_its_flow_does_not_hold_to_roundin
     members = problem.members
     d = members.from_policy(1 / np.bincount(members.node)[members.node])
     off = d * (1 + 1e-6 * np.arange(d.size))
-    calls, real = [], module._evaluated
-    monkeypatch.setattr(module, "_evaluated", lambda *a: calls.append(1) or real(*a))
-    module._visits_of_policy(problem, found_at(problem, d), 1e-8)
+    calls, real = [], policy_visits._evaluated
+    monkeypatch.setattr(policy_visits, "_evaluated", lambda *a: calls.append(1) or real(*a))
+    policy_visits.visits_of_policy(problem, found_at(problem, d), 1e-8)
     assert calls == [1]
-    monkeypatch.setattr(module, "EVALUATED_STATES", 1)
+    monkeypatch.setattr(policy_visits, "EVALUATED_STATES", 1)
     calls.clear()
-    kept, slack = module._visits_of_policy(problem, found_at(problem, d), 1e-8)
+    kept, slack = policy_visits.visits_of_policy(problem, found_at(problem, d), 1e-8)
     np.testing.assert_array_equal(kept, d)
     assert calls == []
     assert slack < 1e-13
-    module._visits_of_policy(problem, found_at(problem, off / off.sum()), 1e-8)
+    policy_visits.visits_of_policy(problem, found_at(problem, off / off.sum()), 1e-8)
     assert calls == [1]
     worst = problem_of(INF)  # the worst ratio has no first order to go by
-    module._visits_of_policy(worst, found_at(worst, d), 1e-8)
+    policy_visits.visits_of_policy(worst, found_at(worst, d), 1e-8)
     assert calls == [1, 1]
 
 
@@ -206,7 +207,7 @@ def test_a_policy_with_several_classes_is_joined_by_a_share_of_the_uniform_one()
     mdp = MDP(np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]))
     problem = PlanningProblem.read(mdp, Objective(2.0))
     stay = np.array([0.3, 0.0, 0.7, 0.0])
-    visits = module._evaluated(problem, stay, 1e-6)
+    visits = policy_visits._evaluated(problem, stay, 1e-6)
     assert problem.members.contains(visits, tol=1e-14)
     assert (visits > 0).all()
 

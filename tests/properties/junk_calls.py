@@ -206,6 +206,18 @@ def _planning() -> Iterator[Call]:
                 method="corrective", time_limit=10.0)  # fmt: skip
     yield _call("plan_features", rc.plan_features, {"mdp": RIVER, "phi": phi}, discount=0.9, start=0)
     yield _call("plan_features", rc.plan_features, {"mdp": RIVER, "phi": phi}, horizon=3, start=0)
+    conditions = [rc.at_most(UNIFORM, 2.0)]
+    yield _call("plan", rc.plan, {"mdp": RIVER}, cover="states", subject_to=conditions, mu=np.ones(6))
+    yield _call("Condition", rc.Condition, values=UNIFORM, low=0.0, high=1.0, name="cost")
+    yield _call("at_most", rc.at_most, cost=UNIFORM, limit=0.5, name="cost")
+    yield _call("at_least", rc.at_least, reward=UNIFORM, limit=0.5, name="reward")
+    yield _call("within", rc.within, values=UNIFORM, low=0.2, high=0.5, name="share")
+    yield _call("best", rc.best, mdp=RIVER, reward=UNIFORM, discount=0.9, start=0)
+    yield _call("best", rc.best, {"mdp": RIVER}, reward=UNIFORM, horizon=3, start=0)
+    right = np.array([[0.0, 1.0]] * 6)
+    yield _call("tradeoff", rc.tradeoff, {"restrict": True}, mdp=RIVER, rho=2.0, reward=right, mu=np.ones(6),
+                cover="states", num_points=2, closest=0.5, tol=1e-6)  # fmt: skip
+    yield from _shown("Tradeoff", rc.tradeoff(RIVER, 2.0, right, num_points=2), "frontier", "points")
     best = rc.plan(RIVER, 2.0)
     yield _call("Plan", best.save, {"overwrite": True}, path="plan.rhocover")
     yield from _shown("Plan", best, "ratio", "pairs")

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from property_tools import INF, about, few, many, models, orders, positive_orders, seeds, weighted_models
 
@@ -114,6 +114,54 @@ def test_features_that_mark_pairs_have_the_divergence_of_pairs(drawn, rho):
     rounding = 1e-11 * (1 + abs(pairs.divergence))
     assert marks.lower_bound <= pairs.divergence + rounding
     assert pairs.lower_bound <= marks.divergence + rounding
+
+
+@about("best", "at_most", "at_least", "within", "Condition")
+@few
+@given(weighted_models(), orders, st.floats(0.1, 0.9), seeds)
+def test_conditions_hold_and_cost_coverage(drawn, rho, share, seed):
+    mdp, mu = drawn
+    value = np.random.default_rng(seed).random(mdp.num_pairs)
+    low, high = -rc.best(mdp, -value), rc.best(mdp, value)
+    assume(high - low > 1e-3)
+    middle, free = low + share * (high - low), rc.plan(mdp, rho, mu, throw=False)
+    for asked in (
+        rc.at_most(value, middle),
+        rc.at_least(value, middle),
+        rc.within(value, middle - 0.05 * (high - low), middle + 0.05 * (high - low)),
+    ):
+        assert isinstance(asked, rc.Condition)
+        found = rc.plan(mdp, rho, mu, subject_to=asked, throw=False)
+        (met,) = found.conditions
+        assert asked.low - 1e-8 <= met.value <= asked.high + 1e-8
+        assert met.price >= 0
+        assert found.divergence >= free.lower_bound - 1e-9 * (1 + abs(free.divergence))
+
+
+@about("tradeoff", "Tradeoff")
+@few
+@given(models(), st.sampled_from([0.5, 1.0, 2.0, INF]), seeds)
+def test_more_return_is_never_better_covered(mdp, rho, seed):
+    value = np.random.default_rng(seed).random(mdp.num_pairs)
+    free = rc.plan(mdp, rho, throw=False)
+    assume(rc.best(mdp, value) - float(value @ mdp.per_pair(free.occupancy, "d")) > 1e-3)
+    curve = rc.tradeoff(mdp, rho, value, num_points=3, closest=0.8, tol=1e-6)
+    assert (np.diff(curve.returns) > 0).all()
+    assert (np.diff(curve.divergence) >= -curve.gap[1:] - 1e-9).all()
+
+
+@about("plan")
+@few
+@given(weighted_models(), orders)
+def test_groups_of_one_pair_are_pairs_and_states_ask_for_less(drawn, rho):
+    mdp, mu = drawn
+    pairs = rc.plan(mdp, rho, mu, throw=False)
+    single = rc.plan(mdp, rho, mdp.per_pair(mu, "mu"), cover=np.arange(mdp.num_pairs), throw=False)
+    states = rc.plan(mdp, rho, mu.sum(axis=1), cover="states", throw=False)
+    rounding = 1e-9 * (1 + pairs.divergence)
+    assert single.lower_bound <= pairs.divergence + rounding
+    assert pairs.lower_bound <= single.divergence + rounding
+    assert states.lower_bound <= pairs.divergence + rounding
 
 
 # --- budgets and theory --------------------------------------------------------------------------------

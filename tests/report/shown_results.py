@@ -35,6 +35,7 @@ def car_run() -> rc.Run:
 RESULTS: dict[str, Callable[[], Any]] = {
     "MDP": lambda: RIVER,
     "Plan": lambda: rc.plan(RIVER, 2.0),
+    "Tradeoff": lambda: rc.tradeoff(RIVER, 2.0, [0, 0, 0, 0, 0, 1], num_points=3),
     "Run": lambda: rc.explore(RIVER, 2.0, 3000),
     "Budget": lambda: rc.budget(RIVER, visits=10, policy=np.full((6, 2), 0.5)),
     "Tally": lambda: read_tally(walked(RIVER, 500)),
@@ -53,6 +54,8 @@ HARD: dict[str, Callable[[], Any]] = {  # results of the same classes that have 
     "a model of one state": lambda: rc.MDP([[[1.0]]]),
     "a plan that is not communicating": lambda: rc.plan(trap(), 2.0, restrict=True),
     "a model that is not communicating": lambda: trap(),
+    "a plan of states": lambda: rc.plan(RIVER, 2.0, cover="states", subject_to=rc.at_most([[0, 1]] * 6, 0.7)),
+    "a plan of transitions": lambda: rc.plan(rc.envs.garnet(num_states=20), 2.0, cover="transitions"),
     "a plan at rho = 0": lambda: rc.plan(RIVER, 0.0),
     "a plan of episodes": lambda: rc.plan(RIVER, 2.0, horizon=3, start=0, restrict=True),
     "an incomplete run": lambda: rc.explore(rc.envs.four_rooms(), 2.0, 100),

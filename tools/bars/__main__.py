@@ -10,7 +10,7 @@ from benchmarks.__main__ import known
 BARS = (
     "imports", "right", "fast", "large", "explorers", "worst_case", "acting", "unknown", "learning",
     "discovery", "model_error", "certificates", "near_reducible", "audit_speed", "tally", "collecting",
-    "environments", "code_speed", "random_mazes", "actors",
+    "environments", "code_speed", "random_mazes", "actors", "cover",
 )  # fmt: skip
 BY_NAME = (
     "engines",

@@ -87,6 +87,28 @@ Set = Annotated[
     list[str] | None,
     Option("--set", metavar="NAME=VALUE", help="A parameter of ENV. Repeatable.", rich_help_panel=COVER),
 ]
+Cover = Annotated[
+    str,
+    Option(
+        metavar="SPEC",
+        help="What to cover: pairs, states, transitions, visits (pairs, summed over the steps of an "
+        "episode), or FILE.npy or FILE.csv with a label for each state or pair, or a matrix with one row per "
+        "group and one column per pair. --mu then has one weight per group.",
+        rich_help_panel=COVER,
+    ),
+]
+LIMITED = (
+    " FILE.npy or FILE.csv has one value per state, or one row per state and one column per action. With "
+    "--horizon the limit is for the total of an episode, otherwise for the average per step. Repeatable."
+)
+AtMost = Annotated[
+    list[str] | None,
+    Option(metavar="FILE:LIMIT", help=f"Keep a cost at or below a limit.{LIMITED}", rich_help_panel=COVER),
+]
+AtLeast = Annotated[
+    list[str] | None,
+    Option(metavar="FILE:LIMIT", help=f"Keep a return at or above a limit.{LIMITED}", rich_help_panel=COVER),
+]
 Discount = Annotated[
     float | None,
     Option(

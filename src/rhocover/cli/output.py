@@ -136,7 +136,9 @@ def plan_table(title: str, plans: Sequence[Plan]) -> Group:
             f"{plan.rho:g}", f"{plan.divergence:.6f}", f"{plan.gap:.1e}", f"{plan.worst_ratio:.4f}",
             str(plan.steps), _duration(plan.seconds), plan.status.name.lower().replace("_", " "),
         )  # fmt: skip
-    notes = [AT_ZERO] * any(plan.rho == 0 for plan in plans) + [plan.restriction for plan in plans]
+    notes = [AT_ZERO] * any(plan.rho == 0 for plan in plans)
+    notes += [f"rho = {plan.rho:g}: {condition}" for plan in plans for condition in plan.conditions]
+    notes += [plan.restriction for plan in plans]
     return Group(Text(title, "bold"), table, *(Text(note) for note in dict.fromkeys(notes) if note))
 
 

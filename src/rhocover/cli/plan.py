@@ -14,13 +14,15 @@ from rhocover._version import __version__
 from rhocover.checks import FloatArray
 from rhocover.cli import options as o
 from rhocover.cli import outputs
+from rhocover.cli.covering import parse_conditions, parse_cover, parse_group_weights
 from rhocover.cli.output import json_text, plan_table, print_json, print_message, print_result
-from rhocover.cli.parsing import format_order, parse_model, parse_orders, parse_weights
-from rhocover.errors import InvalidArgumentError, NotConvergedError
+from rhocover.cli.parsing import format_order, parse_model, parse_orders
+from rhocover.errors import InvalidArgumentError, NotConvergedError, calling
 from rhocover.files import write_atomically
 from rhocover.mdp import MDP, size_text
 from rhocover.planning import Plan
 from rhocover.planning import plan as make_plan
+from rhocover.planning.cover import PAIRS
 from rhocover.planning.problem import counted_visits
 from rhocover.printing import count_of
 from rhocover.report.figures import frontier_figure, save_figure, summary_figure
@@ -35,6 +37,9 @@ def plan(
     env: o.Env,
     rho: o.Orders = None,
     mu: o.Mu = "uniform",
+    cover: o.Cover = "pairs",
+    at_most: o.AtMost = None,
+    at_least: o.AtLeast = None,
     settings: o.Set = None,
     discount: o.Discount = None,
     horizon: o.Horizon = None,
@@ -62,6 +67,7 @@ def plan(
     * `rhocover plan river_swim --set num_states=20 --rho 0 --rho 1 --rho inf --out results`
     * `rhocover plan grid_world --mu random:7 --json`
     * `rhocover plan four_rooms --rho 1 --discount 0.99 --start 0`
+    * `rhocover plan four_rooms --cover states --rho 0`
     * `rhocover plan model.safetensors --rho 1.5 --mu model_error --restrict`
     """
     if start is not None and discount is None and horizon is None:
@@ -71,7 +77,8 @@ def plan(
             remedy="Leave it out.",
         )
     request = read_request(
-        env, settings or [], rho or [2.0], mu,
+        env, settings or [], rho or [2.0],
+        {"mu": mu, "cover": cover, "at_most": at_most, "at_least": at_least},
         {"discount": discount, "horizon": horizon, "start": start, "eta": eta, "restrict": restrict,
          "method": method, "tol": tol, "max_steps": max_steps, "time_limit": time_limit},
     )  # fmt: skip
@@ -99,7 +106,7 @@ def _page(plans: Sequence[Plan], discount: float | None, horizon: int | None, co
 
 def _check_converged(plans: Sequence[Plan]) -> None:
     """Raises if a plan missed its tolerance; called after the results have been shown."""
-    from rhocover.planning.planner import PlanStatus, missed_plans
+    from rhocover.planning.result import PlanStatus, missed_plans
 
     for plan in plans:
         if plan.status is PlanStatus.NEARLY:
@@ -133,6 +140,8 @@ def occupancy_picture(
 
 def ratio_picture(plans: Sequence[Plan], title: str, path: Path) -> None:
     """Writes a map of target share / visited share of each plan."""
+    if plans[0].cover != PAIRS:
+        return save_figure(plans[0].plot("ratio", title=title), path)
     panels = {panel_name(plan): ratio(plan) for plan in plans}
     save_figure(summary_figure(plans[0].mdp, panels, title, quantity="ratio"), path)
 
@@ -166,13 +175,13 @@ def ratio(plan: Plan) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A model, weights `[S, A]`, orders, and the keyword arguments of `plan`."""
+    """A model, what to cover of it, orders, and the other keyword arguments of `plan`."""
 
     mdp: MDP
     orders: list[float]
-    weights: FloatArray
+    asked: dict[str, Any]  # weights, groups and conditions
     arguments: dict[str, Any]
-    words: dict[str, Any]  # model and weights, as they were typed
+    words: dict[str, Any]  # model, weights, groups and conditions, as they were typed
 
     @property
     def title(self) -> str:
@@ -180,32 +189,51 @@ class Request:
         visits = counted_visits(self.arguments["discount"], self.arguments["horizon"])
         mdp = self.mdp
         size = size_text(mdp.num_states, mdp.num_actions, mdp.num_pairs)
-        return f"{mdp.name or self.words['environment']}: {size}; {self.words['mu']} weights, {visits}"
+        groups = f" of {self.words['cover']}" if "cover" in self.words else ""
+        name = mdp.name or self.words["environment"]
+        return f"{name}: {size}; {self.words['mu']} weights{groups}, {visits}"
 
     def solve(self) -> list[Plan]:
         """Returns a plan for each order, whether or not it reached the tolerance."""
-        mu = None if self.words["mu"] == "uniform" else self.weights
-        return [make_plan(self.mdp, rho, mu, throw=False, **self.arguments) for rho in self.orders]
+        with calling(subject_to="at_most" if "at_most" in self.words else "at_least"):
+            return [
+                make_plan(self.mdp, rho, throw=False, **self.asked, **self.arguments) for rho in self.orders
+            ]
 
     def document(self, plans: Sequence[Plan]) -> dict[str, Any]:
         """Returns the request and the results with their policies, ready for JSON."""
         return {
             "rhocover": __version__,
             "parameters": self.words | {"rho": self.orders} | self.arguments,
-            "plans": [found.summary() | {"policy": found.policy.tolist()} for found in plans],
+            "plans": [
+                found.summary() | _groups_of(found) | {"policy": found.policy.tolist()} for found in plans
+            ],
             "states": self.mdp.state_labels,
             "actions": self.mdp.action_labels,
         }
 
 
+def _groups_of(found: Plan) -> dict[str, Any]:
+    """Returns the weights and the shares of the groups; nothing if pairs are covered."""
+    if found.cover == PAIRS:
+        return {}
+    return {"weights": found.weights.tolist(), "shares": found.shares.tolist()}
+
+
 def read_request(
-    env: str, settings: Sequence[str], rho: Sequence[float], mu: str, arguments: dict[str, Any]
+    env: str, settings: Sequence[str], rho: Sequence[float], asked: dict[str, Any], arguments: dict[str, Any]
 ) -> Request:
-    """Returns the request, parsed and checked."""
+    """Returns the request, parsed and checked; `asked` has the options as they were typed."""
     orders = parse_orders(rho)
     mdp, parameters = parse_model(env, settings)
-    words = {"environment": env, "set": parameters, "mu": mu}
-    return Request(mdp, orders, parse_weights(mu, mdp), arguments, words)
+    words = {"environment": env, "set": parameters, "mu": asked["mu"]}
+    words |= {name: asked[name] for name in ("at_most", "at_least") if asked[name]}
+    words |= {"cover": asked["cover"]} if asked["cover"] != PAIRS else {}
+    cover, conditions = parse_cover(asked["cover"]), parse_conditions(asked["at_most"], asked["at_least"])
+    mu = parse_group_weights(asked["mu"], mdp, cover)
+    return Request(
+        mdp, orders, {"mu": mu, "cover": cover, "subject_to": conditions or None}, arguments, words
+    )
 
 
 def plan_files(request: Request, plans: Sequence[Plan] = ()) -> dict[str, outputs.Writer]:

@@ -8,7 +8,7 @@ loaded. Files of earlier versions lack these two: `rhocover.files.load_tensors` 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,16 @@ import numpy as np
 
 from rhocover.checks import frozen
 from rhocover.coverage import Coverage
-from rhocover.documents import TextNumber, from_document, to_document
+from rhocover.documents import LEFT_OUT, TextNumber, from_document, to_document
 from rhocover.errors import FileFormatError, InvalidArgumentError
 from rhocover.files import load_tensors, save_tensors
 from rhocover.mdp import MDP, UNREADABLE, model_of_stored, stored_model
 from rhocover.occupancy import Membership
+from rhocover.planning.conditions import MetCondition
+from rhocover.planning.cover import PAIRS, group_shape
 
 TABLES = ("weights", "occupancy", "policy", "potential")
+SHARES = "group_shares"
 MODEL = "model."  # before the names of the model's arrays
 
 
@@ -43,15 +46,21 @@ class StoredPlan:
     stages: dict[str, Any]
     restriction: str
     discount: float | None
+    cover: str = field(default=PAIRS, metadata=LEFT_OUT)
+    conditions: tuple[MetCondition, ...] = field(default=(), metadata=LEFT_OUT)
 
 
-PLAIN = ("divergence", "gap", "worst_ratio", "value", "method", "steps", "seconds", "restriction", "discount")
+PLAIN = (
+    "divergence", "gap", "worst_ratio", "value", "method", "steps", "seconds", "restriction", "discount",
+    "cover", "conditions",
+)  # fmt: skip
 
 
 def write_plan(plan: Any, path: Path | str, *, overwrite: bool) -> None:
     """Writes a plan with its model to one file."""
     arrays, model = stored_model(plan.mdp)
     tensors = {name: getattr(plan, name) for name in TABLES} | {"mu": plan.coverage.mu}
+    tensors |= {} if plan.group_shares is None else {SHARES: plan.group_shares}
     tensors |= {f"{MODEL}{name}": array for name, array in arrays.items()}
     numbers = StoredPlan(
         rho=plan.rho, residuals=astuple(plan.residuals), status=plan.status.name, stages=dict(plan.stages),
@@ -81,7 +90,8 @@ def _fields(
     mdp = model_of_stored(arrays, document["mdp"])
     stored: StoredPlan = from_document(StoredPlan, document["plan"], "the plan")
     tables = {name: frozen(tensors[name]) for name in TABLES}
-    _check_tables(tables, mdp)
+    tables |= {} if stored.cover == PAIRS else {SHARES: frozen(tensors[SHARES])}
+    _check_tables(tables, mdp, stored.cover)
     return {
         "mdp": mdp,
         "coverage": Coverage(stored.rho, tensors["mu"]),
@@ -93,12 +103,15 @@ def _fields(
     }
 
 
-def _check_tables(tables: Mapping[str, np.ndarray], mdp: MDP) -> None:
-    """Refuses tables that are not of this model."""
-    shape = tables["weights"].shape
+def _check_tables(tables: Mapping[str, np.ndarray], mdp: MDP, cover: str) -> None:
+    """Refuses tables that are not of this model, or not of these groups."""
+    shape = tables["occupancy"].shape
     if shape[-2:] != (mdp.num_states, mdp.num_actions) or len(shape) not in (2, 3):
-        raise InvalidArgumentError.of("weights", f"must be a table of {mdp!r}", f"shape {shape}")
+        raise InvalidArgumentError.of("occupancy", f"must be a table of {mdp!r}", f"shape {shape}")
     wanted = {name: shape[:-1] if name == "potential" else shape for name in TABLES}
+    if cover != PAIRS:
+        groups = group_shape(mdp, cover, tables[SHARES].size)
+        wanted |= {"weights": groups, SHARES: groups}
     for name, table in tables.items():
         if table.shape != wanted[name] or table.dtype != np.float64:
             raise InvalidArgumentError.of(

@@ -83,7 +83,7 @@ def average_structure(mdp: MDP, mu: Any, *, restrict: bool) -> Structure:
     If the model has a start, only components that can be reached from it are considered.
     """
     mu = _weights_of_pairs(mdp, mu)
-    components, reached = _components(mdp)
+    components, reached = components_of(mdp)
     best = _heaviest(mu, components, reached)
     kept = components.pair_label == best
     if best < 0 or (not restrict and (mu[~kept] > 0).any()):
@@ -150,7 +150,7 @@ def _make_structure(mu: FloatArray, kept: BoolArray, num_components: int, reason
     return Structure(frozen(kept), frozen(np.flatnonzero(~kept)), weight, num_components, reason)
 
 
-def _components(mdp: MDP) -> tuple[EndComponents, BoolArray]:
+def components_of(mdp: MDP) -> tuple[EndComponents, BoolArray]:
     """Returns the components and which of them the start reaches, computed once per model."""
     if mdp not in _FOUND:
         components = maximal_end_components(mdp)
@@ -166,9 +166,15 @@ def _reached_components(mdp: MDP, components: EndComponents) -> BoolArray:
     return np.bincount(labels[labels >= 0], minlength=components.count) > 0
 
 
+def reachable_part(mdp: MDP) -> BoolArray:
+    """Returns which pairs `[n]` can be visited again and again after the model's start, if it has one."""
+    components, reached = components_of(mdp)
+    return (components.pair_label >= 0) & np.append(reached, False)[components.pair_label]
+
+
 def num_weighted_components(mdp: MDP, mu: FloatArray) -> int:
     """Returns in how many end components within reach of the start some pair has weight."""
-    components, reached = _components(mdp)
+    components, reached = components_of(mdp)
     labels = components.pair_label[mu > 0]
     return int(reached[np.unique(labels[labels >= 0])].sum())
 
@@ -278,6 +284,10 @@ class Criterion:
         """Whether runs restart: with some probability, or after a number of steps."""
         return self.discount is not None or self.horizon is not None
 
+    def occupancies(self, mdp: MDP, eta: Any = 0.0) -> Occupancies:
+        """Returns the set over all pairs of the model."""
+        return Occupancies.of(mdp, discount=self.discount, horizon=self.horizon, start=self.start, eta=eta)
+
 
 AVERAGE = Criterion()
 
@@ -310,13 +320,13 @@ class PlanningProblem:
     ) -> PlanningProblem:
         """Returns the checked problem; errors use the caller's names of arguments."""
         check_mdp(mdp)
-        rho, mu, c = objective.rho, objective.mu, criterion
-        full = Occupancies.of(mdp, discount=c.discount, horizon=c.horizon, start=c.start, eta=eta)
+        rho, mu = objective.rho, objective.mu
+        full = criterion.occupancies(mdp, eta)
         mu = None if mu is None else _read_weights(mdp, weights_of(mdp, mu))
         weights = np.ones(full.num_pairs) if mu is None else full.flatten(mu, "mu")
         if mu is not None:
             checked_weights(mu, "mu")
-        structure = _structure(full, mu, weights, c.restrict)
+        structure = _structure(full, mu, weights, criterion.restrict)
         coverage = Coverage(rho, checked_weights(weights, "mu"))
         members, kept_weights, states = _kept(full, weights, structure)
         if kept_weights is not weights:

@@ -386,7 +386,7 @@ def slack_of_point(program: Program, multipliers: Multipliers, d: FloatArray) ->
     z = np.maximum(multipliers.z, 0.0) if program.has_floor else 0.0
     total = 1.0 if program.rho == 0 else _total(program, multipliers)[0]
     scale = 1 / total if total > 0 else 1.0  # without Y there is no bound to correct
-    off_mass = abs(float(d.sum()) - 1)
+    off_mass = abs(program.mass_of(d) - 1)
     repair = scale * float(np.abs(multipliers.nu) @ np.abs(program.K @ d - program.k0))
     repair += max(1.0, scale * abs(multipliers.alpha)) * off_mass
     repair += scale * float(np.sum(z * np.maximum(program.floor - d, 0.0)))

@@ -27,7 +27,8 @@ from rhocover.datasets.tally import Tally
 from rhocover.errors import InvalidDataError
 from rhocover.exploring import Run
 from rhocover.mdp import MDP
-from rhocover.planning import Plan
+from rhocover.planning import Plan, Tradeoff
+from rhocover.planning.cover import PAIRS
 from rhocover.printing import encodable
 from rhocover.report.pages.audit import visits_of_audit
 from rhocover.report.pages.run import visits_of_run
@@ -47,12 +48,34 @@ def columns_of_model(mdp: MDP) -> Columns:
 
 
 def columns_of_plan(plan: Plan) -> Columns:
-    """Returns one row per pair: its target, its share of the visits, and the policy."""
+    """Returns one row per pair: its target, its share of the visits, and the policy.
+
+    Where groups are covered, pairs have no target.
+    """
     take, named = _entries(plan.mdp, plan.occupancy.shape)
+    if plan.cover != PAIRS:
+        return named | {"occupancy": plan.occupancy[take], "policy": plan.policy[take]}
     weights = plan.weights / plan.weights.max()
     tables = {"target": weights / weights.sum(), "occupancy": plan.occupancy, "ratio": plan.ratio}
     tables |= {"policy": plan.policy}
     return named | {name: table[take] for name, table in tables.items()}
+
+
+def columns_of_groups(plan: Plan) -> Columns:
+    """Returns one row per group that is covered: its target and its share of the visits."""
+    kept = np.flatnonzero(plan.weights.ravel() > 0)
+    weights = plan.weights / plan.weights.max()
+    tables = {"target": weights / weights.sum(), "occupancy": plan.shares, "ratio": plan.ratio}
+    names = [encodable(plan.group_name(int(group))) for group in kept]
+    return {"group": kept, "name": names} | {name: table.ravel()[kept] for name, table in tables.items()}
+
+
+def columns_of_tradeoff(curve: Tradeoff) -> Columns:
+    """Returns one row per point of a trade-off."""
+    return {
+        "return": curve.returns, "divergence": curve.divergence, "gap": curve.gap, "price": curve.price,
+        "worst_ratio": np.array([plan.worst_ratio for plan in curve.plans]),
+    }  # fmt: skip
 
 
 def columns_of_run(run: Run) -> Columns:

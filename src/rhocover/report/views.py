@@ -33,7 +33,7 @@ from rhocover.report.pages.audit import (
 )
 from rhocover.report.pages.budget import efforts_table, head_of_budget, page_of_budget
 from rhocover.report.pages.model import head_of_model, model_picture, page_of_model, random_pairs
-from rhocover.report.pages.plan import head_of_plans, page_of_plans, visits_of_plan
+from rhocover.report.pages.plan import conditions_table, head_of_plans, page_of_plans, visits_of_plan
 from rhocover.report.pages.run import (
     head_of_run,
     is_judged,
@@ -43,6 +43,12 @@ from rhocover.report.pages.run import (
     visits_of_run,
 )
 from rhocover.report.pages.tally import discovery_picture, head_of_tally, page_of_tally, visits_of_tally
+from rhocover.report.pages.tradeoff import (
+    head_of_tradeoff,
+    page_of_tradeoff,
+    points_table,
+    tradeoff_picture,
+)
 from rhocover.report.pages.visits import PairShares, few_pairs, ratios_figure, visits_figure, visits_picture
 from rhocover.theory import Budget
 
@@ -131,7 +137,8 @@ def title_of_plan(what: str, plan: Plan) -> str:
 def card_of_plan(plan: Plan) -> pages.Page:
     """Returns the card of a plan."""
     seen = visits_of_plan(plan)
-    return card(head_of_plans([plan]), few_pairs(seen, FEW), visits_picture(seen, {"": plan.occupancy}))
+    met = [table for table in [conditions_table(plan)] if table is not None]
+    return card(head_of_plans([plan]), few_pairs(seen, FEW), *met, visits_picture(seen, {"": plan.occupancy}))
 
 
 def card_of_budget(budget: Budget) -> pages.Page:
@@ -143,9 +150,15 @@ def card_of_budget(budget: Budget) -> pages.Page:
 PLAN_PICTURES = pictures_of_visits(visits_of_plan, lambda plan: {"": plan.occupancy}, title_of_plan)
 PLAN_VIEW = make_view(
     PLAN_PICTURES,
-    {"pairs": columns.columns_of_plan},
+    {"pairs": columns.columns_of_plan, "groups": columns.columns_of_groups},
     lambda plan: page_of_plans([plan]),
     card_of_plan,
+)
+TRADEOFF_VIEW = make_view(
+    {"frontier": lambda curve, title: tradeoff_picture(curve, title).figure},
+    {"points": columns.columns_of_tradeoff},
+    page_of_tradeoff,
+    lambda curve: card(head_of_tradeoff(curve), points_table(curve), tradeoff_picture(curve)),
 )
 BUDGET_VIEW = make_view(
     {

@@ -238,15 +238,15 @@ def fraction_words(ratio: float) -> str:
     return "no visit at all" if math.isinf(ratio) else f"{share_words(1 / ratio)} of its share"
 
 
-def weights_words(weights: FloatArray) -> str:
+def weights_words(weights: FloatArray, unit: str = "pair") -> str:
     """Returns whether all weights are equal, and otherwise the ratio of the largest to the smallest."""
     positive = weights[weights > 0]
     zeros = int(weights.size - positive.size)
-    left_out = f"; {count_of(zeros, 'pair', ',')} with weight 0" if zeros else ""
+    left_out = f"; {count_of(zeros, unit, ',')} with weight 0" if zeros else ""
     if np.ptp(positive) <= 1e-12 * positive.max():
-        return f"equal for {count_of(positive.size, 'pair', ',')}{left_out}"
+        return f"equal for {count_of(positive.size, unit, ',')}{left_out}"
     spread = ratio_words(float(positive.max() / positive.min()))
-    return f"{count_of(positive.size, 'pair', ',')}, the largest weight {spread} times the smallest{left_out}"
+    return f"{count_of(positive.size, unit, ',')}, the largest weight {spread} times the smallest{left_out}"
 
 
 def model_entries(mdp: MDP) -> list[tuple[str, str]]:

@@ -13,11 +13,12 @@ import numpy as np
 
 from rhocover.checks import FloatArray
 from rhocover.errors import InvalidArgumentError
-from rhocover.planning.planner import Plan, missed_plans
+from rhocover.planning.cover import PAIRS
 from rhocover.planning.problem import counted_visits
+from rhocover.planning.result import Plan, missed_plans
 from rhocover.report import pages
 from rhocover.report.figures import frontier_figure
-from rhocover.report.pages.visits import PairShares, least_section, visits_section
+from rhocover.report.pages.visits import PairShares, least_section, visits_picture, visits_section
 
 MOST_MAPS = 5  # of plans; six together with the target
 LEAST_FRONTIER = 3  # fewer points do not make a curve
@@ -35,7 +36,7 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "", command: str = "")
     where = f" at rho = {pages.order_words(main.rho)}" if len(plans) > 1 else ""
     entries = [
         *pages.model_entries(main.mdp), ("rho", _orders(plans)),
-        ("weights mu", pages.weights_words(main.weights)),
+        ("weights mu", pages.weights_words(main.weights, main.unit)),
         ("visits that count", visits or _counted(main)), ("dropped", main.restriction),
         ("method", main.method),
     ]  # fmt: skip
@@ -43,7 +44,9 @@ def page_of_plans(plans: Sequence[Plan], *, visits: str = "", command: str = "")
         head_of_plans(plans),
         sections=pages.sections(
             visits_section("Where the visits go, and where they should be", seen, shares),
+            _pairs_section(main, seen),
             least_section(seen, where),
+            pages.section(f"Conditions{where}", conditions_table(main)),
             _frontier_section(plans),
             pages.settings_section(entries, command),
             pages.glossary_section(
@@ -60,6 +63,13 @@ def head_of_plans(plans: Sequence[Plan]) -> pages.Page:
     return pages.Page("The best possible coverage", title, _verdict(plans, seen), _numbers(plans, seen))
 
 
+def _pairs_section(plan: Plan, seen: PairShares) -> pages.Section | None:
+    """Returns the visits of pairs where groups are covered; None where pairs are."""
+    if seen.names is None:
+        return None
+    return pages.section("Visits of pairs", visits_picture(seen, {"": plan.occupancy}))
+
+
 def _orders(plans: Sequence[Plan]) -> str:
     return ", ".join(pages.order_words(plan.rho) for plan in plans)
 
@@ -67,7 +77,8 @@ def _orders(plans: Sequence[Plan]) -> str:
 def visits_of_plan(plan: Plan) -> PairShares:
     """Returns the target shares and those of the plan."""
     weights = plan.weights / plan.weights.max()
-    return PairShares(plan.mdp, weights / weights.sum(), plan.occupancy)
+    names = None if plan.cover == PAIRS else plan.group_name
+    return PairShares(plan.mdp, weights / weights.sum(), plan.shares, unit=plan.unit, names=names)
 
 
 def _counted(plan: Plan) -> str:
@@ -87,7 +98,9 @@ def _verdict(plans: Sequence[Plan], seen: PairShares) -> pages.Verdict:
         )  # fmt: skip
     if main.worst_ratio < MATCHED:
         return pages.Verdict(
-            "The visits can match the target exactly: every pair gets its share.", "Exact match", "good"
+            f"The visits can match the target exactly: every {main.unit} gets its share.",
+            "Exact match",
+            "good",
         )
     return pages.Verdict(f"{_shortfall(plans, seen)} {_proof(plans)}", "Solved and certified", "good")
 
@@ -95,19 +108,24 @@ def _verdict(plans: Sequence[Plan], seen: PairShares) -> pages.Verdict:
 def _shortfall(plans: Sequence[Plan], seen: PairShares) -> str:
     first, main = plans[0], plans[-1]
     text = (
-        "No policy gives every pair its target share. At rho = "
+        f"No policy{_under(main)} gives every {main.unit} its target share. At rho = "
         f"{pages.order_words(main.rho)} the best policy leaves {seen.least_covered} with "
-        f"{pages.fraction_words(main.worst_ratio)}, and no pair with less"
+        f"{pages.fraction_words(main.worst_ratio)}, and no {main.unit} with less"
     )
     if len(plans) == 1 or first.worst_ratio < 1.005 * main.worst_ratio:
         return f"{text}."
     worst = pages.fraction_words(first.worst_ratio)
-    return f"{text}; at rho = {pages.order_words(first.rho)} the worst pair has {worst}."
+    return f"{text}; at rho = {pages.order_words(first.rho)} the worst {main.unit} has {worst}."
 
 
 def _proof(plans: Sequence[Plan]) -> str:
     gap = max(plan.gap for plan in plans)
-    return f"Proved: no policy is closer to the target by more than {_at_most(gap)} nats."
+    return f"Proved: no policy{_under(plans[0])} is closer to the target by more than {_at_most(gap)} nats."
+
+
+def _under(plan: Plan) -> str:
+    """Returns what restricts the policies besides the model; "" if nothing does."""
+    return " that meets the conditions" if plan.conditions else ""
 
 
 def _at_most(gap: float) -> str:
@@ -121,15 +139,35 @@ def _numbers(plans: Sequence[Plan], seen: PairShares) -> tuple[pages.KeyNumber, 
     return (
         pages.KeyNumber(
             pages.ratio_words(main.worst_ratio), f"worst ratio{at}",
-            f"The least covered pair gets 1/{pages.ratio_words(main.worst_ratio)} of its share. 1 means all "
-            "of it.",
+            f"The least covered {main.unit} gets 1/{pages.ratio_words(main.worst_ratio)} of its share. 1 "
+            "means all of it.",
         ),
         pages.KeyNumber(pages.small_words(main.divergence), f"divergence{at}",
                   "Distance from the target to what is possible, in nats; 0 is a perfect match."),
         pages.KeyNumber(pages.small_words(gap), "certified gap",
                   "Proved: no policy has a smaller divergence by more than this many nats."),
-        pages.KeyNumber(f"{len(seen.order):,}", "pairs", "State-action pairs with positive weight."),
+        pages.KeyNumber(f"{len(seen.order):,}", f"{main.unit}s", _counted_as(main)),
     )  # fmt: skip
+
+
+def _counted_as(plan: Plan) -> str:
+    return (
+        "State-action pairs" if plan.unit == "pair" else f"{plan.unit.capitalize()}s"
+    ) + " with positive weight."
+
+
+def conditions_table(plan: Plan) -> pages.Table | None:
+    """Returns the conditions with their values and prices; None if there are none."""
+    if not plan.conditions:
+        return None
+    rows = tuple(
+        (one.name, one.demand, f"{one.value:.6g}", f"{one.slack:.3g}", f"{one.price:.4g}")
+        for one in plan.conditions
+    )
+    caption = (
+        "The price is by how much one more unit of the limit would lower the divergence: 0 does not bind."
+    )
+    return pages.Table(caption, ("", "condition", "value", "slack", "price"), rows, words=(1,))
 
 
 def _mapped(plans: Sequence[Plan]) -> Sequence[Plan]:

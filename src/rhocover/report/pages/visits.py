@@ -12,7 +12,7 @@ else can be drawn over time.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,7 +48,9 @@ HEADROOM = 1.15
 BELOW = 2.0  # pairs without a visit are drawn this factor below the least share, apart from its ticks
 
 
-def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
+def shares_figure(
+    ratio: FloatArray, best: FloatArray | None = None, *, unit: str = "pair", title: str = ""
+) -> Figure:
     """Returns the shares 1/ratio of all pairs in increasing order, and those of the best plan.
 
     Pairs without a visit are drawn below all others, on a line labelled "none".
@@ -58,7 +60,7 @@ def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
     least, has_none = float(shares[shares > 0].min(initial=1.0)), bool((shares == 0).any())
     lowest = least / BELOW if has_none else least
     with drawing():
-        figure, axes = one_panel("")
+        figure, axes = one_panel(title)
         axes.axhline(1, color=GREY, linestyle="--", linewidth=1, gid="due", zorder=1.5)
         endings = [Ending("target", 1.0, GREY)]
         for name, (share, colour) in lines.items():
@@ -66,6 +68,7 @@ def shares_figure(ratio: FloatArray, best: FloatArray | None = None) -> Figure:
             axes.plot(place, height, color=colour, linewidth=1.8, gid=name)
             endings.append(Ending(name, float(height[-1]), colour))
         _share_axes(axes, lowest / HEADROOM, HEADROOM * float(shares.max()), len(ratio))
+        axes.set_xlabel(f"{unit}s, least covered first")
         if has_none:
             _name_none(axes, lowest, least)
         write_endings(axes, endings)
@@ -95,7 +98,6 @@ def _share_axes(axes: Axes, low: float, high: float, number: int) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: share_words(value)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.set_xlim(0, number)
-    axes.set_xlabel("pairs, least covered first")
     axes.set_ylabel("visits, as a share of the target")
     axes.grid(color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
@@ -154,6 +156,8 @@ class PairShares:
     share: FloatArray
     counts: IntArray | None = None  # None: a plan, without actual visits
     best: FloatArray | None = None  # the share in the best plan, nan if not known
+    unit: str = "pair"  # what each share belongs to
+    names: Callable[[int], str] | None = None  # of groups by their position; None for pairs
 
     @cached_property
     def ratio(self) -> FloatArray:
@@ -182,6 +186,8 @@ class PairShares:
 
     def name(self, position: int) -> str:
         """Returns the name of the pair at a position in the flat table, with its step if there is one."""
+        if self.names is not None:
+            return self.names(position)
         *step, state, action = (int(k) for k in np.unravel_index(position, self.target.shape))
         s = self.mdp.state_labels[state] if self.mdp.state_labels else state
         a = self.mdp.action_labels[action] if self.mdp.action_labels else action
@@ -193,12 +199,12 @@ def visits_section(heading: str, visits: PairShares, shares: Mapping[str, FloatA
 
     The first map shows the target. A model without a layout has a curve instead of maps.
     """
-    if not has_map(visits.mdp):
+    if not has_map(visits.mdp) or visits.names is not None:
         best = None if visits.best_ratio is None else visits.best_ratio.ravel()[visits.order]
         best = None if best is not None and np.isnan(best).any() else best
-        figure = shares_figure(visits.ratio.ravel()[visits.order], best)
-        unseen = f" {visits.num_unvisited:,} pairs at the left were never visited."
-        caption = CURVE + unseen * bool(visits.num_unvisited)
+        figure = shares_figure(visits.ratio.ravel()[visits.order], best, unit=visits.unit)
+        unseen = f" {visits.num_unvisited:,} {visits.unit}s at the left were never visited."
+        caption = CURVE.replace("pair", visits.unit) + unseen * bool(visits.num_unvisited)
         return section(heading, Picture(figure, caption, _missing_alt(visits, "A curve of")))
     asked = {"target": visits.target} | dict(shares)
     flat = {name: over_steps(table) for name, table in asked.items()}
@@ -231,19 +237,21 @@ def _shares_alt(tables: Mapping[str, FloatArray]) -> str:
 def _missing_alt(visits: PairShares, what: str) -> str:
     worst = float(visits.ratio.ravel()[visits.order[0]])
     return (
-        f"{what} target share against visited share of each pair. The least covered pair, "
-        f"{visits.least_covered}, has {fraction_words(worst)}. The table of the least covered pairs has the "
-        "numbers."
+        f"{what} target share against visited share of each {visits.unit}. The least covered {visits.unit}, "
+        f"{visits.least_covered}, has {fraction_words(worst)}. The table of the least covered {visits.unit}s "
+        "has the numbers."
     )
 
 
 def least_section(visits: PairShares, where: str = "") -> Section:
     """Returns the table of the least covered pairs, and the next ones in a fold."""
-    heading, number = f"Least covered pairs{where}", len(visits.order)
+    units = f"{visits.unit}s"
+    heading, number = f"Least covered {units}{where}", len(visits.order)
     if number <= ALL:
-        return section(heading, _table(visits, visits.order, "All pairs, least covered first."))
-    caption = f"The {SHOWN} least covered of {number:,} pairs."
-    others = f"The other {number - SHOWN} pairs" if number <= LONGEST else f"The next {LONGEST - SHOWN} pairs"
+        return section(heading, _table(visits, visits.order, f"All {units}, least covered first."))
+    caption = f"The {SHOWN} least covered of {number:,} {units}."
+    rest = f"other {number - SHOWN}" if number <= LONGEST else f"next {LONGEST - SHOWN}"
+    others = f"The {rest} {units}"
     behind = _table(visits, visits.order[SHOWN:LONGEST], f"{others}, least covered first.")
     return section(heading, _table(visits, visits.order[:SHOWN], caption), Fold(others, (behind,)))
 
@@ -251,7 +259,7 @@ def least_section(visits: PairShares, where: str = "") -> Section:
 def few_pairs(visits: PairShares, number: int) -> Table:
     """Returns a short table of the least covered pairs."""
     shown = visits.order[:number]
-    return _table(visits, shown, f"The {len(shown)} least covered of {len(visits.order):,} pairs.")
+    return _table(visits, shown, f"The {len(shown)} least covered of {len(visits.order):,} {visits.unit}s.")
 
 
 def visits_figure(visits: PairShares, shares: Mapping[str, FloatArray], title: str = "") -> Figure:
@@ -261,6 +269,8 @@ def visits_figure(visits: PairShares, shares: Mapping[str, FloatArray], title: s
 
 def ratios_figure(visits: PairShares, shares: Mapping[str, FloatArray], title: str = "") -> Figure:
     """Returns maps of target / share by name, or a list of the pairs with the largest ratios."""
+    if visits.names is not None:
+        return shares_figure(visits.ratio.ravel()[visits.order], unit=visits.unit, title=title)
     panels = {name: worst_step(_ratio(visits.target, table)) for name, table in shares.items()}
     return summary_figure(visits.mdp, panels, title, quantity="ratio")
 
@@ -273,7 +283,7 @@ def visits_picture(visits: PairShares, shares: Mapping[str, FloatArray]) -> Pict
 
 def _table(visits: PairShares, positions: IntArray, caption: str) -> Table:
     amount = "visits per 1,000 steps" if visits.counts is None else "visits"
-    headings = ("pair", amount, "share of target", "ratio")
+    headings = (visits.unit, amount, "share of target", "ratio")
     if visits.best is not None:
         headings = (*headings, "ratio in the best plan")
     return Table(caption, headings, tuple(_row(visits, int(k)) for k in positions))

@@ -31,6 +31,7 @@ from tiers import tiered
          {"rho": 1.0, "model": "learned", "mu": "transition_std", "dataset_id": "lake/mine-v1"}),
         (f"{LAKE} --rho 2 --model learned --num-envs 3", lambda: gym.make_vec(LAKE, 3, "sync"),
          {"rho": 2.0, "model": "learned"}),
+        (f"{LAKE} --rho 2 --workers 3", lambda: LAKE, {"rho": 2.0, "workers": 3}),
         (f"{LAKE} --rho 2 --explorer algorithm1 --schedule quadratic:5", lambda: gym.make(LAKE),
          {"rho": 2.0, "explorer": "algorithm1", "schedule": "quadratic:5"}),
         (f"{LAKE} --rho 2 --until-visits 3", lambda: gym.make(LAKE), {"rho": 2.0, "until": rc.EveryPair(3)}),
@@ -54,6 +55,20 @@ def test_json_holds_the_collection_of_the_python_api(rhocover, line, make, argum
     assert document["parameters"]["environment"] == line.split()[0]
     counts = rc.audit("here", states=found.states, actions=found.actions).counts
     assert counts.sum() == found.num_steps
+
+
+def test_workers_write_the_same_files_in_other_processes(rhocover):
+    """Also after the environment's arguments; numbers that do not fit together are refused, and nothing is removed."""
+    line = f"collect {LAKE} --set map_name=8x8 --workers 2 --steps 1024"
+    assert rhocover(f"{line} --out here").code == 0
+    assert rhocover(f"{line} --out there --engine process:2").code == 0
+    first, second = (contents(Path(name)) for name in ("here", "there"))
+    assert {name for name in first if first[name] != second[name]} <= {"datasheet.json", "datasheet.html"}
+    refused = rhocover(f"collect {LAKE} --workers 3 --steps 1024 --out here --force")
+    assert "`--steps` must be a multiple of --workers 3" in refused.err
+    assert contents(Path("here")) == first
+    both = rhocover(f"collect {LAKE} --workers 2 --num-envs 2 --steps 1024 --out other")
+    assert "`--num-envs` must be 1 with `--workers`" in both.err
 
 
 @pytest.mark.thorough

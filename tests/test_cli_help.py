@@ -72,7 +72,7 @@ SHARED = {  # what is not on both sides, and why: rules and objects cannot be ty
     "explore": {"world", "rho", "until", "trace_points", "executor"},
     "compare": {"envs", "rho", "explorers", "trace_points", "executor"},
     "budget": {"mdp", "policy"},
-    "collect": {"until", "command"},
+    "collect": {"until", "command", "executor"},
     "audit": {"model", "executor"},
     "top_up": {"command"},
 }

@@ -65,13 +65,17 @@ def of_runs(mdp: rc.MDP, env: gym.Env[Any, Any], vector: gym.vector.VectorEnv[An
     rc.explore(mdp, 2.0, 1000, until=10)  # pyright: ignore[reportArgumentType]
     rc.explore(mdp, 2.0, 1000, report=print)
     rc.explore(mdp, 2.0, 1000, report=len)  # pyright: ignore[reportArgumentType]
-    rc.explore("river_swim", 2.0, 1000)  # pyright: ignore[reportArgumentType]
+    rc.explore(3, 2.0, 1000)  # pyright: ignore[reportArgumentType]
+    rc.explore("FrozenLake-v1", 2.0, 1000, workers=4, executor=rc.engines.process(2))
+    rc.explore(lambda: gym.make("FrozenLake-v1"), 2.0, 1000, workers=4)
     assert_type(rc.resume(Path("run"), explorer="feedback"), rc.Run)
 
 
 def of_data(env: gym.Env[Any, Any], columns: dict[str, list[int]], frame: Any) -> None:
     data = assert_type(rc.collect(env, 2.0, 1000, out="data", states=rc.QuantileBins(8)), rc.Collection)
     rc.collect(env, 2.0, 1000)  # pyright: ignore[reportCallIssue]
+    rc.collect("FrozenLake-v1", 2.0, 1000, out="data", workers=4, executor=rc.engines.process(2))
+    rc.collect(lambda: gym.make("FrozenLake-v1"), 2.0, 1000, out="data", workers=4)
     for given in (data, data.tally, data.audit, columns, frame, "data.parquet", Path("data.csv")):
         assert_type(rc.audit(given, 2.0), rc.Audit)
         assert_type(rc.top_up(given, num_steps=10), rc.TopUp)

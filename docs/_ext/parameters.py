@@ -18,6 +18,14 @@ TABLES = (
     "CountVisits", "CoverageReward", "CountVisitsVector", "CoverageRewardVector", "DensityReward",
     "Neighbours", "Ellipse", "CoverageCallback", "CoverageVecEnv", "CoverageReplayBuffer",
 )  # fmt: skip
+LEGS = (
+    "takes the legs of `workers`: anything with `submit(function, *args)` that returns a future; the result "
+    "is the same to the bit"
+)
+ACTORS = (
+    "how many actors act at the same time and know of each other only between rounds; the result depends on "
+    "it, and not on where they act. In environments each has its own, made from what is passed"
+)
 MEANING = {
     "mdp": "the model",
     "rho": "how much the worst pair counts, in [0, inf]: 0 maximum entropy, 1 relative entropy, 2 average "
@@ -72,7 +80,8 @@ MEANING = {
     "model_error": "the root mean square error of the estimated rows to reach; pass this or `visits`",
     "policy": "a policy `[S, A]` to evaluate together with the best one",
     "delta": "certificates hold with probability `1 - delta`",
-    "world": "the model to simulate, or a Gymnasium environment, single or vector",
+    "world": "the model to simulate, or a Gymnasium environment, single or vector; with `workers` also what "
+    "makes one: an id, `module:function`, or a function",
     "resume.world": "the model of the run; must be the same if given",
     "num_steps": "how many steps to take, over all chains or copies",
     "states": "which observations are the same state: None for discrete spaces, `Bins(...)`, "
@@ -88,6 +97,11 @@ MEANING = {
     "`Learned`",
     "executor": "counts ranges of files elsewhere: anything with `submit(function, *args)` that returns a "
     "future, such as `concurrent.futures.ProcessPoolExecutor()`; the counts are the same to the bit",
+    "explore.executor": LEGS,
+    "collect.executor": LEGS,
+    "resume.executor": LEGS,
+    "explore.workers": ACTORS,
+    "collect.workers": ACTORS,
     "compare.executor": "makes the runs elsewhere, instead of `workers`: anything with `submit(function, "
     "*args)` that returns a future; the results are the same to the bit",
     "shard": 'a part of the runs, such as `"3/64"`, stored in `out` beside the others; None for the whole',
@@ -105,6 +119,8 @@ MEANING = {
     "step_timeout": "seconds that one step or reset of an environment may take; None for no limit",
     "report": "a function that is called from time to time with the steps (or runs) done and their total",
     "env": "a Gymnasium environment",
+    "collect.env": "a Gymnasium environment, single or vector; with `workers` what makes one: an id, "
+    "`module:function`, or a function",
     "top_up.env": "an environment to act in, or a model to plan on; None plans on the model estimated from "
     "the data",
     "dataset_id": "the Minari id of the data set; None for one made from the environment and rho",

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     # Environments.
 
     Environment = gymnasium.Env[Any, Any] | VectorEnv[Any, Any, Any]
+    Maker = str | EnvSpec | Callable[[], gymnasium.Env[Any, Any]]  # an id, module:function, or a function
     States = Bins | QuantileBins | Net | SimHash | ImageCells | StateCode | Callable[[Any], Hashable]
     Actions = int | Sequence[int] | ArrayLike
 

@@ -13,7 +13,7 @@ from rhocover.exploring import problem as problem_module
 from rhocover.exploring.runs.explore import ModelWorld
 from rhocover.exploring.runs.runner import Storage, run
 from rhocover.exploring.runs.spec import Encoding, RunSpec, read_model_run
-from rhocover.exploring.worlds import World
+from rhocover.exploring.worlds import RunWorld, World
 from rhocover.planning.problem import Objective, PlanningProblem
 
 SPEC = RunSpec(Objective(2.0), 300, model="learned", seed=3)
@@ -38,7 +38,9 @@ def worlds() -> dict[str, tuple[World, RunSpec]]:
 @pytest.mark.parametrize("kind", ["model", "one", "vector"])
 def test_every_world_has_all_that_the_protocol_asks_for(kind):
     world, _ = worlds()[kind]
-    asked = {name for name in (*vars(World), *World.__annotations__) if not name.startswith("_")}
+    asked = {
+        name for kind in (RunWorld, World) for name in (*vars(kind), *kind.__annotations__) if name[0] != "_"
+    }
     assert asked >= {"num_chains", "problem", "start", "follow", "advance", "marks", "measure", "result"}
     assert not [name for name in asked if not hasattr(world, name)]
 

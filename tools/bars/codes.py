@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import report
-from rhocover.experiments.env_question import EnvSource
+from rhocover.environments.sources import EnvSource
 from rhocover.experiments.env_runs import EnvTask, find, make_env_explorer
 from tools.bars import rlexplore
 from tools.bars.code_worlds import WORLDS

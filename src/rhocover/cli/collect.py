@@ -17,8 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rhocover import checks
 from rhocover.cli import options as o
 from rhocover.cli import outputs
+from rhocover.cli.engine import open_engine
 from rhocover.cli.output import print_json, print_message, print_result, progress
 from rhocover.cli.places import Place, close, parse_place
 from rhocover.collecting.storage import PAGE, SETTINGS, SHEET, is_begun, is_of_collection
@@ -53,6 +55,9 @@ def collect(
     seed: o.Seed = 0,
     step_timeout: o.StepTimeout = None,
     num_envs: o.NumEnvs = None,
+    workers: o.Actors = None,
+    engine: o.Engine = None,
+    address: o.Address = None,
     max_episode_steps: o.MaxEpisodeSteps = None,
     until_visits: o.UntilVisits = None,
     until_gap: o.UntilGap = None,
@@ -80,6 +85,7 @@ def collect(
     * `rhocover collect Pendulum-v1 --states quantiles:4 --actions 3 --model learned --rho 1 --steps 2000
     --out data/pendulum`
     * `rhocover collect CliffWalking-v1 --model learned --num-envs 4 --rho 2 --steps 4000 --out data/cliff`
+    * `rhocover collect FrozenLake-v1 --workers 4 --rho 2 --steps 4000 --out data/four`
     """
     from rhocover.cli.codes import parse_actions, parse_data_mu, parse_states
     from rhocover.cli.parsing import parse_delta, parse_orders, parse_until
@@ -92,20 +98,23 @@ def collect(
     asked = {
         "explorer": explorer, "model": model, "schedule": schedule, "seed": seed, "dataset_id": dataset_id,
         "step_timeout": step_timeout, "until": parse_until(until, parse_delta(delta)),
-        "actions": parse_actions(actions), "repeat": repeat,
+        "actions": parse_actions(actions), "repeat": repeat, "workers": workers,
     }  # fmt: skip
     [order], weights = parse_orders([rho]), parse_data_mu(mu)
     asked |= {"rho": order, "num_steps": num_steps, "mu": weights}
     world = place.make()
     try:
+        maker = place.maker(world, workers)
         asked["states"] = parse_states(states, place.make_one, seed)
         asked["held_out"] = parse_states(held_out, place.make_one, seed, "--held-out")
         with (
+            open_engine(engine, address) as executor,
             cleared_folder(world, asked, folder, page, force=force) as held,
             hint_to_collect_on(context, held),
             progress(f"{explorer} in {env}") as bar,
         ):
-            found = _collect(world, asked, held, resume, bar, repeated(context))
+            given = asked | {"executor": executor}
+            found = _collect(maker, given, held, resume, bar, repeated(context))
     finally:
         close(world)
     words = _words(place, mu, states, actions, asked, until, delta) | {"held_out": held_out}
@@ -140,11 +149,13 @@ def _check_begin(world: Any, asked: dict[str, Any]) -> None:
     """Rejects a collection that could not start, before anything is removed for it."""
     from rhocover.collecting.collect import check_start
     from rhocover.collecting.env_run import read_env_run
-    from rhocover.exploring.runs.spec import Encoding, read_spec
+    from rhocover.exploring.runs.spec import Encoding, check_multiple, read_spec
 
     encoding = Encoding(asked["states"], asked["actions"], asked.get("repeat", 1), asked.get("held_out"))
     read = read_env_run(world, read_spec(asked), encoding, asked.get("step_timeout"))
     check_start(read)
+    if asked.get("workers") is not None:
+        check_multiple(read.spec.num_steps, "workers", checks.integer(asked["workers"], "workers", least=1))
     if asked["dataset_id"] is not None:
         check_id(asked["dataset_id"])
 
@@ -154,7 +165,7 @@ def _words(
     until: dict[str, Any], delta: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Returns the request as it was typed."""
-    kept = ("rho", "num_steps", "explorer", "model", "schedule", "seed", "dataset_id", "repeat")
+    kept = ("rho", "num_steps", "explorer", "model", "schedule", "seed", "dataset_id", "repeat", "workers")
     return {
         "environment": place.name, "set": place.arguments, "num_envs": place.num_envs,
         "max_episode_steps": place.max_episode_steps, "mu": mu, "states": states, "actions": actions,

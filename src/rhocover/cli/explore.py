@@ -100,6 +100,7 @@ def explore(
     * `rhocover explore river_swim --rho 2 --steps 5000 --out run`
     * `rhocover explore river_swim --rho 2 --workers 16 --steps 16000`
     * `rhocover explore FrozenLake-v1 --rho 2 --steps 5000`
+    * `rhocover explore FrozenLake-v1 --rho 2 --workers 4 --steps 4000`
     * `rhocover explore MountainCar-v0 --states bins:6,5 --model learned --rho 2 --steps 2000`
     """
     from rhocover.cli.places import is_environment
@@ -333,13 +334,14 @@ class EnvRequest(ExploreRequest):
     """A run in an environment; `given` are the keyword arguments of `explore`."""
 
     env: Any
+    maker: Any  # what to explore: the environment, or for workers what makes one
     given: dict[str, Any]
 
     def run(self, out: Hold | None, report: ReportProgress, executor: Any = None) -> Run:
         """Returns the finished run and closes the environment."""
         given = self.given | {"executor": executor, "out": out, "report": report}
         try:
-            return explore_model(self.env, trace_points=TRACE_POINTS, **given)
+            return explore_model(self.maker, trace_points=TRACE_POINTS, **given)
         finally:
             close(self.env)
 
@@ -365,8 +367,9 @@ def read_env_request(
         ),
     }  # fmt: skip
     world = place.make()
+    maker = place.maker(world, arguments["workers"])
     names = ("rho", "num_steps", "mu", "explorer", "model", "schedule", "seed", "until")
     spec = read_spec({name: given[name] for name in names} | {"trace_points": TRACE_POINTS})
     encoding = Encoding(given["states"], given["actions"], given["repeat"], given["held_out"])
     asked = read_env_run(world, spec, encoding, given["step_timeout"])
-    return EnvRequest(asked, words, delta, world, given)
+    return EnvRequest(asked, words, delta, world, maker, given)

@@ -365,8 +365,8 @@ Actors = Annotated[
         "--workers",
         parser=parse_integer,
         metavar="W",
-        help="The number of actors that act in the model at the same time, and know of each other only "
-        "between rounds. The result depends on it, but not on where they act.",
+        help="The number of actors that act at the same time and know of each other only between rounds; in "
+        "environments, each in its own. The result depends on it, but not on where they act.",
         rich_help_panel=RUN,
     ),
 ]

@@ -21,6 +21,7 @@ from rhocover import checks
 from rhocover.cli.imports import search_here
 from rhocover.cli.output import one_line, print_message
 from rhocover.errors import (
+    Argument,
     InvalidArgumentError,
     MissingExtraError,
     RhocoverError,
@@ -86,6 +87,19 @@ class Place:
         with _explained(self.name, self._all()):
             env = gym.make(self.name, **self._all())
         return self._reading(env)
+
+    def maker(self, env: Any, workers: int | None) -> Any:
+        """Returns `env`, or for workers what makes an environment for each of them, in any process."""
+        if workers is None:
+            return env
+        if self.num_envs not in (None, 1):
+            raise InvalidArgumentError.of(
+                "num_envs",
+                ("must be 1 with ", Argument("workers"), ": every worker has one environment"),
+                f"{self.num_envs}",
+                remedy="Leave one of them out.",
+            )
+        return env.spec if self.read is None else self.make_one
 
     def _make_many(self, num_envs: int) -> Any:
         """Returns copies that step one after the other and behave like a single environment."""

@@ -10,6 +10,7 @@ datasheet.json, .html    what the data set covers
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,9 @@ from rhocover.collecting.datasheet import (
     settings_of,
 )
 from rhocover.collecting.env_run import FROM_TABLE, EnvRun, Fitted, read_env_run
+from rhocover.collecting.rounds import run_shared
 from rhocover.collecting.storage import CollectionFolder, check_spaces, publish, record, seed_in
+from rhocover.collecting.workers import opened, read_workers, shared
 from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.collection.manifest import check_id
 from rhocover.environments.encoding.nets import NetCode
@@ -32,7 +35,7 @@ from rhocover.exploring.belief import KnownModel
 from rhocover.exploring.explorers.registry import CLASSES, make_explorer
 from rhocover.exploring.runs.result import Run
 from rhocover.exploring.runs.runner import Storage, run
-from rhocover.exploring.runs.spec import Encoding, RunSpec
+from rhocover.exploring.runs.spec import Crew, Encoding, RunSpec
 from rhocover.files import tensor_digest
 from rhocover.folders import locate
 from rhocover.learning.codes import warn_of
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
         Environment,
         Knowledge,
         Location,
+        Maker,
         NamedExplorer,
         States,
         WeightsOrRule,
@@ -56,15 +60,21 @@ if TYPE_CHECKING:
 
 
 def explore_environment(
-    env: Any, spec: RunSpec, encoding: Encoding, num_chains: Any, step_timeout: Any, out: Any,
+    env: Any, spec: RunSpec, encoding: Encoding, crew: Crew, step_timeout: Any, out: Any,
     report: Report | None,
 ) -> Run:  # fmt: skip
     """Returns the run of an explorer in a Gymnasium environment; see `rhocover.explore`."""
-    with calling(env="world"):
-        _refuse_what_is_the_environments(spec.criterion, num_chains, out)
-        asked = read_env_run(env, spec, encoding, step_timeout)
-    with progress(f"exploring {asked.name}", report) as told:
-        found = run(open_environment(asked), asked.spec, Storage(told))
+    with ExitStack() as stack:
+        with calling(env="world"):
+            _refuse_what_is_the_environments(spec.criterion, crew.num_chains, out)
+            workers = read_workers(env, encoding, crew.workers, crew.executor)
+            env = stack.enter_context(opened(env, workers))
+            asked = shared(read_env_run(env, spec, encoding, step_timeout), workers)
+        told = stack.enter_context(progress(f"exploring {asked.name}", report))
+        if workers is None:
+            found = run(open_environment(asked), asked.spec, Storage(told))
+        else:
+            found = run_shared(asked, workers, Storage(told))
     if (codes := getattr(found, "codes", None)) is not None:
         warn_of(codes, stacklevel=3)
     return found
@@ -96,7 +106,7 @@ def _refuse_what_is_the_environments(criterion: Criterion, num_chains: Any, out:
 
 
 def collect(
-    env: Environment,
+    env: Environment | Maker,
     rho: float = 2.0,
     num_steps: Whole = 100_000,
     mu: WeightsOrRule | None = None,
@@ -113,6 +123,8 @@ def collect(
     until: Stop | None = None,
     step_timeout: float | None = None,
     held_out: States | None = None,
+    workers: int | None = None,
+    executor: Any = None,
     resume: bool = False,
     report: Report | None = None,
     command: str | None = None,
@@ -125,6 +137,10 @@ def collect(
     `seed`, this holds on one machine with the same versions: on another processor the same call takes
     different steps with the same statistics, and a collection begun here may be refused.
     `step_timeout` is how many seconds one step or reset may take, None for no limit: see `rhocover.explore`.
+    `workers` collect at the same time, each in an environment of its own, and know of each other only between
+    rounds; `env` is then what makes one: an id, `module:function`, or a function without arguments. Each leg
+    of a worker makes its environment, begins with a reset and becomes one file; its last step is truncated.
+    `executor` takes the legs, as in `explore`: the files are the same to the bit whoever does.
     `command` is the command that the datasheet gives for repeating the collection, if not this call.
     """
     out = locate(out)  # the environment may change the working directory
@@ -134,18 +150,20 @@ def collect(
         until=until, trace_points=5,
     )  # fmt: skip
     encoding = Encoding(states, actions, repeat, held_out)
-    asked = read_env_run(env, spec, encoding, step_timeout)
-    check_spaces(asked)
-    check_start(asked)
-    name = default_id(asked) if dataset_id is None else dataset_id
-    check_id(name)
-    document = {"dataset_id": name, **settings_of(asked), **provenance(), "until": repr(until)}
-    document["arrays"] = tensor_digest(given_arrays(asked))
-    with (
-        CollectionFolder(out, asked, document, resume=resume) as folder,
-        progress(f"collecting in {asked.name}", report) as told,
-    ):
-        found = make_collection(asked, folder, encoding, told, command)
+    crew = read_workers(env, encoding, workers, executor)
+    with opened(env, crew) as env:
+        asked = shared(read_env_run(env, spec, encoding, step_timeout), crew)
+        check_spaces(asked)
+        check_start(asked)
+        name = default_id(asked) if dataset_id is None else dataset_id
+        check_id(name)
+        document = {"dataset_id": name, **settings_of(asked), **provenance(), "until": repr(until)}
+        document["arrays"] = tensor_digest(given_arrays(asked))
+        with (
+            CollectionFolder(out, asked, document, resume=resume) as folder,
+            progress(f"collecting in {asked.name}", report) as told,
+        ):
+            found = make_collection(asked, folder, encoding, told, command)
     if found.audit.codes is not None:
         warn_of(found.audit.codes, stacklevel=2)
     return found

@@ -219,6 +219,7 @@ def settings_of(asked: EnvRun) -> dict[str, Any]:
         "seed": settings.seed,
         **code_of(asked),
         **({} if asked.repeat == 1 else {"repeat": asked.repeat}),
+        **({} if asked.workers is None else {"workers": asked.workers.number}),
     }
 
 
@@ -253,6 +254,8 @@ def repeat_call(asked: EnvRun, verb: str = "collect(") -> str:
         parts.append("actions=...")
     if asked.repeat > 1 and verb.startswith("collect"):
         parts.append(f"repeat={asked.repeat}")
+    if asked.workers is not None:
+        parts.append(f"workers={asked.workers.number}")
     if verb.startswith("collect"):
         parts.append(f"explorer={explorer_name(s.explorer)!r}")
     if asked.table is None:
@@ -331,6 +334,8 @@ def _origin(found: Collection) -> Section:
         ("actions", _words(settings["actions"])),
         ("versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
     ]
+    if "workers" in settings:
+        entries.insert(-1, ("workers", str(settings["workers"])))
     if "repeat" in settings:
         entries.insert(-1, ("steps of the environment per action", str(settings["repeat"])))
     if random is not None:

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -72,6 +72,9 @@ from rhocover.learning.rules import Rule, final_weights, read_rule
 from rhocover.mdp import MDP, NO_WEIGHTS
 from rhocover.planning.problem import Objective
 
+if TYPE_CHECKING:
+    from rhocover.collecting.workers import Workers
+
 Fitted = QuantileBins | Net | SimHash  # codes that are fitted to a random rollout
 FEW_KEYS = 100_000  # states that a published explorer gets before its first step, at most
 MOST_POINTS = 2**30  # bytes of what a net compares of all observations of a run
@@ -95,6 +98,7 @@ class EnvRun:
     repeat: int = 1  # steps of the environment for which an action is held
     held_out: StateCode | None = None  # a second code of observations, which is only counted
     learner: Net | None = None  # what fits the code again during the run
+    workers: Workers | None = None  # who act in environments of their own; None: this process, in `env`
 
     @cached_property
     def _alarm(self) -> Alarm | None:

@@ -174,7 +174,7 @@ def round_steps(space: Any) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Begun:
+class Begun:
     """An episode that has begun: its number, its seed, and its first observation."""
 
     episode: int
@@ -182,23 +182,25 @@ class _Begun:
     observation: Any
 
 
-class _Stream:
+class EpisodeStream:
     """Where one environment stands between two rounds."""
 
     def __init__(self, space: Any) -> None:
         self._space = space
-        self.resets: deque[_Begun] = deque()  # episodes whose first step is not in a full round yet
+        self.resets: deque[Begun] = deque()  # episodes whose first step is not in a full round yet
         self.episode, self.step = -1, 0  # of the next step, if it continues an episode
         self.shown: Leaves | None = None  # the last observation, if the next step continues an episode
         self.num_rows = 0
 
-    def rows(self, columns: dict[str, np.ndarray], after: Leaves, values: Any) -> tuple[PartRows, _Stream]:
+    def rows(
+        self, columns: dict[str, np.ndarray], after: Leaves, values: Any
+    ) -> tuple[PartRows, EpisodeStream]:
         """Returns the rows of steps that follow, and where the environment then stands."""
         over = columns["terminated"] | columns["truncated"]
         begins = np.append(self.shown is None, over[:-1])
         starts = np.flatnonzero(np.append(True, over[:-1]))
         fresh = list(self.resets)[: int(np.count_nonzero(begins))]
-        first = fresh if self.shown is None else [_Begun(self.episode, -1, None), *fresh]
+        first = fresh if self.shown is None else [Begun(self.episode, -1, None), *fresh]
         lengths = np.diff(np.append(starts, over.size))
         step = np.arange(over.size) - np.repeat(starts, lengths)
         step[: lengths[0]] += 0 if self.shown is None else self.step
@@ -212,7 +214,7 @@ class _Stream:
         )  # fmt: skip
         return rows, self._after(rows, len(fresh))
 
-    def _first(self, fresh: Sequence[_Begun]) -> Leaves:
+    def _first(self, fresh: Sequence[Begun]) -> Leaves:
         """Returns the first observation of each stretch, in the type that those of steps have."""
         if not fresh:
             assert self.shown is not None
@@ -221,10 +223,10 @@ class _Stream:
         for begun in fresh:
             buffer.put(begun.observation)
         found = as_leaves(self._space, buffer.take(len(fresh)))
-        return found if self.shown is None else _joined([self.shown, found])
+        return found if self.shown is None else joined([self.shown, found])
 
-    def _after(self, rows: PartRows, num_resets: int) -> _Stream:
-        then = _Stream(self._space)
+    def _after(self, rows: PartRows, num_resets: int) -> EpisodeStream:
+        then = EpisodeStream(self._space)
         then.resets = deque(list(self.resets)[num_resets:])
         then.num_rows = self.num_rows + len(rows)
         if not (rows.terminated[-1] or rows.truncated[-1]):
@@ -260,7 +262,7 @@ class Log:
         self._stored = manifest.num_steps  # steps on disk when this process began
         self._size = manifest.round_steps
         self._steps: list[tuple[dict[str, np.ndarray], Leaves]] = []  # of the round that grows
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[int, EpisodeStream] = {}
         self._first = 0  # its first step
         self._written = self._stored
         self._saved = time.monotonic()
@@ -271,8 +273,8 @@ class Log:
         """Records the reset with which an episode begins."""
         seed = -1 if reset.seed is None else reset.seed
         if reset.env not in self._streams:
-            self._streams[reset.env] = _Stream(self._spaces.observation)
-        begun = _Begun(self._num_episodes, seed, reset.observation)
+            self._streams[reset.env] = EpisodeStream(self._spaces.observation)
+        begun = Begun(self._num_episodes, seed, reset.observation)
         self._streams[reset.env].resets.append(begun)
         self._num_episodes += 1
 
@@ -320,9 +322,9 @@ class Log:
         if is_full:
             self._streams, self._steps, self._first = streams, [], self.num_steps
 
-    def _rows(self) -> tuple[dict[int, PartRows], dict[int, _Stream]]:
+    def _rows(self) -> tuple[dict[int, PartRows], dict[int, EpisodeStream]]:
         """Returns the rows of the current round by environment, and where each environment then stands."""
-        self._steps = [tuple(_joined(parts) for parts in zip(*self._steps, strict=True))]  # type: ignore[list-item]
+        self._steps = [tuple(joined(parts) for parts in zip(*self._steps, strict=True))]  # type: ignore[list-item]
         [(columns, after)] = self._steps
         made, streams = {}, dict(self._streams)
         for env in np.unique(columns["envs"]).tolist():
@@ -381,7 +383,7 @@ class Log:
             if part.round == number:
                 disk = load_part(self._folder, part, self._spaces)
                 if part.env not in made:
-                    raise _differs("env", int(disk.t[0]))
+                    raise differs("env", int(disk.t[0]))
                 _compare_rows(made[part.env], disk)
 
 
@@ -390,7 +392,7 @@ def _some(columns: dict[Any, np.ndarray], rows: BoolArray) -> dict[Any, np.ndarr
     return columns if rows.all() else {name: array[rows] for name, array in columns.items()}
 
 
-def _joined(pieces: Sequence[dict[Any, np.ndarray]]) -> dict[Any, np.ndarray]:
+def joined(pieces: Sequence[dict[Any, np.ndarray]]) -> dict[Any, np.ndarray]:
     """Returns the concatenation of columns."""
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
@@ -408,13 +410,14 @@ def _compare_rows(now: PartRows, disk: PartRows) -> None:
         is_same = (a == b) | ((a != a) & (b != b))
         wrong = np.flatnonzero(~is_same.reshape(num, -1).all(axis=1))
         if wrong.size:
-            raise _differs(name, int(now.t[wrong[0]]))
+            raise differs(name, int(now.t[wrong[0]]))
 
 
 COMPARED = ("action", "reward", "terminated", "truncated", "t", "episode", "step", "seed")
 
 
-def _differs(name: str, step: int) -> EnvironmentFailedError:
+def differs(name: str, step: int) -> EnvironmentFailedError:
+    """Returns the error for steps that are not those stored."""
     return EnvironmentFailedError(
         f"the collection cannot continue: `{name}` at step {step} differs from the stored steps. The "
         "environment is not reproducible for the same seed and actions, or a library or the processor has "

@@ -19,18 +19,17 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
-from functools import cached_property, partial
+from contextlib import suppress
+from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 
 from rhocover.checks import BoolArray, FloatArray, IntArray
-from rhocover.collecting.env_run import EnvRun, earlier_moves, is_learner, state_after
+from rhocover.collecting.env_run import EnvRun, is_learner
 from rhocover.collecting.log import ObservationBuffer, Recorder, Steps, rows_within
 from rhocover.collecting.refits import History, refit, restart
-from rhocover.collecting.result import EnvRecord, TalliedRun, judged_run, known_run
 from rhocover.collecting.state_index import (
     EpisodeCounts,
     GrowingStateIndex,
@@ -38,14 +37,12 @@ from rhocover.collecting.state_index import (
     StateReader,
     read_reward,
 )
+from rhocover.collecting.tallied import TalliedWorld
 from rhocover.compiling import compiled
 from rhocover.environments.encoding.base import ask
 from rhocover.environments.encoding.watching import Watch
 from rhocover.errors import EnvironmentFailedError, RhocoverError
-from rhocover.exploring.problem import Problem
-from rhocover.exploring.runs.result import grid_of_steps, measure
-from rhocover.exploring.runs.runner import Runner, RunState, begin
-from rhocover.exploring.runs.spec import RunSpec
+from rhocover.exploring.runs.runner import RunState
 from rhocover.exploring.worlds import (
     Behaviour,
     BlockBehaviour,
@@ -357,85 +354,26 @@ FIRST_STEPS = 4  # steps of the first batch: a step may take minutes, and Ctrl-C
 BATCH_BYTES = 1 << 23  # observations of one batch, if they are kept; a few copies exist for a moment
 
 
-class EnvironmentWorld(ABC):
+class EnvironmentWorld(TalliedWorld, ABC):
     """Acts in an environment; `env` may replace that of the run, `recorder` stores the steps."""
 
     num_chains = 1  # a run may pause after any step
     _callers: tuple[CodeType, ...] = ()  # the functions that call the environment
 
     def __init__(self, asked: EnvRun, recorder: Recorder | None = None, env: Any = None) -> None:
-        self._asked, self._recorder, self._seed = asked, recorder, asked.spec.seed
+        super().__init__(asked)
+        self._recorder = recorder
         self._env = asked.acting if env is None else env
         self._values = asked.actions.values
         self._generator = np.random.Generator(np.random.PCG64(self._seed))
         self._num_steps = 0
         self._search: Search | None = None  # of the transitions so far, once something new is sought
-        self.episodes = EpisodeCounts()
-        self._watch = asked.watch() if asked.earlier is None else None
-        self._snapshots: list[tuple[int, IntArray]] = []  # counts at the trace steps, if no model is known
         self._longest = LONGEST if recorder is None else rows_within(BATCH_BYTES, asked.space, LONGEST)
         self.batch_steps = min(FIRST_STEPS, self._longest)
-        self.refits: list[int] = []  # steps before which the code was fitted again
-        self.next_refit, self._history = NEVER, None
+        self._history = None
         if asked.learner is not None:
             self._history = self._recorder = History(asked, recorder)
             self.next_refit = asked.learner.rollout_steps * (2 if is_learner(asked.learner) else 1)
-
-    @cached_property
-    def _reader(self) -> StateReader:
-        return StateReader(self._asked.space, self._asked.states, self._asked.state_index())
-
-    @property
-    def _index(self) -> StateIndex:
-        return self._reader.index
-
-    @property
-    def problem(self) -> Problem | None:
-        """The problem of the environment's table; None without a table."""
-        return self._asked.problem
-
-    def opened(self) -> AbstractContextManager[Any]:
-        """Returns the context that times the calls of the environment."""
-        return self._asked.timing
-
-    def start(self, spec: RunSpec) -> RunState:
-        """Returns the state of a run before its first step, including earlier data if there is any."""
-        asked, earlier = self._asked, self._asked.earlier
-        if asked.problem is not None and earlier is None:
-            asked.problem.check_plan()
-        moves = None if earlier is None else earlier_moves(self._index, earlier)
-        position = self.begin()
-        seen = Visits.none(self._index.index)
-        if moves is not None:
-            seen.moves[: moves.size] = moves
-        if earlier is None:
-            return begin(spec.actor, asked.belief(self._index), position, seen)
-        state = state_after(asked, self._index, earlier, seen.moves)
-        return RunState(state, position, seen, [], [], position.states.copy())
-
-    def marks(self, spec: RunSpec) -> list[int]:
-        """Returns the steps at which the trace is measured; with earlier data only the last one."""
-        if self._asked.earlier is not None:
-            return [self._asked.earlier.num_steps + spec.num_steps]
-        return grid_of_steps(spec.num_steps, spec.trace_points)
-
-    def measure(self, counts: IntArray, num_steps: int) -> list[float]:
-        """Returns a row of the trace; without a known model only the step, the rest follows at the end."""
-        if self._asked.earlier is not None:
-            return [float(num_steps)]
-        if self.problem is not None:
-            return measure(self.problem, counts, num_steps)
-        self._snapshots.append((num_steps, counts.copy()))
-        return [float(num_steps)]
-
-    def result(self, spec: RunSpec, runner: Runner, seconds: float) -> TalliedRun | None:
-        """Returns the finished run; None if it only adds to earlier data."""
-        if self._asked.earlier is not None:
-            return None
-        make = judged_run if self.problem is None else known_run
-        coded = None if self._watch is None else self._watch.coded()
-        record = EnvRecord(self._index, self.episodes, self._snapshots, coded, tuple(self.refits))
-        return make(self._asked, runner, record, seconds)
 
     def refit(self, now: RunState) -> bool:
         """Fits the code of the states again; returns whether it is a new one, which all is counted under."""
@@ -512,10 +450,6 @@ class EnvironmentWorld(ABC):
         """Notes the key of an episode's final observation; one that cannot be encoded is ignored."""
         with suppress(RhocoverError, TypeError, ValueError, IndexError):
             self.episodes.end_keys[self._reader.key(observation)] = None
-
-    @abstractmethod
-    def begin(self) -> Position:
-        """Returns the first position; the environment is reset with the seed."""
 
     @abstractmethod
     def _go(self, position: Position, act: Chooser, before: int, batch: StepBatch, num_steps: int) -> None:

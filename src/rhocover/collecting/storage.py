@@ -23,6 +23,7 @@ from rhocover.collecting.datasheet import code_of, scoped
 from rhocover.collecting.env_run import EnvRun
 from rhocover.collecting.log import Log, round_steps, usable
 from rhocover.collecting.replay import Replay
+from rhocover.collecting.rounds import RoundLog, run_shared
 from rhocover.collecting.worlds import open_environment
 from rhocover.datasets.audit import audit_tally
 from rhocover.datasets.builder import Tallier, count_episodes
@@ -311,6 +312,11 @@ def record(asked: EnvRun, folder: Path, report: Report | None) -> tuple[Run | No
     spaces = spaces_of_run(asked)
     with _naming_the_steps(folder):
         stored = usable(folder, load_manifest(folder), spaces)
+    if asked.workers is not None:
+        rounds = RoundLog(folder, spaces, stored)
+        with _naming_the_steps(folder):
+            found = run_shared(asked, asked.workers, Storage(report), rounds)
+        return found, rounds.manifest
     log, env = Log(folder, spaces, asked.actions.values, stored), asked.acting
     if stored.parts and not asked.is_vector:
         env = Replay(env, asked.actions, folder, stored)

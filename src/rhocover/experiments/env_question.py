@@ -1,20 +1,16 @@
 """The question of a comparison on environments: environments, codes, explorers, seeds and budget.
 
 A run is one position in the grid [envs, explorers, seeds]. An environment must be made anew for each run, in
-any process, so it is named by one of three things (`EnvSource`): the id of a registered environment; a
-Gymnasium spec, taken from an environment that `gymnasium.make` returned; or a function without arguments. In
-a file it is that id, the spec as JSON, or the name of the function, each with the spaces: enough to tell
-different questions apart. A function that cannot be imported by its name stays in this process.
+any process (`environments.sources`). In a file it is its id, its spec as JSON, or the name of the function
+that makes it, each with the spaces: enough to tell different questions apart. A function that cannot be
+imported by its name stays in this process.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import itertools
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +18,8 @@ import numpy as np
 
 from rhocover.documents import TextNumber, to_document
 from rhocover.environments.encoding.base import function_name
-from rhocover.errors import FileFormatError, InvalidArgumentError, RhocoverError
+from rhocover.environments.sources import EnvSource, importable_name
+from rhocover.errors import FileFormatError
 from rhocover.experiments.env_runs import EnvTask, Found, explorer_settings, find
 from rhocover.experiments.question import Failure, failure_of
 from rhocover.exploring.runs.spec import Model, model_document, model_from_document
@@ -31,79 +28,6 @@ from rhocover.linalg.normal_equations import one_blas_thread
 
 EnvPlace = tuple[int, int, int]  # env, explorer, seed
 KIND = "environment-comparison"
-
-
-@dataclass(frozen=True)
-class EnvSource:
-    """Makes an environment; `kind` is "id", "spec" or "function", `text` the id, the JSON or the name."""
-
-    kind: str
-    text: str
-    spaces: str = ""
-    function: Callable[[], Any] | None = None
-
-    def make(self) -> Any:
-        """Returns a new environment."""
-        import gymnasium as gym
-        from gymnasium.envs.registration import EnvSpec
-
-        if self.function is not None:
-            env = self.function()
-        else:
-            with _explained(self.text):
-                env = gym.make(EnvSpec.from_json(self.text) if self.kind == "spec" else self.text)
-        if not isinstance(env, gym.Env):
-            kind = type(env).__name__
-            raise InvalidArgumentError.of("envs", f"{self.text} must return a Gymnasium environment", kind)
-        return env
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _source, (self.kind, self.text, self.spaces)
-
-    def document(self) -> dict[str, str]:
-        """Returns what a file says of it."""
-        return {self.kind: self.text, "spaces": self.spaces}
-
-
-def _source(kind: str, text: str, spaces: str) -> EnvSource:
-    """Returns the source in another process; its function is imported again by its name."""
-    return EnvSource(kind, text, spaces, named_function(text) if kind == "function" else None)
-
-
-@contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turns errors of `gymnasium.make` into errors about `envs`."""
-    try:
-        yield
-    except RhocoverError:
-        raise
-    except Exception as error:
-        raise InvalidArgumentError(
-            f"{name!r} is no name from rhocover.envs, and Gymnasium cannot make it: {error}", argument="envs"
-        ) from error
-
-
-# Functions by name.
-
-
-def importable_name(function: Any) -> str | None:
-    """Returns "module:name" from which a function can be imported again; None if it cannot."""
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(name, str):
-        return None
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return f"{module}:{name}" if found is function else None
-
-
-def named_function(text: str) -> Any:
-    """Returns the function "module:name"."""
-    module, _, name = text.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def own_functions(*values: Any) -> list[Any]:

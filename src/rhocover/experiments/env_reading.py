@@ -10,7 +10,7 @@ import numpy as np
 from rhocover import checks
 from rhocover.coverage import Coverage
 from rhocover.environments.encoding import read_action_code, read_state_code
-from rhocover.environments.encoding.base import function_name
+from rhocover.environments.sources import EnvSource, source_of, with_spaces
 from rhocover.errors import Call, InvalidArgumentError, Setting, inside
 from rhocover.experiments.compare import (
     at_least_one,
@@ -19,7 +19,7 @@ from rhocover.experiments.compare import (
     read_named,
     read_sequence,
 )
-from rhocover.experiments.env_question import EnvQuestion, EnvSource, importable_name
+from rhocover.experiments.env_question import EnvQuestion
 from rhocover.experiments.env_runs import (
     ENV_EXPLORERS,
     is_for_environments,
@@ -132,8 +132,8 @@ def _named_model(env: Any) -> tuple[str, MDP]:
 
 def _table_model(env: Any) -> tuple[str, MDP] | None:
     """Returns the name and the model of an environment; None if it has no table."""
-    name, kind, text, function = _name(env)
-    made = EnvSource(kind, text, "", function).make()
+    name, source = source_of(env)
+    made = source.make()
     try:
         return (name, MDP.from_gymnasium(made)) if hasattr(made.unwrapped, "P") else None
     finally:
@@ -158,47 +158,8 @@ def read_source(env: Any) -> EnvSource:
 
 def _source(env: Any) -> tuple[str, EnvSource]:
     """Returns the name of an environment and where it comes from."""
-    name, kind, text, function = _name(env)
-    made = EnvSource(kind, text, "", function).make()
-    try:
-        spaces = f"{made.observation_space} {made.action_space}"
-    finally:
-        made.close()
-    return name, EnvSource(kind, text, spaces, function)
-
-
-def _name(env: Any) -> tuple[str, str, str, Any]:
-    """Returns the name, the kind, the text and the function of a source."""
-    from gymnasium.envs.registration import EnvSpec
-
-    if isinstance(env, str):
-        return env, "id", env, None
-    spec = env if isinstance(env, EnvSpec) else getattr(env, "spec", None)
-    if isinstance(spec, EnvSpec):
-        return spec.id, "spec", _json(spec), None
-    if callable(env):
-        return getattr(env, "__name__", type(env).__name__), "function", _function_text(env), env
-    raise InvalidArgumentError.of(
-        "envs",
-        "must hold ids, environments that gymnasium.make returned, or functions that make one",
-        type(env).__name__,
-        remedy="Pass a function that returns a new environment: every run needs its own.",
-    )
-
-
-def _function_text(function: Any) -> str:
-    return importable_name(function) or function_name(function)
-
-
-def _json(spec: Any) -> str:
-    try:
-        return spec.to_json()
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"the spec of {spec.id} cannot be stored: {error}",
-            argument="envs",
-            remedy="Pass a function that returns a new environment.",
-        ) from error
+    name, source = source_of(env)
+    return name, with_spaces(source)
 
 
 # Codes and explorers.

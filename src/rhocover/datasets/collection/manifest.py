@@ -13,6 +13,9 @@ of their names, parts are one stream: environment by environment, each in the or
 that is not full yet has parts whose names end with the number of its steps so far; when it is full, others
 take their place.
 
+With `workers` a round is one leg of every worker, and a part is one leg; `env` is the worker. The parts of a
+round are named in the manifest all at once, and every leg is a stretch of whole or truncated episodes.
+
 A part is read at once, and used only if its bytes have the SHA-256 in the manifest.
 """
 
@@ -24,7 +27,7 @@ import math
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,6 +145,12 @@ def part_path(folder: Path, name: str) -> Path:
 def part_name(env: int, number: int, num_steps: int | None = None) -> str:
     """Returns the name of a part; `num_steps` are those of a round that is not full, so far."""
     return f"part-{env:04d}-{number:06d}{'' if num_steps is None else f'-{num_steps:06d}'}.parquet"
+
+
+def with_parts(manifest: Manifest, parts: Sequence[Part]) -> Manifest:
+    """Returns the manifest with more parts, in their order."""
+    both = sorted([*manifest.parts, *parts], key=lambda part: (part.env, part.round))
+    return replace(manifest, parts=tuple(both))
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -2,7 +2,7 @@
 
 | column | |
 |---|---|
-| `episode` | number of the episode, counted over the whole collection as episodes begin |
+| `episode` | number of the episode, counted as episodes begin; with `workers`, the `t` of its first step |
 | `step` | number of the step within its episode, from 0 |
 | `t` | number of the step in the run, over all environments |
 | `env` | which environment of a vector; 0 if there is one |

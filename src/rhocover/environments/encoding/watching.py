@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,23 +37,32 @@ def held_out_key(code: StateCode, observation: Any) -> Hashable:
         raise InvalidArgumentError(f"`held_out`: {error}", argument="held_out") from error
 
 
+class Watched(NamedTuple):
+    """What a `Watch` has seen, as plain values."""
+
+    num_seen: int
+    stride: int
+    kept: list[Any]
+    first: dict[Hashable, int]
+
+
 class Watch:
     """Sees observations, one at a time (`see`) or many (`see_all`); `coded` returns what is known then."""
 
-    def __init__(self, code: StateCode, held_out: StateCode | None = None) -> None:
+    def __init__(self, code: StateCode, held_out: StateCode | None = None, stride: int = 1) -> None:
         self.code, self.held_out = code, held_out
         self.num_seen = 0
         self._first: dict[Hashable, int] = {}  # the observation at which each held-out key was first met
         self._kept: list[Any] = []
         self._is_sampled = is_lossy(code)
-        self._stride, self._most = 1, MOST
+        self.stride, self._most = stride, MOST
         self.is_next_known = False  # whether the next observation was seen already, as the last of a piece
 
     def see(self, observation: Any) -> None:
         """Sees the next observation."""
         if self.held_out is not None:
             self._first.setdefault(held_out_key(self.held_out, observation), self.num_seen)
-        if self._is_sampled and self.num_seen % self._stride == 0:
+        if self._is_sampled and self.num_seen % self.stride == 0:
             self._keep(observation)
         self.num_seen += 1
 
@@ -66,11 +75,11 @@ class Watch:
                 self._first.setdefault(key, self.num_seen + t)
         if self._is_sampled and is_sampled:
             begin, number = self.num_seen, len(observations)
-            t = -begin % self._stride
+            t = -begin % self.stride
             while t < number:
                 self._keep(observations[t])
                 t += 1
-                t += -(begin + t) % self._stride
+                t += -(begin + t) % self.stride
         self.num_seen += len(observations) if is_sampled else 0
 
     def _held_out_keys(self, observations: Any) -> tuple[list[int], list[Hashable]]:
@@ -89,8 +98,28 @@ class Watch:
         if not self._kept:
             self._most = _most(max(_size(observation), 1))
         self._kept.append(copy.deepcopy(observation))
-        if len(self._kept) >= self._most:
-            self._kept, self._stride = self._kept[::2], 2 * self._stride
+        self._thin()
+
+    def _thin(self) -> None:
+        """Drops every other observation of the sample while it is full."""
+        while len(self._kept) >= self._most:
+            self._kept, self.stride = self._kept[::2], 2 * self.stride
+
+    def watched(self) -> Watched:
+        """Returns what was seen, for another process."""
+        return Watched(self.num_seen, self.stride, self._kept, self._first)
+
+    def add(self, more: Watched) -> None:
+        """Adds what was seen elsewhere, after all that was seen here; it began with the stride of here."""
+        for key, place in more.first.items():
+            self._first.setdefault(key, self.num_seen + place)
+        self.num_seen += more.num_seen
+        if more.kept and not self._kept:
+            self._most = _most(max(_size(more.kept[0]), 1))
+        stride = max(self.stride, more.stride)
+        self._kept = self._kept[:: stride // self.stride] + more.kept[:: stride // more.stride]
+        self.stride = stride
+        self._thin()
 
     def coded(self) -> Coded:
         """Returns the sample and the held-out code so far."""

@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from rhocover import checks
 from rhocover.checks import IntArray
-from rhocover.errors import Argument, FileFormatError, InvalidArgumentError, Setting, naming, shortened
-from rhocover.executors import check_executor
+from rhocover.errors import FileFormatError, InvalidArgumentError, naming, shortened
 from rhocover.exploring.explorers.registry import explorer_document, make_explorer
 from rhocover.exploring.runs.checkpoint import MODEL, SETTINGS, Folder, settings_from_file
 from rhocover.exploring.runs.result import Run, grid_of_steps, measure
 from rhocover.exploring.runs.runner import Runner, RunState, Storage, begin, run, run_fields
-from rhocover.exploring.runs.spec import Encoding, ModelRun, RunSpec, make_belief, read_model_run
+from rhocover.exploring.runs.spec import (
+    Crew,
+    Encoding,
+    ModelRun,
+    RunSpec,
+    make_belief,
+    read_executor,
+    read_model_run,
+)
 from rhocover.exploring.worlds import Visits
 from rhocover.exploring.worlds.simulator import Simulator
 from rhocover.files import load_tensors
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
         Environment,
         Knowledge,
         Location,
+        Maker,
         NamedExplorer,
         Start,
         States,
@@ -41,8 +49,11 @@ if TYPE_CHECKING:
     from rhocover.learning.rules import Rule
 
 
+MADE_BY = "gymnasium"  # the package of the environments that ids and functions make
+
+
 def explore(
-    world: MDP | Environment,
+    world: MDP | Environment | Maker,
     rho: float = 2.0,
     num_steps: Whole = 30_000,
     mu: WeightsOrRule | None = None,
@@ -82,18 +93,20 @@ def explore(
     each new plan. `until` ends the run early. `explorer` is a name or an object: "feedback", "tracking",
     "stationary", "algorithm1", "algorithm1_short", "algorithm1_adaptive"; `schedule` sets Algorithm 1's
     episodes. `num_chains` chains act at the same time and share the counts; `num_steps` is their total.
-    `workers` actors act in the model at the same time, too, but know of each other only between rounds: so
-    they may be anywhere. `executor` runs them: anything with `submit(function, *args)` that returns a future,
-    such as `rc.engines.process()`; without one they act here, one after the other, with the same result. The
-    trace has `trace_points` rows for each factor of ten. `out` is a new folder for checkpoints: `resume(out)`
-    continues after any interruption. `report(steps, num_steps)` is called now and then. A step or reset of an
-    environment that takes longer than `step_timeout` seconds is an error; all steps before it are kept. This
-    works only while Python code is running in it: a hang in C code is not detected. It needs the main thread,
-    and a system other than Windows. Ctrl-C waits for the current step; pressed a second time, it ends that
-    step. `held_out` is a second code of observations, as for `states`, that is never planned with: it is only
-    counted, to show how far the first one may be trusted. The same `seed` gives the same bits on one machine
-    with the same versions; None draws one, which `run.seed` records. Another processor, BLAS or Numba target
-    rounds last bits differently: there the run is statistically the same, but not identical.
+    `workers` actors act at the same time, too, but know of each other only between rounds: so they may be
+    anywhere. For environments `world` is then what makes one: an id, `module:function`, or a function
+    without arguments; each leg of a worker begins with a reset. `executor` runs them: anything with
+    `submit(function, *args)` that returns a future, such as `rc.engines.process()`; without one they act
+    here, one after the other, with the same result. The trace has `trace_points` rows for each factor of
+    ten. `out` is a new folder for checkpoints: `resume(out)` continues after any interruption.
+    `report(steps, num_steps)` is called now and then. A step or reset of an environment that takes longer
+    than `step_timeout` seconds is an error; all steps before it are kept. This works only while Python code
+    is running in it: a hang in C code is not detected. It needs the main thread, and a system other than
+    Windows. Ctrl-C waits for the current step; pressed a second time, it ends that step. `held_out` is a
+    second code of observations, as for `states`, that is never planned with: it is only counted, to show
+    how far the first one may be trusted. The same `seed` gives the same bits on one machine with the same
+    versions; None draws one, which `run.seed` records. Another processor, BLAS or Numba target rounds last
+    bits differently: there the run is statistically the same, but not identical.
 
     >>> import rhocover as rc
     >>> run = rc.explore(rc.envs.river_swim(), rho=2, num_steps=30_000, seed=0)
@@ -106,32 +119,20 @@ def explore(
         criterion=Criterion(discount, horizon, start, restrict), explorer=make_explorer(explorer, schedule),
         model=model, seed=seed, until=until, trace_points=trace_points,
     )  # fmt: skip
-    if not isinstance(world, MDP) and (explore_other := _other_world(world)) is not None:
-        _check_alone(workers, executor)
-        encoding = Encoding(states, actions, repeat, held_out)
-        return explore_other(world, spec, encoding, num_chains, step_timeout, out, report)
+    if not isinstance(world, MDP) and (explore_other := _other_world(world, workers)) is not None:
+        encoding, crew = Encoding(states, actions, repeat, held_out), Crew(num_chains, workers, executor)
+        return explore_other(world, spec, encoding, crew, step_timeout, out, report)
     check_for_model(
         states=states, actions=actions, repeat=repeat, step_timeout=step_timeout, held_out=held_out
     )
     asked = read_model_run(world, spec, num_chains, workers)
-    executor = read_executor(executor, asked)
+    executor = read_executor(executor, asked.workers)
     with progress(f"exploring {asked.mdp.name or 'the model'}", report) as told:
         _ = asked.problem  # raises if it is invalid
         asked.check_budget()
         asked.problem.check_plan()
         storage = Storage(told) if out is None else Folder(out, asked, told)
         return run_model(asked, executor, storage)
-
-
-def read_executor(executor: Any, asked: ModelRun) -> Any:
-    """Returns the executor; refuses one if there are no workers whose legs it could run."""
-    if executor is not None and asked.workers is None:
-        raise InvalidArgumentError.of(
-            "executor",
-            ("runs the legs of several ", Argument("workers"), ", and there are none"),
-            remedy=("Such as ", Setting("workers", "16"), "."),
-        )
-    return None if executor is None else check_executor(executor)
 
 
 class ModelWorld(Simulator):
@@ -185,20 +186,13 @@ def check_for_model(**given: Any) -> None:
             raise InvalidArgumentError.of(name, reason, remedy="Leave it out.")
 
 
-def _check_alone(workers: Any, executor: Any) -> None:
-    """Refuses workers in an environment: its state cannot be sent to them."""
-    for name, value in (("workers", workers), ("executor", executor)):
-        if value is not None:
-            raise InvalidArgumentError.of(
-                name,
-                "is only for models: the state of an environment cannot be sent anywhere",
-                remedy="Pass a vector of environments, gymnasium.make_vec(id, num_envs=4), or the model of "
-                "one that has a table, rc.MDP.from_gymnasium(env).",
-            )
+def _other_world(world: Any, workers: Any) -> Any:
+    """Returns the function that explores worlds of this class, if its package is registered; else None.
 
-
-def _other_world(world: Any) -> Any:
-    """Returns the function that explores worlds of this class, if its package is registered; else None."""
+    With workers it may also be what makes a world for each of them.
+    """
+    if workers is not None and (isinstance(world, str) or callable(world)):
+        return load(WORLDS, MADE_BY)
     packages = {kind.__module__.partition(".")[0] for kind in type(world).__mro__}
     names = [name for name in members(WORLDS) if name in packages]
     return load(WORLDS, names[0]) if names else None
@@ -226,7 +220,7 @@ def resume(
     out = locate(out)  # the caller's rules and explorers may change the working directory
     asked = read_folder(out, explorer, mu)
     _check_same(asked, world, rho, seed, explorer)
-    executor = read_executor(executor, asked)
+    executor = read_executor(executor, asked.workers)
     with naming(out.path / SETTINGS):
         _ = asked.problem
     with progress(f"resuming {asked.mdp.name or 'the model'}", report) as told:

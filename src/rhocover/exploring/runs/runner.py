@@ -25,7 +25,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from rhocover.exploring.problem import Problem
 from rhocover.exploring.runs.result import Episode, Run, make_trace
 from rhocover.exploring.runs.spec import RunSpec, model_name
 from rhocover.exploring.runs.stopping import RunSoFar, Stop, next_look
-from rhocover.exploring.worlds import BlockBehaviour, Position, SeekNew, Visits, World
+from rhocover.exploring.worlds import BlockBehaviour, Position, RunWorld, SeekNew, Visits, World
 from rhocover.linalg.normal_equations import one_blas_thread
 from rhocover.mdp import MDP
 from rhocover.printing import count_of
@@ -206,13 +206,13 @@ class Runner:
     """
 
     def __init__(
-        self, measure: Measure, explorer: Explorer, world: World, grid: list[int], now: RunState,
+        self, measure: Measure, explorer: Explorer, world: RunWorld, grid: list[int], now: RunState,
         until: Stop | None = None, problem: Problem | None = None,
     ) -> None:  # fmt: skip
         self.measure = measure
         self.problem = problem
         self.explorer = explorer
-        self.world = world
+        self.world = cast(World, world)  # who takes steps in another way needs less of it
         self.grid = grid
         self.now = now
         self.until = until
@@ -408,7 +408,7 @@ class Storage:
         """Stores the finished run."""
 
 
-def run(world: World, spec: RunSpec, storage: Storage, kind: type[Runner] = Runner) -> Any:
+def run(world: RunWorld, spec: RunSpec, storage: Storage, kind: type[Runner] = Runner) -> Any:
     """Returns the finished run; `kind` is the loop that runs it.
 
     The explorer's `init` is called before anything is written, so that its errors leave no files.

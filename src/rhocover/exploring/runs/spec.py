@@ -26,6 +26,7 @@ from rhocover import checks
 from rhocover.checks import FloatArray, IntArray
 from rhocover.documents import from_document, to_document
 from rhocover.errors import Argument, Call, InvalidArgumentError, Setting, parse_text, unknown_name
+from rhocover.executors import check_executor
 from rhocover.exploring.belief import Belief, KnownModel
 from rhocover.exploring.belief.discovery import Discovering
 from rhocover.exploring.belief.learned import Frame, Learned, LearnedModel
@@ -182,6 +183,26 @@ class Encoding:
     actions: Any = None
     repeat: Any = 1
     held_out: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Crew:
+    """Who acts, as the caller gave it: chains that know of each other at once, or workers in rounds."""
+
+    num_chains: Any = 1
+    workers: Any = None
+    executor: Any = None
+
+
+def read_executor(executor: Any, workers: Any) -> Any:
+    """Returns the executor; refuses one if there are no workers whose legs it could run."""
+    if executor is not None and workers is None:
+        raise InvalidArgumentError.of(
+            "executor",
+            ("runs the legs of several ", Argument("workers"), ", and there are none"),
+            remedy=("Such as ", Setting("workers", "16"), "."),
+        )
+    return None if executor is None else check_executor(executor)
 
 
 def read_spec(given: Mapping[str, Any]) -> RunSpec:

@@ -323,8 +323,8 @@ class Visits:
         return cls(np.zeros(n, np.int64), no_moves(mdp), 0, np.zeros(n), mdp)
 
 
-class World(Protocol):
-    """What `run` needs of a world: a simulated model, one environment, or a vector of them."""
+class RunWorld(Protocol):
+    """What a run needs of a world, whoever takes its steps."""
 
     num_chains: int
     next_refit: int  # the step before which the states are encoded anew; beyond all steps if never
@@ -339,25 +339,12 @@ class World(Protocol):
         """Whether a frame runs an environment's code, which may never return; None if none does."""
         ...
 
-    @property
-    def batch_steps(self) -> int:
-        """Steps between two checks of the clock and of Ctrl-C."""
-        ...
-
     def opened(self) -> AbstractContextManager[Any]:
         """Returns a context that is open during the run."""
         ...
 
     def start(self, spec: RunSpec) -> RunState:
         """Returns the state of a run before its first step."""
-        ...
-
-    def follow(self, behaviour: BlockBehaviour) -> Any:
-        """Returns the behaviour in the form that `advance` uses."""
-        ...
-
-    def advance(self, position: Position, act: Any, seen: Visits, num_steps: int) -> None:
-        """Takes `num_steps` more steps; changes the position and adds to `seen`."""
         ...
 
     def refit(self, now: RunState) -> bool:
@@ -374,4 +361,21 @@ class World(Protocol):
 
     def result(self, spec: RunSpec, runner: Runner, seconds: float) -> Any:
         """Returns the finished run."""
+        ...
+
+
+class World(RunWorld, Protocol):
+    """A world whose steps this process takes: a simulated model, one environment, or a vector of them."""
+
+    @property
+    def batch_steps(self) -> int:
+        """Steps between two checks of the clock and of Ctrl-C."""
+        ...
+
+    def follow(self, behaviour: BlockBehaviour) -> Any:
+        """Returns the behaviour in the form that `advance` uses."""
+        ...
+
+    def advance(self, position: Position, act: Any, seen: Visits, num_steps: int) -> None:
+        """Takes `num_steps` more steps; changes the position and adds to `seen`."""
         ...

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rhocover.checks import FloatArray, IntArray
-from rhocover.exploring.worlds import Behaviour, FlowCorrectedScore, SamplePolicy
+from rhocover.exploring.worlds import Behaviour, BlockBehaviour, FlowCorrectedScore, LowestScore, SamplePolicy
 from rhocover.exploring.worlds.simulator import DRAWS, act_named
 
 Rule = tuple[str, tuple[Any, ...]]  # a loop of the simulator by name, and its arrays
@@ -65,6 +65,11 @@ def leg_generator(seed: int, slot: int, number: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(slot, number))))
 
 
+def leg_seed(seed: int, slot: int, number: int) -> int:
+    """Returns the seed of a leg's environment, of 31 bits, which every environment accepts."""
+    return int(np.random.SeedSequence(seed, spawn_key=(slot, number, 1)).generate_state(1)[0] >> 1)
+
+
 def take_leg(round_: Round, slot: int, state: int) -> Leg:
     """Returns what one worker counts in a round that it begins in this state."""
     generator = leg_generator(round_.seed, slot, round_.number)
@@ -92,6 +97,15 @@ def rounded_by_chance(kind: str, arrays: tuple[Any, ...], generator: np.random.G
         offset = offset + _phases(offset, generator)
         return rule, (*before, offset, moved, rate, weight, inverse), period
     return arrays
+
+
+def phased(behaviour: BlockBehaviour, generator: np.random.Generator) -> BlockBehaviour:
+    """Returns the behaviour with u - 1/2 added to what is missing of each pair."""
+    if isinstance(behaviour, LowestScore):
+        return replace(behaviour, base=behaviour.base + _phases(behaviour.base, generator))
+    if isinstance(behaviour, FlowCorrectedScore):
+        return replace(behaviour, offset=behaviour.offset + _phases(behaviour.offset, generator))
+    return behaviour
 
 
 def _phases(values: FloatArray, generator: np.random.Generator) -> FloatArray:

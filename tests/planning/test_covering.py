@@ -337,7 +337,7 @@ def test_what_the_start_does_not_reach_is_refused_or_left_out() -> None:
         ({"cover": 2 * np.eye(12)}, r"sum to at most 1.*got 2 for pair \(0, left\).*Divide"),
         ({"cover": -np.eye(12)}, "must be non-negative"),
         ({"cover": sp.eye_array(11)}, "a column for each of 12 pairs"),
-        ({"cover": "states", "mu": np.ones((6, 2))}, "one weight for each of 6 states"),
+        ({"cover": "states", "mu": np.ones((6, 2))}, "one weight for each of 6 states of `cover`"),
         ({"cover": "states", "mu": "model_error"}, "which has one per pair"),
         ({"cover": "states", "mu": "even"}, "unknown weights"),
         ({"cover": "states", "eta": 0.01}, "eta` cannot be combined"),

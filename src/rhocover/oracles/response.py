@@ -144,9 +144,11 @@ class ScaledReward:
         potential = potential if self.choices.members.criterion == "horizon" else centred(potential)
         value = float(self.reward @ occupancy)
         bound = max(self.upper_bound(potential), value)
+        with np.errstate(over="ignore"):  # of a reward near the end of float64: inf is still a bound
+            potential = self.size * potential
         return Response(
             frozen(occupancy), frozen(policy), self.size * value, self.size * bound,
-            frozen(self.size * potential), iterations, method,
+            frozen(potential), iterations, method,
         )  # fmt: skip
 
     def upper_bound(self, h: FloatArray) -> float:

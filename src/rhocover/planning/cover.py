@@ -81,7 +81,9 @@ class Cover:
             mu = self._of_transitions(mu)
         if mu.shape != (self.num_groups,):
             raise InvalidArgumentError.of(
-                "mu", f"must have one weight for each of {self.num_groups} {self.plural}", f"shape {mu.shape}"
+                "mu",
+                parse_text(f"must have one weight for each of {self.num_groups} {self.plural} of `cover`"),
+                f"shape {mu.shape}",
             )
         return checked_weights(mu, "mu")
 

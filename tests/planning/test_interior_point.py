@@ -13,9 +13,9 @@ from rhocover import Coverage, Occupancies, envs
 from rhocover.errors import InvalidArgumentError, SolverError
 from rhocover.planning import interior_point as module
 from rhocover.planning.interior_point import interior_point
-from rhocover.planning.limits import step_limit
 from rhocover.planning.newton import starting_point, warm_point
 from rhocover.planning.program import dual_bound, make_program
+from rhocover.planning.result import step_limit
 from small_models import random_model, random_weights
 from tiers import tiered
 
@@ -225,7 +225,7 @@ def test_a_step_that_fails_is_the_last(monkeypatch, error):
     assert (end.taken, end.steps, seen) == (0, 0, [])
 
 
-def test_astep_limit_is_the_number_of_steps_taken():
+def test_a_step_limit_is_the_number_of_steps_taken():
     for limit in (1, 3):
         end = interior_point(program_of(2.0), tol=1e-12, max_steps=limit)
         assert end.taken == limit

@@ -11,13 +11,14 @@ import pytest
 import rhocover as rc
 from rhocover import MDP, Coverage, Occupancies, envs
 from rhocover.errors import InvalidArgumentError, NotConvergedError
-from rhocover.planning import PlanStatus, policy_visits
+from rhocover.planning import PlanStatus
 from rhocover.planning import interior_point as leximin_module
 from rhocover.planning import planner as module
+from rhocover.planning import problem as reading
 from rhocover.planning.interior_point import leximin
-from rhocover.planning.limits import SolverResult, StopRules
 from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
 from rhocover.planning.program import Multipliers, dual_bound
+from rhocover.planning.result import SolverResult, StopRules
 from rhocover.planning.union import _certified_level, _occupancy, best_addition
 from rhocover.theory.limits import PathwiseProblem
 from small_models import random_model, random_weights
@@ -156,14 +157,19 @@ def test_a_share_of_the_uniform_policy_links_parts_only_where_some_pairs_have_no
     n = whole.members.num_pairs
     uniform = whole.members.from_policy(1 / np.bincount(whole.members.node)[whole.members.node])
     d = np.random.default_rng(0).dirichlet(np.ones(n))
-    assert policy_visits._linked(whole, d, 0.25) is d
-    np.testing.assert_allclose(policy_visits._linked(linked, d, 0.25), 0.75 * d + 0.25 * uniform, rtol=1e-13)
+    assert reading._linked(whole, d, 0.25) is d
+    np.testing.assert_allclose(reading._linked(linked, d, 0.25), 0.75 * d + 0.25 * uniform, rtol=1e-13)
     restarting = problem_of(mu=weights, discount=0.9)
-    assert policy_visits._linked(restarting, d, 0.25) is d
+    assert reading._linked(restarting, d, 0.25) is d
 
 
 def found_at(problem, d) -> SolverResult:
     return SolverResult(d, -1.0, Multipliers(np.zeros(problem.program.K.shape[0]), 1.0), 3, False)
+
+
+def visits_at(problem, d):
+    found = found_at(problem, d)
+    return reading.visits_of_policy(problem, found.d, found.multipliers, 1e-8)
 
 
 @pytest.mark.parametrize("options", [{}, {"discount": 0.9}, {"horizon": 3}], ids=str)
@@ -185,20 +191,20 @@ def test_a_large_model_is_evaluated_only_where_its_flow_does_not_hold_to_roundin
     members = problem.members
     d = members.from_policy(1 / np.bincount(members.node)[members.node])
     off = d * (1 + 1e-6 * np.arange(d.size))
-    calls, real = [], policy_visits._evaluated
-    monkeypatch.setattr(policy_visits, "_evaluated", lambda *a: calls.append(1) or real(*a))
-    policy_visits.visits_of_policy(problem, found_at(problem, d), 1e-8)
+    calls, real = [], reading._evaluated
+    monkeypatch.setattr(reading, "_evaluated", lambda *a: calls.append(1) or real(*a))
+    visits_at(problem, d)
     assert calls == [1]
-    monkeypatch.setattr(policy_visits, "EVALUATED_STATES", 1)
+    monkeypatch.setattr(reading, "EVALUATED_STATES", 1)
     calls.clear()
-    kept, slack = policy_visits.visits_of_policy(problem, found_at(problem, d), 1e-8)
+    kept, slack = visits_at(problem, d)
     np.testing.assert_array_equal(kept, d)
     assert calls == []
     assert slack < 1e-13
-    policy_visits.visits_of_policy(problem, found_at(problem, off / off.sum()), 1e-8)
+    visits_at(problem, off / off.sum())
     assert calls == [1]
     worst = problem_of(INF)  # the worst ratio has no first order to go by
-    policy_visits.visits_of_policy(worst, found_at(worst, d), 1e-8)
+    visits_at(worst, d)
     assert calls == [1, 1]
 
 
@@ -207,7 +213,7 @@ def test_a_policy_with_several_classes_is_joined_by_a_share_of_the_uniform_one()
     mdp = MDP(np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]))
     problem = PlanningProblem.read(mdp, Objective(2.0))
     stay = np.array([0.3, 0.0, 0.7, 0.0])
-    visits = policy_visits._evaluated(problem, stay, 1e-6)
+    visits = reading._evaluated(problem, stay, 1e-6)
     assert problem.members.contains(visits, tol=1e-14)
     assert (visits > 0).all()
 

@@ -4,9 +4,8 @@ from rhocover.planning.agents import AgentsPlan, plan_agents
 from rhocover.planning.conditions import Condition, MetCondition, at_least, at_most, within
 from rhocover.planning.feasibility import best
 from rhocover.planning.features import FeaturePlan, plan_features
-from rhocover.planning.limits import METHODS
 from rhocover.planning.planner import plan
-from rhocover.planning.result import Plan, PlanStatus
+from rhocover.planning.result import METHODS, Plan, PlanStatus
 from rhocover.planning.tradeoff import Tradeoff, tradeoff
 
 __all__ = [

@@ -45,17 +45,17 @@ from rhocover.planning.cover import PAIRS, SUM_TOLERANCE, Cover, is_pairs, read_
 from rhocover.planning.feasibility import conflict
 from rhocover.planning.groups import GroupProgram, group_program
 from rhocover.planning.interior_point import Progress, interior_point
-from rhocover.planning.limits import SolverResult, StopRules, reporting, status_of
 from rhocover.planning.merging import Merged, merged
-from rhocover.planning.policy_visits import EVALUATED_STATES, FLOW_ROUNDING
 from rhocover.planning.problem import (
+    EVALUATED_STATES,
+    FLOW_ROUNDING,
     Criterion,
     Objective,
     PlanningProblem,
     components_of,
 )
 from rhocover.planning.program import Multipliers, rounding_of_point, slack_of_point
-from rhocover.planning.result import Plan
+from rhocover.planning.result import Plan, SolverResult, StopRules, reporting, status_of
 from rhocover.printing import count_of
 from rhocover.progress import progress
 

@@ -24,9 +24,19 @@ from rhocover.mdp import MDP
 from rhocover.planning.cover import is_pairs
 from rhocover.planning.covering import CoverProblem, plan_covering
 from rhocover.planning.interior_point import interior_point
-from rhocover.planning.limits import (
+from rhocover.planning.problem import (
+    Criterion,
+    Objective,
+    PlanningProblem,
+    leximin_multipliers,
+    visits_of_policy,
+)
+from rhocover.planning.program import Multipliers, dual_bound
+from rhocover.planning.result import (
     FRANK_WOLFE,
     METHODS,
+    Plan,
+    PlanStatus,
     SolverResult,
     StopRules,
     describe_nearly,
@@ -35,10 +45,6 @@ from rhocover.planning.limits import (
     reporting,
     status_of,
 )
-from rhocover.planning.policy_visits import visits_of_policy
-from rhocover.planning.problem import Criterion, Objective, PlanningProblem, leximin_multipliers
-from rhocover.planning.program import Multipliers, dual_bound
-from rhocover.planning.result import Plan, PlanStatus
 from rhocover.progress import progress
 
 if TYPE_CHECKING:
@@ -215,7 +221,7 @@ def _solve_leximin(problem: PlanningProblem) -> SolverResult:
 def _checked(problem: PlanningProblem, found: SolverResult, method: str, limits: StopRules) -> Plan:
     """Returns the plan, with every number computed again from the visits of its policy."""
     members, coverage = problem.members, problem.program.coverage
-    d, slack = visits_of_policy(problem, found, limits.tol)
+    d, slack = visits_of_policy(problem, found.d, found.multipliers, limits.tol)
     divergence = coverage.divergence(d)
     gap = max(divergence - found.lower_bound, 0.0) + slack
     if divergence < found.lower_bound - slack or not np.isfinite(gap):

@@ -156,7 +156,8 @@ def _outcome_of_command(fault: Fault) -> dict[str, str]:
 def judged_command(code: Any, said: str, *, is_done: bool) -> dict[str, str]:
     """Returns how a command ended: with a line of its own, or as it should not."""
     lines = [line for line in said.splitlines() if line.startswith("error: ")]
-    if code not in app.EXIT_CODES or "Traceback (most" in said.replace(lines[-1] if lines else "\0", ""):
+    own = [line for line in said.splitlines() if not line.startswith(("error: ", "warning: "))]  # these quote
+    if code not in app.EXIT_CODES or any("Traceback (most" in line for line in own):
         return {"kind": "wrong", "said": f"exit code {code}: {said[-500:]}"}
     if code == 0:
         return (

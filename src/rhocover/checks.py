@@ -139,6 +139,13 @@ def integer(value: Any, name: str, *, least: int, most: int | None = None) -> in
     return value
 
 
+def flag(value: Any, name: str) -> bool:
+    """Returns True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgumentError.of(name, "must be True or False", f"a {type(value).__name__}")
+    return bool(value)
+
+
 def seed(value: Any, name: str = "seed") -> int:
     """Returns a seed, at most as large as a file can store."""
     return integer(value, name, least=0, most=LARGEST_SEED)

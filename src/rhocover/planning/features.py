@@ -226,6 +226,7 @@ def plan_features(
     rho, mu = _read_order(rho, mu, design)
     chosen = None if method is None else checks.choice(method, "method", FEATURE_METHODS)
     stop = _read_stop(tol, max_steps, time_limit, began)
+    restrict = checks.flag(restrict, "restrict")
     task = _Task.read(mdp, rho, phi, mu, Criterion(discount, horizon, start, restrict))
     with one_blas_thread(), progress(f"planning for {count_of(task.phi.shape[1], 'feature')}") as told:
         report = lambda state: told.note(f"step {state.steps}, gap {abs(state.gap):.1e}")  # noqa: E731

@@ -29,6 +29,7 @@ from rhocover.showing import Shown
 if TYPE_CHECKING:
     from rhocover.arguments import Covered, Start, Values, Weights, Whole
 
+MOST_POINTS = 1_000  # of a curve: each is a plan
 SOMETHING = 1e-9  # of the best return's size: a smaller difference of returns is rounding
 
 
@@ -131,7 +132,7 @@ def tradeoff(
     >>> curve.divergence.round(4).tolist()
     [0.293, 0.8341, 4.6329]
     """
-    count = checks.integer(num_points, "num_points", least=2)
+    count = checks.integer(num_points, "num_points", least=2, most=MOST_POINTS)
     closest = checks.probability(closest, "closest", open_ends=True)
     check_mdp(mdp)
     full = Occupancies.of(mdp, discount=discount, horizon=horizon, start=start)

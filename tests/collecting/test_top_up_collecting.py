@@ -15,7 +15,7 @@ from lake_walks import INF, NAMES, by_hand, columns_of, is_a_sentence, lake, mod
 from toy_environments import CAR, Failing, Ring, contents, limited, nested_ring, place
 
 import rhocover as rc
-from rhocover.collecting import stepping
+from rhocover.collecting import tallied
 from rhocover.collecting.env_run import read_env_run
 from rhocover.collecting.top_up import SHARE, SHORTEST, TopUpExplorer
 from rhocover.datasets import read_tally
@@ -102,8 +102,8 @@ def test_new_steps_go_where_the_old_ones_were_not(tmp_path):
 @pytest.mark.parametrize("model", ["known", "learned"])
 def test_the_explorer_begins_with_the_visits_of_the_old_data(walked, tmp_path, monkeypatch, model):
     """Pair by pair, episodes' ends among them; states come in the order of the table, or of the data."""
-    seen, begun = [], stepping.state_after
-    monkeypatch.setattr(stepping, "state_after", lambda *given: seen.append(begun(*given)) or seen[0])
+    seen, begun = [], tallied.state_after
+    monkeypatch.setattr(tallied, "state_after", lambda *given: seen.append(begun(*given)) or seen[0])
     tally = read_tally(walked)
     found = rc.top_up(tally.over(tally.keys[::-1]), lake(), 80, out=tmp_path / "new", model=model)
     state = seen[0]

@@ -180,6 +180,8 @@ def test_a_large_observation_is_stored_once_and_the_last_of_an_episode_is_kept(t
 LOW, HIGH = np.array([-1, -np.inf], np.float32), np.array([np.inf, 2.5], np.float32)
 SPACES = {
     "Discrete": spaces.Discrete(5, start=-2),
+    "many": spaces.Discrete(2**62),
+    "most": spaces.Discrete(2**63 - 1),
     "MultiDiscrete": spaces.MultiDiscrete([3, 4], start=[1, 0]),
     "MultiBinary": spaces.MultiBinary((2, 3)),
     "Box": spaces.Box(0, 255, (4, 5, 3), np.uint8),

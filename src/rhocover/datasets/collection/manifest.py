@@ -399,7 +399,7 @@ def _as_bound(value: Any, shape: list[int], form: Any) -> Any:
 
 def _whole(document: dict[str, Any], name: str, at: str) -> int:
     value = document.get(name)
-    if type(value) is not int or not -(2**62) < value < 2**62:
+    if type(value) is not int or not -(2**63) <= value < 2**63:  # what Gymnasium holds, as int64
         refuse(f"{at}.{name}", "a whole number", value)
     return value
 
